@@ -1,0 +1,20 @@
+"""Hermes: a self-improving personal agent.
+
+`AIAgent` is the synchronous face of the program; it is imported on first use so that `import hermes` stays cheap.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hermes.app.aiagent import AIAgent
+
+__all__ = ["AIAgent", "__version__"]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    if name == "AIAgent":
+        from hermes.app.aiagent import AIAgent
+
+        return AIAgent
+    raise AttributeError(f"module 'hermes' has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""Wiring of the dependencies and the verbs shared by every front-end."""

@@ -1,0 +1,1 @@
+"""Values: messages, parts, events, usage, ids, outcomes, errors. Frozen, no I/O."""

@@ -1,0 +1,154 @@
+"""What happens, in the order it happens. The loop emits these; the runtime stores and publishes; front-ends render."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from hermes.core.messages import Message
+from hermes.core.outcomes import ExitReason
+from hermes.core.parts import ToolStatus
+from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
+from hermes.core.usage import Usage
+
+
+class Level(StrEnum):
+    """How loud a notice is."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class TurnStarted(Struct, frozen=True, tag="turn_started"):
+    """A turn has begun; `text` is the person's message."""
+
+    turn_id: str
+    session_id: str
+    text: str
+
+
+class EpochBegan(Struct, frozen=True, tag="epoch_began"):
+    """Requests start from a fresh prefix. `reason` names the event that ended the one before."""
+
+    number: int
+    reason: str
+    provider: str
+    model: str
+
+
+class RequestStarted(Struct, frozen=True, tag="request_started"):
+    """A model call is about to be made; `number` counts the turn's calls from 1."""
+
+    number: int
+    bytes: int
+
+
+class RequestEnded(Struct, frozen=True, tag="request_ended"):
+    """A model call gave a whole answer; `seconds` is from sending to the last byte."""
+
+    number: int
+    seconds: float
+    usage: Usage | None = None
+
+
+class Retrying(Struct, frozen=True, tag="retrying"):
+    """A model call failed and is tried again after `delay` seconds."""
+
+    attempt: int
+    delay: float
+    reason: str
+    message: str
+
+
+class MessageAppended(Struct, frozen=True, tag="message_appended"):
+    """The transcript has grown by this message."""
+
+    message: Message
+    usage: Usage | None = None
+
+
+class ToolStarted(Struct, frozen=True, tag="tool_started"):
+    """A tool call has passed the gate and runs; `summary` says in a few words what it does."""
+
+    call_id: str
+    name: str
+    arguments: str
+    summary: str = ""
+
+
+class ToolEnded(Struct, frozen=True, tag="tool_ended"):
+    """A tool call has ended, one way or another."""
+
+    call_id: str
+    name: str
+    status: ToolStatus
+    seconds: float
+    preview: str = ""
+
+
+class ApprovalAsked(Struct, frozen=True, tag="approval_asked"):
+    """A person is asked whether this may happen; answered through the runtime by `approval_id`."""
+
+    approval_id: str
+    call_id: str
+    tool: str
+    subject: str
+    rule: str
+    reason: str
+
+
+class ApprovalAnswered(Struct, frozen=True, tag="approval_answered"):
+    """The question has an answer; `by` says whose (a person, a pattern, nobody there)."""
+
+    approval_id: str
+    allowed: bool
+    by: str
+
+
+class Refused(Struct, frozen=True, tag="refused"):
+    """Something was not done because it was not allowed; the person sees this line."""
+
+    call_id: str
+    tool: str
+    subject: str
+    reason: str
+
+
+class Notice(Struct, frozen=True, tag="notice"):
+    """A line for the person."""
+
+    level: Level
+    text: str
+
+
+class TurnEnded(Struct, frozen=True, kw_only=True, tag="turn_ended"):
+    """The turn's named end. `text` is the final answer (may be empty); `error` says what went wrong and what to do."""
+
+    turn_id: str
+    reason: ExitReason
+    text: str = ""
+    error: str = ""
+    calls: int = 0
+    refused: int = 0
+    usage: Usage = Usage()
+    last_prompt_tokens: int = 0
+
+
+Event = (
+    TurnStarted
+    | EpochBegan
+    | RequestStarted
+    | RequestEnded
+    | Retrying
+    | MessageAppended
+    | TextDelta
+    | ReasoningDelta
+    | CallStarted
+    | ToolStarted
+    | ToolEnded
+    | ApprovalAsked
+    | ApprovalAnswered
+    | Refused
+    | Notice
+    | TurnEnded
+)

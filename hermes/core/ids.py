@@ -1,0 +1,19 @@
+"""Identifiers: sortable by time where people read them, unguessable where they only have to be unique."""
+
+import os
+import time
+
+
+def new_session_id(now: float) -> str:
+    """A session's name as people type it: local date and time, then six random hex digits."""
+    return time.strftime("%Y%m%d_%H%M%S", time.localtime(now)) + "_" + os.urandom(3).hex()
+
+
+def new_turn_id() -> str:
+    """A fresh id for one turn."""
+    return "turn_" + os.urandom(8).hex()
+
+
+def new_call_id() -> str:
+    """An id for a tool call whose provider gave none."""
+    return "call_" + os.urandom(9).hex()

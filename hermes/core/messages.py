@@ -1,0 +1,91 @@
+"""A transcript is a list of messages that only ever grows.
+
+One batch of tool results is one message (role `tool`, one result part a call, in call order, then any text that joins
+the conversation at that point). So every message encodes by itself, whatever stands beside it.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from msgspec import Struct
+
+from hermes.core.parts import Part, Provenance, ReasoningPart, Source, TextPart, ToolCallPart, ToolResultPart
+
+
+class Role(StrEnum):
+    """Who speaks."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class FinishReason(StrEnum):
+    """Why a model stopped, in one vocabulary for every wire."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    TOOL_CALLS = "tool_calls"
+    CONTENT_FILTER = "content_filter"
+    CUT = "cut"
+    UNKNOWN = "unknown"
+
+
+class Origin(Struct, frozen=True, omit_defaults=True):
+    """The model that wrote an assistant message; its reasoning is replayed only to that same model."""
+
+    provider: str
+    model: str
+    wire: str
+
+
+class Message(Struct, frozen=True, omit_defaults=True):
+    """One step of a conversation.
+
+    `synthetic` marks what Hermes itself wrote to keep the transcript legal or the model going (a closing note, a
+    continuation request); such messages are sent to the model and hidden from views.
+    """
+
+    role: Role
+    parts: tuple[Part, ...]
+    synthetic: bool = False
+    finish: FinishReason | None = None
+    origin: Origin | None = None
+
+    @property
+    def text(self) -> str:
+        """The message's text parts, joined; what Hermes injected into a user's message is left out."""
+        hidden = self.role is Role.USER and not self.synthetic
+        return "\n".join(
+            part.text
+            for part in self.parts
+            if isinstance(part, TextPart)
+            and not (hidden and part.provenance is not None and part.provenance.source is Source.PROGRAM)
+        )
+
+    @property
+    def reasoning(self) -> str:
+        """The readable reasoning of the message, joined."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, ReasoningPart) and part.text)
+
+    def calls(self) -> Iterator[ToolCallPart]:
+        """The tool calls of the message, in the model's order."""
+        return (part for part in self.parts if isinstance(part, ToolCallPart))
+
+    def results(self) -> Iterator[ToolResultPart]:
+        """The tool results of the message, in call order."""
+        return (part for part in self.parts if isinstance(part, ToolResultPart))
+
+
+PERSON = Provenance(source=Source.PERSON)
+PROGRAM = Provenance(source=Source.PROGRAM)
+
+
+def user_message(text: str, *more: Part) -> Message:
+    """A person's message; `more` are pictures or injected parts."""
+    return Message(role=Role.USER, parts=(TextPart(text=text, provenance=PERSON), *more))
+
+
+def program_message(role: Role, text: str) -> Message:
+    """A message that Hermes itself adds to the transcript."""
+    return Message(role=role, parts=(TextPart(text=text, provenance=PROGRAM),), synthetic=True)

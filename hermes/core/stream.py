@@ -1,0 +1,56 @@
+"""What a model's answer is made of while it arrives, and what it is when it is whole."""
+
+from msgspec import Struct
+
+from hermes.core.messages import Message
+from hermes.core.outcomes import FailureKind
+from hermes.core.usage import Usage
+
+
+class TextDelta(Struct, frozen=True, tag="text_delta"):
+    """More of the answer's text."""
+
+    text: str
+
+
+class ReasoningDelta(Struct, frozen=True, tag="reasoning_delta"):
+    """More of the model's reasoning."""
+
+    text: str
+
+
+class CallStarted(Struct, frozen=True, tag="call_started"):
+    """The model has begun to write a tool call; its arguments are still to come."""
+
+    call_id: str
+    name: str
+
+
+StreamDelta = TextDelta | ReasoningDelta | CallStarted
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """A whole answer: an assistant message with its finish reason, and what it cost.
+
+    `usage` is None when the provider reported none. `served_model` is the model's name as the provider gave it.
+    """
+
+    message: Message
+    usage: Usage | None = None
+    served_model: str = ""
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """A call that gave no whole answer, as a value: what kind, what the provider said, what may be tried.
+
+    `partial` holds what had arrived before the stream broke (no half-written tool call is ever in it).
+    `retry_after` is the provider's own wish in seconds.
+    """
+
+    kind: FailureKind
+    message: str
+    hint: str = ""
+    status: int = 0
+    retryable: bool = False
+    retry_after: float | None = None
+    partial: Message | None = None

@@ -1,0 +1,1 @@
+"""The reliable client over providers: classification, retry, lineage buffers, token accounting."""

@@ -1,0 +1,108 @@
+"""The contract of a wire, and the two records that describe who is at its other end."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+from hermes.core.frame import EpochFrame
+from hermes.core.messages import Message
+from hermes.core.stream import Answer, StreamDelta
+
+
+class Quirks(Struct, frozen=True, kw_only=True):
+    """How a vendor's wire differs from its family, as data. The defaults are the family's own ways."""
+
+    reasoning_replay: bool = False
+    """Whether reasoning of earlier answers is sent back to the model that wrote it: always or never, as a rule."""
+    reasoning_field: str = "reasoning_content"
+    """The field of a chat message that carries reasoning, where the wire has no shape of its own for it."""
+    tool_choice_none: bool = True
+    """Whether `tool_choice: none` leaves the prompt's cached prefix as it is (else the call is only asked in words)."""
+    max_tokens_field: str = "max_tokens"
+    """The request field that limits generated tokens."""
+    default_max_tokens: int | None = None
+    """Sent when the epoch names no limit, for wires that demand one."""
+    stream_usage: bool = True
+    """Whether `stream_options.include_usage` may be sent."""
+    native_prefix: str = ""
+    """A vendor prefix such as `anthropic/` that is stripped from model names here."""
+
+
+class ProviderRecord(Struct, frozen=True, kw_only=True):
+    """One provider: where it is, how to prove who one is, which wire it speaks."""
+
+    name: str
+    title: str
+    base_url: str
+    wire: str = "chat_completions"
+    key_variables: tuple[str, ...] = ()
+    """Environment variables that may hold the key, in order of preference; empty when no key is needed."""
+    key_required: bool = True
+    aliases: tuple[str, ...] = ()
+    quirks: Quirks = Quirks()
+    context_lengths: Mapping[str, int] = {}
+    """Tokens by model name or by a prefix that ends in `*`; what is not here is asked of the provider or the config."""
+    default_model: str = ""
+    tested: bool = False
+    """Whether this record has been used against the provider's real servers or its official software."""
+    notes: str = ""
+
+
+class Endpoint(Struct, frozen=True, kw_only=True):
+    """A record resolved for use: the model, where and with which key. `context_length` is None when nobody knows it."""
+
+    record: ProviderRecord
+    model: str
+    base_url: str
+    api_key: str
+    wire: str
+    context_length: int | None = None
+
+
+class ServerEvent(Struct, frozen=True):
+    """One server-sent event."""
+
+    event: str
+    data: str
+
+
+class Decoder(Protocol):
+    """Turns one answer's events into deltas and, at the end, into the whole answer. Used for one answer only."""
+
+    def feed(self, event: ServerEvent) -> list[StreamDelta]:
+        """Take the next event. Raises `WireError` when the provider reports an error inside the stream."""
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """Whether the provider said that the answer is whole; a stream that ends before this was cut."""
+        ...
+
+    def answer(self) -> Answer:
+        """What has arrived; when not finished: without any call whose arguments are still incomplete, finish `cut`."""
+        ...
+
+
+class Wire(Protocol):
+    """A family of vendor APIs. Encoding is pure: the same values give the same bytes, today and after a restart."""
+
+    name: str
+    version: int
+    path: str
+
+    def headers(self, endpoint: Endpoint) -> dict[str, str]:
+        """Header fields of a request, authentication included."""
+        ...
+
+    def encode_message(self, message: Message, endpoint: Endpoint) -> bytes:
+        """The message as JSON array elements joined by commas (none: empty), whatever stands beside it."""
+        ...
+
+    def encode_body(self, frame: EpochFrame, messages: bytes, endpoint: Endpoint, *, final: bool) -> bytes:
+        """A whole request. `messages` is the joined elements; `final` asks for an answer without further calls."""
+        ...
+
+    def decoder(self, endpoint: Endpoint) -> Decoder:
+        """A fresh decoder for one answer."""
+        ...

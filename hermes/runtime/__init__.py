@@ -1,0 +1,1 @@
+"""One actor per live session: a mailbox, strict order, persistence of what the loop emits."""

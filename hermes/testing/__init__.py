@@ -1,0 +1,1 @@
+"""Fakes that speak the real wire, shipped so that plug-ins can be tested like Hermes itself."""

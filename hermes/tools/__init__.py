@@ -1,0 +1,1 @@
+"""The Tool type, schemas from signatures, toolsets, the permission gate and the executor."""

@@ -1,0 +1,1 @@
+"""Leaf helpers: one job a file, standard library only."""

@@ -1,0 +1,30 @@
+"""Small text repairs that every layer needs."""
+
+import re
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
+def clean_surrogates(text: str) -> str:
+    """Join split surrogate pairs and replace lone surrogates by U+FFFD, so that the text encodes as UTF-8."""
+    if not _SURROGATE.search(text):
+        return text
+    joined = _PAIR.sub(lambda match: match[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
+    return _SURROGATE.sub("\ufffd", joined)
+
+
+def head_and_tail(text: str, limit: int, *, head_share: float = 0.7) -> str:
+    """Cut `text` to about `limit` characters, keeping its beginning and its end and naming what was left out."""
+    if len(text) <= limit:
+        return text
+    head = int(limit * head_share)
+    tail = limit - head
+    left_out = len(text) - head - tail
+    return f"{text[:head]}\n[... {left_out} characters left out ...]\n{text[len(text) - tail :]}"
+
+
+def one_line(text: str, limit: int = 120) -> str:
+    """The text on one line, at most `limit` characters, for status lines and titles."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
