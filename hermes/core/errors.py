@@ -8,7 +8,10 @@ HermesError
 ├── StoreError          the database cannot be read or written                     exit 1
 │   └── StoreFullError  no room left on the device or under the process's limit
 └── ToolError           a tool could not do what was asked; the model is told
+    └── TransportError      an HTTP exchange failed; the model client turns it into a `Failure`
 """
+
+from hermes.core.outcomes import FailureKind
 
 
 class HermesError(Exception):
