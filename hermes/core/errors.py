@@ -7,8 +7,8 @@ HermesError
 ├── NotFoundError       a session, model or file of that name does not exist       exit 1
 ├── StoreError          the database cannot be read or written                     exit 1
 │   └── StoreFullError  no room left on the device or under the process's limit
-└── ToolError           a tool could not do what was asked; the model is told
-    └── TransportError      an HTTP exchange failed; the model client turns it into a `Failure`
+├── ToolError           a tool could not do what was asked; the model is told
+└── TransportError      an HTTP exchange failed; the model client turns it into a `Failure`
 """
 
 from hermes.core.outcomes import FailureKind
