@@ -1,7 +1,10 @@
 """Which proxy, if any, stands between us and an address: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY."""
 
-import ipaddress
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
 
 
 def proxy_for(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> str:
@@ -27,7 +30,9 @@ def _variable(environ: Mapping[str, str], name: str) -> str:
     return (environ.get(name) or environ.get(name.upper()) or "").strip()
 
 
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _address(host: str) -> "IPv4Address | IPv6Address | None":
+    import ipaddress  # only where a proxy is set
+
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -54,7 +59,9 @@ def _excepted(host: str, port: int, rules: str) -> bool:
     return False
 
 
-def _in_network(address: ipaddress.IPv4Address | ipaddress.IPv6Address, rule: str) -> bool:
+def _in_network(address: "IPv4Address | IPv6Address", rule: str) -> bool:
+    import ipaddress
+
     try:
         network = ipaddress.ip_network(rule.strip("[]"), strict=False)
     except ValueError:

@@ -31,7 +31,7 @@ class Quirks(Struct, frozen=True, kw_only=True):
     reasoning_required: bool = False
     """Whether every assistant message must carry `reasoning_field`; one space stands where there is none to replay."""
     effort: str = "reasoning_effort"
-    """How a chat request says its reasoning effort: `reasoning_effort`, `reasoning` (an object), or empty: not at all."""
+    """How a chat request names its reasoning effort: `reasoning_effort`, `reasoning` (an object), or empty: not."""
     unreasoning_models: tuple[str, ...] = ()
     """Models (by name, or by a prefix that ends in `*`) that refuse any option about reasoning."""
     budget_models: tuple[str, ...] = ()
