@@ -191,7 +191,7 @@ def _explain(body: bytes) -> tuple[str, str]:
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        text = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", body[:20_000].decode("utf-8", "replace"), flags=re.S)
+        text = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", body[:20_000].decode("utf-8", "replace"), flags=re.DOTALL)
         message = one_line(text, _MESSAGE_LIMIT)
         return message, message.lower()
     if isinstance(value, list) and value:

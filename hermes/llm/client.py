@@ -138,7 +138,7 @@ class ModelClient:
             if call.decoder.finished:
                 return None
         shown = one_line(body[:2000].decode("utf-8", "replace"), 120)
-        message = f"{self._url} answered with {kind.split(';')[0]} instead of an event stream: {shown}"
+        message = f"{self._url} answered with {kind.partition(';')[0]} instead of an event stream: {shown}"
         return Failure(
             kind=FailureKind.BAD_RESPONSE,
             message=without_key(message, self.endpoint),
