@@ -1,0 +1,64 @@
+"""Writes down what the loop emits, then shows it. The order on disk is the order of the events."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from hermes.core.events import Event, MessageAppended, RequestEnded, RequestStarted, TurnEnded, TurnStarted
+from hermes.core.parts import ToolResultPart
+from hermes.core.protocols import Intent
+from hermes.store.store import Store
+
+Subscriber = Callable[[Event], None]
+
+
+class Recorder:
+    """The `emit` and the `EffectJournal` of one session's turns."""
+
+    def __init__(self, store: Store, *, session_id: str, epoch: int) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._turn_id = ""
+        self._unwritten: list[asyncio.Future[list[int]]] = []
+        self.epoch = epoch
+        self.subscribers: list[Subscriber] = []
+
+    async def emit(self, event: Event) -> None:
+        """Store what the event stands for and publish it. Raises StoreError when it cannot be stored."""
+        match event:
+            case MessageAppended():
+                self._unwritten.append(
+                    self._store.append(
+                        self._session_id, self.epoch, self._turn_id, (event.message,), usage=event.usage
+                    )
+                )
+            case RequestStarted():
+                await self.flush()
+            case TurnStarted():
+                self._turn_id = event.turn_id
+                await self._store.begin_turn(self._session_id, event.turn_id)
+            case TurnEnded():
+                await self._store.end_turn(event)
+                await self.flush()
+            case RequestEnded():
+                pass
+        self.publish(event)
+
+    def publish(self, event: Event) -> None:
+        """Show an event to every subscriber, in the order they came."""
+        for subscriber in tuple(self.subscribers):
+            subscriber(event)
+
+    async def flush(self) -> None:
+        """Wait until everything appended so far is on disk."""
+        unwritten, self._unwritten = self._unwritten, []
+        for future in unwritten:
+            await future
+
+    async def intend(self, intents: Sequence[Intent]) -> None:
+        """Record the intents of a batch; what was appended before is on disk too when this returns."""
+        await self._store.intend(self._turn_id, intents)
+        await self.flush()
+
+    async def done(self, result: ToolResultPart) -> None:
+        """Record what a call gave back."""
+        await self._store.done(self._turn_id, result)
