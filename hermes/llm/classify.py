@@ -55,7 +55,10 @@ _BILLING = (
 _POLICY = (
     r"content.?policy|content.?filter|safety (system|filter|setting)|moderation|flagged|usage polic|data_inspection"
 )
-_NO_MODEL = r"model.?not.?found|no such model|model.{0,80}does not exist|unknown model|invalid model|not a valid model|no endpoints found"
+_NO_MODEL = (
+    r"model.?not.?found|no such model|model.{0,80}does not exist|unknown model|invalid model|not a valid model"
+    r"|no endpoints found"
+)
 _KEY_HINT = "Check the API key (`hermes auth`, or the provider's variable)."
 
 TABLE: tuple[Row, ...] = (
@@ -191,7 +194,8 @@ def _explain(body: bytes) -> tuple[str, str]:
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        text = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", body[:20_000].decode("utf-8", "replace"), flags=re.DOTALL)
+        page = body[:20_000].decode("utf-8", "replace")
+        text = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL)
         message = one_line(text, _MESSAGE_LIMIT)
         return message, message.lower()
     if isinstance(value, list) and value:

@@ -2,7 +2,7 @@
 
 A model call is one POST and one streamed answer. What that needs of RFC 9112 stands here in full: three framings of a
 body, pooled connections, interim answers. It saves the 130 ms of CPU that importing an HTTP library costs, and most of
-what each call and each chunk cost there. It knows no proxies: `transport.Transport` sends what needs one another way.
+what each call and each chunk cost there. It knows no proxies: `http.Transport` sends what needs one another way.
 """
 
 import asyncio

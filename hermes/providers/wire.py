@@ -28,6 +28,8 @@ class Quirks(Struct, frozen=True, kw_only=True):
     """Whether `stream_options.include_usage` may be sent."""
     native_prefix: str = ""
     """A vendor prefix such as `anthropic/` that is stripped from model names here."""
+    vendor_names: bool = False
+    """Whether model names here are `vendor/model` and stand as they are given."""
     reasoning_required: bool = False
     """Whether every assistant message must carry `reasoning_field`; one space stands where there is none to replay."""
     effort: str = "reasoning_effort"
@@ -58,7 +60,10 @@ class ProviderRecord(Struct, frozen=True, kw_only=True):
     key_variables: tuple[str, ...] = ()
     """Environment variables that may hold the key, in order of preference; empty when no key is needed."""
     key_required: bool = True
-    aliases: tuple[str, ...] = ()
+    base_url_variable: str = ""
+    """Environment variable that replaces `base_url`, where people are used to one."""
+    hosts: tuple[str, ...] = ()
+    """Further hosts of this provider beside the one in `base_url`."""
     quirks: Quirks = Quirks()
     context_lengths: Mapping[str, int] = {}
     """Tokens by model name or by a prefix that ends in `*`; what is not here is asked of the provider or the config."""
