@@ -213,8 +213,7 @@ class AnthropicDecoder:
             return self._start(data)
         if kind == "message":
             return self._whole(data)
-        if kind == "error" or data.get("error"):
-            d.raise_error(data.get("error") or dict(data))
+        d.raise_reported(kind, data)
         self._note(kind, data)
         return []
 

@@ -191,8 +191,7 @@ class ChatDecoder:
             self._ended = True
             return []
         chunk = d.parse(event.data)
-        if chunk.get("error") or event.event == "error":
-            d.raise_error(chunk.get("error") or dict(chunk))
+        d.raise_reported(event.event, chunk)
         self._model = self._model or d.text_of(chunk, "model")
         choice = next(iter(d.tables_of(chunk, "choices")), d.EMPTY)
         if choice.get("error"):

@@ -68,7 +68,7 @@ def json_text(value: object) -> str:
     return clean_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
-def raise_error(error: object, *, status: int = 0) -> None:
+def raise_error(error: object) -> None:
     """Raise the `WireError` that an error object (or a bare string) of any vendor describes."""
     if isinstance(error, dict):
         code = error.get("code")
@@ -81,6 +81,12 @@ def raise_error(error: object, *, status: int = 0) -> None:
         error_type = text_of(error, "type") or text_of(error, "status") or text_of(metadata, "error_type")
         raise WireError(message, code=str(code or ""), error_type=error_type, status=named)
     raise WireError(str(error), status=status)
+
+
+def raise_reported(kind: str, data: Table) -> None:
+    """Raise the `WireError` that an event reports, if it reports one: by its kind or by an `error` member."""
+    if kind == "error" or data.get("error"):
+        raise_error(data.get("error") or dict(data))
 
 
 def is_whole_object(text: str) -> bool:

@@ -237,8 +237,7 @@ class ResponsesDecoder:
             return self._paragraph(data)
         if kind in _FINAL or data.get("object") == "response":
             return self._close(d.table_of(data, "response") or data)
-        if kind == "error" or data.get("error"):
-            d.raise_error(data.get("error") or dict(data))
+        d.raise_reported(kind, data)
         self._model = d.text_of(d.table_of(data, "response"), "model") or self._model
         return []
 
