@@ -73,14 +73,14 @@ def raise_error(error: object) -> None:
     if isinstance(error, dict):
         code = error.get("code")
         metadata = table_of(error, "metadata")
-        named = code if isinstance(code, int) and 400 <= code < 600 else number_of(error, "status_code") or status
+        named = code if isinstance(code, int) and 400 <= code < 600 else number_of(error, "status_code")
         message = text_of(error, "message") or json_text(error)
         raw = metadata.get("raw")
         if isinstance(raw, str) and raw and raw not in message:
             message = f"{message}: {raw}"
         error_type = text_of(error, "type") or text_of(error, "status") or text_of(metadata, "error_type")
         raise WireError(message, code=str(code or ""), error_type=error_type, status=named)
-    raise WireError(str(error), status=status)
+    raise WireError(str(error))
 
 
 def raise_reported(kind: str, data: Table) -> None:
