@@ -80,23 +80,27 @@ def _anthropic(body: JsonObject) -> Iterator[str]:
     messages = [as_object(message) for message in as_list(body.get("messages"))]
     if not messages or messages[0].get("role") != "user":
         yield "messages: first message must use the user role"
-    open_calls: set[str] = set()
+    open_calls: list[str] = []
     for index, message in enumerate(messages):
         blocks = [as_object(block) for block in as_list(message.get("content"))]
-        if message.get("role") not in {"user", "assistant"}:
-            yield f"messages.{index}: role must be user or assistant"
-        if not message.get("content"):
-            yield f"messages.{index}: all messages must have non-empty content"
-        answered = {str(block.get("tool_use_id")) for block in blocks if block.get("type") == "tool_result"}
-        if answered != open_calls:
-            yield (
-                f"messages.{index}: `tool_use` ids and `tool_result` blocks do not match: "
-                f"{sorted(open_calls)} asked, {sorted(answered)} answered"
-            )
-        yield from (f"messages.{index}.{problem}" for block in blocks for problem in _anthropic_block(block))
-        open_calls = {str(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
+        yield from (f"messages.{index}: {problem}" for problem in _anthropic_message(message, blocks, open_calls))
+        open_calls = [str(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
     if open_calls:
-        yield f"`tool_use` ids were found without `tool_result` blocks immediately after: {sorted(open_calls)}"
+        yield f"`tool_use` ids were found without `tool_result` blocks immediately after: {open_calls}"
+
+
+def _anthropic_message(
+    message: Mapping[str, object], blocks: Sequence[Mapping[str, object]], open_calls: Sequence[str]
+) -> Iterator[str]:
+    if message.get("role") not in {"user", "assistant"}:
+        yield "role must be user or assistant"
+    if not message.get("content"):
+        yield "all messages must have non-empty content"
+    answered = [str(block.get("tool_use_id")) for block in blocks if block.get("type") == "tool_result"]
+    if sorted(answered) != sorted(open_calls):
+        yield f"`tool_use` ids and `tool_result` blocks do not match: {open_calls} asked, {answered} answered"
+    for block in blocks:
+        yield from _anthropic_block(block)
 
 
 def _anthropic_block(block: Mapping[str, object]) -> Iterator[str]:
