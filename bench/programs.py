@@ -1,7 +1,8 @@
-"""How each program is pointed at the scripted server: its configuration, its command line, its tool that reads a file."""
+"""How each program is pointed at the scripted server: configuration, command line, the tool that reads a file."""
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -93,7 +94,8 @@ def own_program(path: str) -> Program:
 
 
 def _nanobot_prompt(home: TempHome) -> list[str]:
-    return ["agent", "-c", str(home.home / "nanobot.json"), "--no-tui", "-m", TEXT]
+    session = f"bench:{time.monotonic_ns()}"  # else every run goes on with the one before
+    return ["agent", "-c", str(home.home / "nanobot.json"), "--no-tui", "-s", session, "-m", TEXT]
 
 
 _PEERS = {

@@ -8,15 +8,17 @@ import argparse
 import os
 import statistics
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from bench.measure import ROOT, Run, received, run, server
 from bench.programs import OWN, Program, own_program, peer
 from hermes.testing.home import TempHome
 
-Results = dict[str, list[Run]]
+Key = TypeVar("Key", bound=Hashable)
 Homes = dict[str, TempHome]
 
 
@@ -42,16 +44,16 @@ def prompt_run(program: Program, home: TempHome, timeout: float, rounds: int = 0
     return replace(result, sizes=sizes)
 
 
-def in_turn(programs: list[Program], runs: int, once: Callable[[Program], Run], *, warm_up: bool = True) -> Results:
-    """All programs in turn, `runs` times. A program that fails is left out from there on."""
-    results: Results = {program.name: [] for program in programs}
+def in_turn(jobs: Mapping[Key, Callable[[], Run]], runs: int, *, warm_up: bool) -> dict[Key, list[Run]]:
+    """All jobs in turn, `runs` times, after one that does not count. A job that fails is left out."""
+    results: dict[Key, list[Run]] = {key: [] for key in jobs}
     for number in range(runs + warm_up):
-        for program in [program for program in programs if program.name in results]:
-            result = once(program)
+        for key in list(results):
+            result = jobs[key]()
             if result.code:
-                del results[program.name]
+                del results[key]
             elif number >= warm_up:
-                results[program.name].append(result)
+                results[key].append(result)
     return results
 
 
@@ -74,7 +76,8 @@ def table(title: str, head: str, rows: Iterable[Iterable[object]]) -> None:
 
 
 def bench_prompt(programs: list[Program], homes: Homes, options: argparse.Namespace) -> None:
-    results = in_turn(programs, options.runs, lambda program: prompt_run(program, homes[program.name], options.timeout))
+    jobs = {program.name: partial(prompt_run, program, homes[program.name], options.timeout) for program in programs}
+    results = in_turn(jobs, options.runs, warm_up=True)
     ratio = ratios({name: median(found, "cpu") for name, found in results.items()})
     rows = []
     for name, found in results.items():
@@ -89,20 +92,21 @@ def bench_prompt(programs: list[Program], homes: Homes, options: argparse.Namesp
 def bench_rounds(programs: list[Program], homes: Homes, options: argparse.Namespace) -> None:
     """Cost of a round: the difference of whole runs, so that start and end cancel out."""
     found: dict[tuple[int, int], dict[str, tuple[float, float]]] = {}
+    for program in programs:
+        prompt_run(program, homes[program.name], options.timeout)
     for low, high in options.rounds:
-        steps = [replace(program, name=f"{program.name}\0{n}") for program in programs for n in (low, high)]
-
-        def once(step: Program) -> Run:
-            name, _, count = step.name.partition("\0")
-            return prompt_run(replace(step, name=name), homes[name], options.timeout, int(count))
-
-        results = in_turn(steps, options.round_runs, once, warm_up=False)
+        jobs = {
+            (program.name, count): partial(prompt_run, program, homes[program.name], options.timeout, count)
+            for program in programs
+            for count in (low, high)
+        }
+        results = in_turn(jobs, options.round_runs, warm_up=False)
         costs = found[low, high] = {}
-        for name in [program.name for program in programs]:
-            few, many = results.get(f"{name}\0{low}"), results.get(f"{name}\0{high}")
+        for program in programs:
+            few, many = results.get((program.name, low)), results.get((program.name, high))
             if few and many:
                 cpu = (median(many, "cpu") - median(few, "cpu")) / (high - low) * 1000
-                costs[name] = cpu, statistics.mean(many[-1].sizes[low:high]) / 1e6
+                costs[program.name] = cpu, statistics.mean(many[-1].sizes[low:high]) / 1e6
         ratio = ratios({name: cpu for name, (cpu, _) in costs.items()})
         rows = [(name, f"{cpu:.2f}", ratio[name], f"{body:.3f}") for name, (cpu, body) in costs.items()]
         title = f"One more tool round, between {low} and {high} (medians of {options.round_runs})"
@@ -116,11 +120,13 @@ def bench_rounds(programs: list[Program], homes: Homes, options: argparse.Namesp
 
 
 def bench_help(programs: list[Program], homes: Homes, options: argparse.Namespace) -> None:
-    def once(program: Program) -> Run:
+    jobs = {}
+    for program in programs:
         home = homes[program.name]
-        return run([*program.command, "--help"], environment(program, home), home, options.timeout)
-
-    results = in_turn(programs, options.runs, once)
+        jobs[program.name] = partial(
+            run, [*program.command, "--help"], environment(program, home), home, options.timeout
+        )
+    results = in_turn(jobs, options.runs, warm_up=True)
     ratio = ratios({name: median(found, "cpu") for name, found in results.items()})
     rows = []
     for name, found in results.items():

@@ -164,7 +164,8 @@ class ScriptedModel:
 class RoundsModel:
     """Asks for the same tool `rounds` times, with `{n}` in the arguments counting from 1, then answers `text`.
 
-    Keeps no state: the round is the number of tool results in the request, so any number of runs may share a server.
+    Keeps no state: the round is the number of tool results in the whole request, so any number of runs may share a
+    server, each in a session of its own.
     A request that does not offer the tool is answered with the text at once.
     """
 
