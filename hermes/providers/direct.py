@@ -19,6 +19,7 @@ from hermes.providers.tls import tls_context
 
 _HIGH_WATER = 1024 * 1024
 _ONE_WRITE = 64 * 1024
+_SLICE = 256 * 1024
 _MAX_HEAD = 128 * 1024
 _IDLE_SECONDS = 55.0
 _IDLE_CONNECTIONS = 8
@@ -115,6 +116,8 @@ class _Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._over = False
         self._paused = False
+        self._full = False
+        self._unsent = False
         self.reused = False
         self.received = False
         self.idle_since = 0.0
@@ -140,20 +143,45 @@ class _Connection(asyncio.Protocol):
         self._over = True
         self._wake()
 
+    def pause_writing(self) -> None:
+        self._full = True
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self._wake()
+
     @property
     def usable(self) -> bool:
         """Whether another request can be sent: open, and the server has said nothing unasked."""
-        return not self._over and not self._arrived and self._transport is not None and not self._transport.is_closing()
+        if self._over or self._unsent or self._arrived or self._transport is None:
+            return False
+        return not self._transport.is_closing()
 
     def begin(self, *, reused: bool) -> None:
         """Make ready for the next request."""
         self.reused = reused
         self.received = False
 
-    def write(self, data: bytes) -> None:
-        """Send; what the kernel does not take at once is sent while the answer is awaited."""
-        if self._transport is not None:
-            self._transport.write(data)
+    async def send(self, head: bytes, body: bytes, seconds: float) -> None:
+        """Send a request; a large body in slices as the socket takes them, without copying it once more.
+
+        Returns early when the server answers (or is gone) before it has read all. Raises TimeoutError.
+        """
+        transport = self._transport
+        if transport is None:
+            return
+        if len(body) <= _ONE_WRITE:
+            transport.write(head + body)
+            return
+        transport.write(head)
+        view = memoryview(body)
+        for start in range(0, len(body), _SLICE):
+            transport.write(view[start : start + _SLICE])
+            if self._full and not self._arrived and not self._over:
+                await self._wait(seconds)
+            if self._arrived or self._over:
+                self._unsent = True
+                return
 
     def abort(self) -> None:
         """Close the socket now; nothing more is sent or read."""
@@ -162,14 +190,8 @@ class _Connection(asyncio.Protocol):
 
     async def read(self, seconds: float) -> bytes:
         """What has arrived, waiting for it; empty at the end. Raises TimeoutError."""
-        if not self._arrived and not self._over:
-            waiter = self._waiter = self._loop.create_future()
-            timer = self._loop.call_later(seconds, _expire, waiter)
-            try:
-                await waiter
-            finally:
-                timer.cancel()
-                self._waiter = None
+        while not self._arrived and not self._over:
+            await self._wait(seconds)
         arrived = self._arrived
         if not arrived:
             return b""
@@ -181,6 +203,16 @@ class _Connection(asyncio.Protocol):
             if not self._transport.is_closing():
                 self._transport.resume_reading()
         return data
+
+    async def _wait(self, seconds: float) -> None:
+        """Return when something has arrived, room has come for more to send, or the connection is over."""
+        waiter = self._waiter = self._loop.create_future()
+        timer = self._loop.call_later(seconds, _expire, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -231,17 +263,20 @@ class _Exchange:
     async def _send(self, connection: _Connection) -> "_Stream":
         self._connection = connection
         try:
-            if len(self._body) <= _ONE_WRITE:
-                connection.write(self._head + self._body)
-            else:
-                connection.write(self._head)
-                connection.write(self._body)
+            await _sent(connection, self._head, self._body, self._where, self._timeouts.read)
             self._stream = await _answer(connection, self._where, self._timeouts.read)
         except BaseException:
             self._connection = None
             connection.abort()
             raise
         return self._stream
+
+
+async def _sent(connection: _Connection, head: bytes, body: bytes, where: Target, seconds: float) -> None:
+    try:
+        await connection.send(head, body, seconds)
+    except TimeoutError:
+        raise slow_failure(where, seconds) from None
 
 
 async def _answer(connection: _Connection, where: Target, seconds: float) -> "_Stream":

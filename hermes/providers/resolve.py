@@ -36,8 +36,8 @@ def resolve(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoint:
     """The endpoint of a choice.
 
     The provider is the one that is named; else the one that owns the address; else the one that a `provider/model`
-    name begins with, if its key is there; else the first of `records.KEYS` with a key. The wire is the one that is named;
-    else what the address says; else the provider's. Raises `ConfigError`, never with a key in it.
+    name begins with, if its key is there; else the first of `records.KEYS` with a key. The wire is the one that is
+    named; else what the address says; else the provider's. Raises `ConfigError`, never with a key in it.
     """
     found = _provider(choice, environ)
     base_url = _base_url(choice, found, environ)
@@ -141,6 +141,8 @@ def _wire(choice: ModelChoice, found: ProviderRecord, base_url: str) -> str:
             return "anthropic_messages"
         if path.endswith("/codex"):
             return "responses"
+        if found.wire == "responses" and HOSTS.get(host) != found.name:
+            return "chat_completions"
     return found.wire
 
 

@@ -9,6 +9,6 @@ RECORD = ProviderRecord(
     base_url_variable="DEEPSEEK_BASE_URL",
     key_variables=("DEEPSEEK_API_KEY",),
     quirks=Quirks(reasoning_replay=True, reasoning_required=True, native_prefix="deepseek/"),
-    notes="Once a tool was called, reasoning_content must stand in every assistant message or the API answers 400; where "
+    notes="Once a tool was called, every assistant message must carry reasoning_content or the API answers 400; where "
     "no tool was called it is ignored (api-docs.deepseek.com, Thinking Mode). So it always goes back.",
 )

@@ -9,5 +9,5 @@ RECORD = ProviderRecord(
     base_url_variable="FIREWORKS_BASE_URL",
     key_variables=("FIREWORKS_API_KEY",),
     quirks=Quirks(vendor_names=True, reasoning_replay=True, probe="models"),
-    notes="reasoning_content of earlier answers may go back and is used between tool calls (docs.fireworks.ai, Reasoning).",
+    notes="reasoning_content of earlier answers is taken and used between tool calls (docs.fireworks.ai, Reasoning).",
 )

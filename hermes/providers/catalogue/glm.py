@@ -15,7 +15,7 @@ RECORD = ProviderRecord(
         native_prefix="z-ai/",
         extra_body=b'"thinking":{"type":"enabled","clear_thinking":false}',
     ),
-    notes="With tools reasoning_content must go back; `clear_thinking: false` keeps that of earlier turns and the cache "
-    "(docs.z.ai, Thinking Mode). 200,000 tokens is documented for GLM-4.6 and 4.7 (docs.z.ai, Models).",
+    notes="With tools reasoning_content must go back; `clear_thinking: false` keeps that of earlier turns "
+    "and the cache (docs.z.ai, Thinking Mode). 200,000 tokens is documented for GLM-4.6 and 4.7 (docs.z.ai, Models).",
     context_lengths={"glm-4.6": 200_000, "glm-4.7": 200_000},
 )

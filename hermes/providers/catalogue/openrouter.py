@@ -16,6 +16,6 @@ RECORD = ProviderRecord(
         extra_body=b'"usage":{"include":true}',
         probe="models",
     ),
-    notes="reasoning_details go back unmodified (openrouter.ai/docs, Reasoning Tokens, Preserving Reasoning); usage.cost "
+    notes="reasoning_details go back unmodified (openrouter.ai/docs, Reasoning Tokens); usage.cost "
     "is in US dollars (Usage Accounting). Context lengths: GET /models.",
 )

@@ -13,6 +13,6 @@ RECORD = ProviderRecord(
         effort="",
         native_prefix="x-ai/",
     ),
-    notes="Most Grok models refuse `reasoning_effort`, so it is left out (docs.x.ai, Reasoning). reasoning_content is not "
-    "sent back. `api_mode: responses` works too.",
+    notes="Most Grok models refuse `reasoning_effort`, so it is left out (docs.x.ai, Reasoning). reasoning_content is "
+    "not sent back. `api_mode: responses` works too.",
 )
