@@ -15,6 +15,7 @@ from typing import NamedTuple
 import apsw
 import msgspec
 
+from hermes.core.errors import StoreError
 from hermes.core.messages import Message
 from hermes.store.connection import connect, use_wal
 from hermes.store.rows import IndexReport, MessageState
@@ -22,6 +23,9 @@ from hermes.store.words import index_text, label
 
 SHARD_BITS = 16
 VERSION = 1
+DAMAGED = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
+"""What SQLite says of a file that is not, or no more, an index as this module makes it."""
+_APPLICATION = 0x4845525A
 _BATCH_ROWS = 16_384
 _BATCH_CHARACTERS = 16_000_000
 _SORTER_BYTES = 16_777_216
@@ -51,7 +55,10 @@ class IndexFile:
         self.path = path
         self._store_path = store_path
         self._vfs = vfs
-        self.connection = self._connect()
+        try:
+            self.connection = self._connect()
+        except DAMAGED:
+            self.connection = self._remake()
 
     def close(self) -> None:
         """Close the file."""
@@ -63,13 +70,16 @@ class IndexFile:
         A lock on a file beside it keeps two processes from removing each other's new index.
         """
         self.connection.close()
+        self.connection = self._remake()
+
+    def _remake(self) -> apsw.Connection:
         lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not self._usable():
                 for suffix in ("", "-wal", "-shm", "-journal"):
                     Path(f"{self.path}{suffix}").unlink(missing_ok=True)
-            self.connection = self._connect()
+            return self._connect()
         finally:
             os.close(lock)
 
@@ -91,7 +101,7 @@ class IndexFile:
             connection.execute("PRAGMA cache_size = -8000").fetchall()
             connection.execute("ATTACH ? AS store", (f"{self._store_path.absolute().as_uri()}?mode=ro",))
             if connection.pragma("user_version") != VERSION:
-                _make(connection)
+                _make(connection, self.path)
         except BaseException:
             connection.close()
             raise
@@ -218,6 +228,16 @@ class IndexFile:
         self.connection.execute("INSERT INTO shards (number) VALUES (?)", (number,))
 
     @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let the statements inside see one state of the index and of the store."""
+        self.connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+
+    @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
         self.connection.execute("BEGIN IMMEDIATE")
         try:
@@ -229,10 +249,13 @@ class IndexFile:
             raise
 
 
-def _make(connection: apsw.Connection) -> None:
+def _make(connection: apsw.Connection, path: Path) -> None:
     """Make the tables, unless another process has; an index of another version is thrown away first."""
     connection.execute("BEGIN IMMEDIATE")
     try:
+        ours = connection.pragma("application_id") == _APPLICATION
+        if not ours and connection.execute("SELECT 1 FROM main.sqlite_schema LIMIT 1").get is not None:
+            raise StoreError(f"{path} is a database of another program.", "Move it away, or choose another folder.")
         if connection.pragma("user_version") != VERSION:
             names = connection.execute(
                 "SELECT name FROM main.sqlite_schema"
@@ -241,7 +264,8 @@ def _make(connection: apsw.Connection) -> None:
             for (name,) in names:
                 connection.execute(f'DROP TABLE "{name}"')
             connection.execute(_TABLES).fetchall()
-            connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute(f"PRAGMA main.application_id = {_APPLICATION}")
+            connection.execute(f"PRAGMA main.user_version = {VERSION}")
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:

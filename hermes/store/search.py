@@ -9,7 +9,7 @@ import msgspec
 
 from hermes.core.messages import Message, Role
 from hermes.store.connection import explain
-from hermes.store.index import SHARD_BITS, IndexFile
+from hermes.store.index import DAMAGED, SHARD_BITS, IndexFile
 from hermes.store.rows import Hit, IndexReport, MessageState
 from hermes.store.words import Term, label, message_text, parts, snippet, terms
 from hermes.store.worker import Job, Outcome, Worker
@@ -20,7 +20,7 @@ COMMON_SHARE = 0.02
 """A word that stands in more than this part of the newest messages says little about what is looked for."""
 _SAMPLE = 4_096
 _QUESTION_TERMS = 4
-_DAMAGED = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.IOError)
+_RANKED_TERMS = 8
 _BODY = msgspec.json.Decoder(Message)
 
 
@@ -51,7 +51,8 @@ class SearchIndex(Worker[IndexFile]):
 
         def work(index: IndexFile) -> list[Hit]:
             index.catch_up(self._stop.is_set)
-            return _Finder(index.connection, index.shards(), search).hits()
+            with index.reading():
+                return _Finder(index.connection, index.shards(), search).hits()
 
         return await self.run(work)
 
@@ -97,7 +98,7 @@ class SearchIndex(Worker[IndexFile]):
         try:
             try:
                 return Outcome(job.future, job.work(resource), None)
-            except _DAMAGED:
+            except DAMAGED:
                 resource.heal()
                 return Outcome(job.future, job.work(resource), None)
         except apsw.Error as error:
@@ -193,8 +194,9 @@ class _Finder:
                 if (shard + 1) << SHARD_BITS > above:
                     count += len(self._match(shard, word.exact, above=above, limit=_SAMPLE))
             counted.append((count, word))
+        counted.sort(key=lambda pair: pair[0])
         telling = [word for count, word in counted if count <= enough]
-        return telling or [min(counted, key=lambda pair: pair[0])[1]]
+        return telling[:_RANKED_TERMS] or [counted[0][1]]
 
     def _fetch(self, ids: list[int], words: list[Term]) -> list[Hit]:
         needles = [word.needle for word in words]
