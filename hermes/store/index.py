@@ -204,14 +204,14 @@ class IndexFile:
         if state == MessageState.UNDONE:
             return 0
         try:
-            text = index_text(_BODY.decode(body))
+            text, pairs = index_text(_BODY.decode(body))
         except msgspec.MsgspecError:  # written by a newer Hermes: what cannot be read cannot be found
             return 0
         if text:
             labels = f"{label('r', role)} {label('o', source)} {label('s', session_id)}"
             self.connection.execute(
-                f"REPLACE INTO words_{identity >> SHARD_BITS:d} (rowid, text, labels) VALUES (?, ?, ?)",
-                (identity, text, labels),
+                f"REPLACE INTO words_{identity >> SHARD_BITS:d} (rowid, text, pairs, labels) VALUES (?, ?, ?, ?)",
+                (identity, text, pairs, labels),
             )
         return len(text)
 
@@ -219,7 +219,7 @@ class IndexFile:
         """Make the table of a new shard; the ones before are full and are put in order when there is time."""
         self.connection.execute(
             f"CREATE VIRTUAL TABLE words_{number:d} USING fts5"
-            " (text, labels, content='', contentless_delete=1, tokenize='unicode61')"
+            " (text, pairs, labels, content='', contentless_delete=1, tokenize='unicode61')"
         )
         self.connection.execute(
             f"INSERT INTO words_{number:d} (words_{number:d}, rank) VALUES ('hashsize', {_SORTER_BYTES})"

@@ -127,16 +127,16 @@ class _Finder:
         found = terms(search.query)
         if not found or not self._shards or search.limit <= 0:
             return []
-        if search.newest:
-            words = self._telling(found) if len(found) >= _QUESTION_TERMS else found
-            ids = self._newest(_all(words), self._wanted)
-            if ids:
-                return self._fetch(ids[search.offset : self._wanted], words)
-        words = self._telling(found)
-        ids = self._ranked(_all(words))
-        if len(ids) < self._wanted:
-            words = self._telling(parts(found))
-            ids += [one for one in self._ranked(_any(words)) if one not in set(ids)]
+        words = self._telling(found) if len(found) >= _QUESTION_TERMS or not search.newest else found
+        asked = _all(words)
+        ids = self._newest(asked, self._wanted) if search.newest else self._ranked(asked)
+        if len(ids) < (
+            1 if search.newest else self._wanted
+        ):  # not enough with every word: some of them, or their parts
+            pieces = self._telling(parts(found))
+            if _any(pieces) != asked:
+                words = [*words, *pieces]
+                ids += [one for one in self._ranked(_any(pieces)) if one not in set(ids)]
         return self._fetch(ids[search.offset : self._wanted], words)
 
     def _labels(self) -> str:
@@ -168,13 +168,10 @@ class _Finder:
         """The best of the newest hits, the best first. Each shard weighs words by its own counts."""
         scored: list[tuple[float, int]] = []
         for shard in self._shards:
-            newest = self._match(shard, words + self._limits, above=0, limit=RANKED_HITS - len(scored))
-            if not newest:
-                continue
             scored += self._connection.execute(
-                f"SELECT bm25(words_{shard:d}, 1.0, 0.0), rowid FROM words_{shard:d}"
-                f" WHERE words_{shard:d} MATCH ? AND rowid >= ?",
-                (words + self._limits, newest[-1]),
+                f"SELECT bm25(words_{shard:d}, 1.0, 1.0, 0.0), rowid FROM words_{shard:d}"
+                f" WHERE words_{shard:d} MATCH ? ORDER BY rowid DESC LIMIT ?",
+                (words + self._limits, RANKED_HITS - len(scored)),
             )
             if len(scored) >= RANKED_HITS:
                 break
@@ -187,16 +184,17 @@ class _Finder:
         newest = self._connection.execute("SELECT value FROM state WHERE key = 'message'").get
         above = max(0, newest - _SAMPLE)
         enough = int(min(newest, _SAMPLE) * COMMON_SHARE)
-        counted: list[tuple[int, Term]] = []
-        for word in words:
-            count = 0
-            for shard in self._shards[:2]:
-                if (shard + 1) << SHARD_BITS > above:
-                    count += len(self._match(shard, word.exact, above=above, limit=_SAMPLE))
-            counted.append((count, word))
-        counted.sort(key=lambda pair: pair[0])
+        counted = sorted(((self._count(word, above, enough + 1), word) for word in words), key=lambda pair: pair[0])
         telling = [word for count, word in counted if count <= enough]
-        return telling[:_RANKED_TERMS] or [counted[0][1]]
+        return telling[:_RANKED_TERMS] or [min(words, key=lambda word: self._count(word, above, _SAMPLE))]
+
+    def _count(self, word: Term, above: int, limit: int) -> int:
+        """In how many messages after `above` the word stands; counting ends at `limit`."""
+        count = 0
+        for shard in self._shards[:2]:
+            if (shard + 1) << SHARD_BITS > above:
+                count += len(self._match(shard, word.exact, above=above, limit=limit - count))
+        return count
 
     def _fetch(self, ids: list[int], words: list[Term]) -> list[Hit]:
         needles = [word.needle for word in words]

@@ -1,7 +1,9 @@
 """From text to what the index stores, from a question to what it is asked, and a line of text around a hit.
 
 The index's tokenizer splits at everything that is not a letter or digit. Scripts without spaces (Han, kana, Hangul)
-are spaced out, one character a token, so that a word of any length is a phrase. Private-use characters are reserved
+are spaced out, one character a token, so that a word of any length is a phrase. Single characters are common, which
+makes phrases of them slow; so each two neighbours are stored as a token too, and a run of two or more is a phrase of
+such pairs. Private-use characters are reserved
 for the index's own labels.
 """
 
@@ -59,6 +61,13 @@ def spaced(text: str) -> str:
     return _RUN.sub(lambda run: f" {' '.join(run[0])} ", text)
 
 
+def paired(text: str) -> str:
+    """Each two neighbours in the runs of characters of scripts without spaces, in order."""
+    if text.isascii():
+        return ""
+    return " ".join([" ".join(map(str.__add__, run, run[1:])) for run in _RUN.findall(text) if len(run) > 1])
+
+
 def message_text(message: Message) -> str:
     """What can be found of a message: what was said, what tools were asked and what they gave back.
 
@@ -94,12 +103,13 @@ def _argument_text(arguments: str) -> list[str]:
     return found
 
 
-def index_text(message: Message) -> str:
-    """The message's text as the index takes it."""
+def index_text(message: Message) -> tuple[str, str]:
+    """The message's text as the index takes it: words and characters, and pairs of characters."""
     text = message_text(message)
     if len(text) > 1_000:
         text = _BLOB.sub(" ", text)
-    return spaced(normal(text))
+    text = normal(text)
+    return spaced(text), paired(text)
 
 
 def label(kind: str, value: str) -> str:
@@ -134,7 +144,9 @@ def parts(found: list[Term]) -> list[Term]:
 
 def _term(pieces: list[str], *, shortest: int = 0) -> Term:
     """A phrase of the pieces. `shortest`: cut a long word's ending even where it is none we know, leaving that much."""
-    exact = f'"{spaced(" ".join(pieces)).strip()}"'
+    exact = f'"{paired(pieces[0]) if len(pieces) == 1 else ""}"'
+    if exact == '""':
+        exact = f'"{spaced(" ".join(pieces)).strip()}"'
     needle = " ".join(pieces).lower()
     last = pieces[-1]
     if _RUN.match(last) or len(last) < 4 or not last.isalpha():
