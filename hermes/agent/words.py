@@ -12,7 +12,10 @@ CALL_CUT = (
     "[System: your call of {names} was longer than one answer may be and was not run. "
     "Do not send the same call again: split the work into smaller calls.]"
 )
-EMPTY_AFTER_TOOLS = "[System: your last answer was empty. Look at the tool results above and go on with the task, or say that it is done.]"
+EMPTY_AFTER_TOOLS = (
+    "[System: your last answer was empty. Look at the tool results above and go on with the task, "
+    "or say that it is done.]"
+)
 CALL_NOTE = "(A call of {names} was cut off.)"
 
 STOPPED = "(Stopped by the user before an answer was finished.)"

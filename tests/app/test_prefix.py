@@ -15,7 +15,7 @@ from hermes.runtime.actor import Inbound, SessionActor
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, RoundsModel, Say, ScriptedModel
+from hermes.testing.script import Call, Delivery, Fail, Reply, RoundsModel, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
 WIRES = ["chat_completions", "responses", "anthropic_messages"]
@@ -64,7 +64,7 @@ async def test_over_turns_and_a_restart(api_mode: str) -> None:
 
 async def test_over_the_end_of_the_budget(api_mode: str) -> None:
     def reply(request: RecordedRequest) -> Reply:
-        if request.number > 3:
+        if request.number >= 3:
             return Say("What I have.")
         return Say(calls=(Call("todo", {"todos": [{"id": str(request.number), "content": "x", "status": "pending"}]}),))
 
@@ -80,7 +80,7 @@ async def test_over_the_end_of_the_budget(api_mode: str) -> None:
 
 
 async def test_over_a_stopped_turn_and_its_successor(api_mode: str) -> None:
-    hang = Delivery(ending=Ending.HANG, at=2)
+    hang = Delivery(hold_at=3)
     replies: list[Reply] = [
         Say(calls=(Call("todo", {}), Call("terminal", {"command": "sleep 60"}))),
         Say("next"),
@@ -102,7 +102,8 @@ async def test_over_a_stopped_turn_and_its_successor(api_mode: str) -> None:
                 assert (await say(actor, "go on", home.cwd)).text == "next"
                 turn = actor.post(Inbound(text="talk", cwd=str(home.cwd)))
                 request = await server.wait_for(3)
-                await server.wait_until(lambda: actor.stop() if server.requests[-1].number >= 3 else False)
+                await server.wait_held(request)
+                actor.stop()
                 assert (await turn).reason is ExitReason.INTERRUPTED
                 await server.wait_closed(request)
                 assert (await say(actor, "again", home.cwd)).text == "last"
