@@ -42,13 +42,17 @@ class Loopback:
         self.gone = asyncio.Event()
         self.asked = asyncio.Event()
         self.url = ""
+        self.tasks: list[asyncio.Task[None]] = []
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.append(task)
         try:
             while await self._one(reader, writer):
                 pass
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             self.gone.set()
         finally:
             writer.close()
@@ -101,6 +105,9 @@ async def loopback(*replies: Reply, tls: ssl.SSLContext | None = None, uds: str 
         yield served
     finally:
         server.close()
+        for task in served.tasks:
+            task.cancel()
+        await asyncio.gather(*served.tasks, return_exceptions=True)
 
 
 def sse(*events: object, done: bool = True, **more: object) -> Reply:

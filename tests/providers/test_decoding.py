@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from loopback import chat_chunk
 from scenes import decode, endpoint
 
 from hermes.core.messages import FinishReason
@@ -11,7 +12,6 @@ from hermes.core.parts import ReasoningPart, TextPart, ToolCallPart
 from hermes.core.stream import Answer, CallStarted, ReasoningDelta, TextDelta
 from hermes.core.usage import Usage
 from hermes.providers.wire import WireError
-from loopback import chat_chunk
 
 CHAT, OPENAI, CLAUDE = endpoint("custom"), endpoint("openai"), endpoint("anthropic")
 

@@ -1,5 +1,7 @@
 """The event stream reader against the standard's rules, cut anywhere."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,6 +62,6 @@ def test_where_the_bytes_are_cut_changes_nothing(
         lines += ([f"event: {name}"] if name else []) + [f"data: {line}" for line in data] + [""]
     stream = "".join(line + end for line in lines).encode()
     marks = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
-    pieces = [stream[a:b] for a, b in zip(marks, marks[1:], strict=False)]
+    pieces = [stream[a:b] for a, b in itertools.pairwise(marks)]
     expected = [ServerEvent(event=name, data="\n".join(data)) for name, data in events]
     assert read(pieces) == read([stream]) == read([stream[i : i + 1] for i in range(len(stream))]) == expected
