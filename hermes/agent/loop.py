@@ -59,7 +59,7 @@ async def _close(state: TurnState, emit: Emit) -> TurnEnded:
     interrupted = reason is ExitReason.INTERRUPTED
     note = words.STOPPED if interrupted else words.ENDED_EARLY.format(reason=state.error or reason.value)
     last = state.messages[-1] if state.messages else None
-    for message in closing_messages(last, state.results, note):
+    for message in closing_messages(last, state.known_results(), note):
         await state.append(message, emit)
     ended = TurnEnded(
         turn_id=state.turn_id,

@@ -8,12 +8,14 @@ from hermes.agent.budget import Budget
 from hermes.core.events import Event, MessageAppended
 from hermes.core.messages import Message, Role
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ToolCallPart, ToolResultPart
+from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import EffectJournal
 from hermes.core.usage import Usage
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
-from hermes.tools.executor import Executor
+from hermes.tools.executor import Batch, Executor
+from hermes.tools.registry import Toolbox
+from hermes.tools.session import ToolContext
 from hermes.util.clock import Clock
 
 Emit = Callable[[Event], Awaitable[None]]
@@ -26,9 +28,13 @@ class Deps:
     """What a turn works with; the same for all turns of a session."""
 
     model: ModelClient
+    toolbox: Toolbox
     executor: Executor
+    context: ToolContext
     journal: EffectJournal
     clock: Clock
+    publish: Callable[[Event], None]
+    """Shows an event that needs not be stored."""
     steering: Callable[[], Sequence[Message]]
     """Takes what the person said meanwhile and wants to join at the next boundary; empty when nothing."""
 
@@ -52,10 +58,10 @@ class TurnState:
     refused: int = 0
     final: bool = False
     """The budget is spent: the next answer is the last."""
-    open_calls: tuple[ToolCallPart, ...] = ()
-    """Calls of the last assistant message that have no result in the transcript yet."""
-    results: dict[str, ToolResultPart] = field(default_factory=dict)
-    """Results of `open_calls` that are known already, by call id."""
+    batch: Batch | None = None
+    """The calls of the last assistant message while their results are not in the transcript yet."""
+    answered: dict[str, ToolResultPart] = field(default_factory=dict)
+    """Results of that message's calls that were answered without being run, by call id."""
     answer: list[str] = field(default_factory=list)
     """The final answer, in the pieces it came in."""
     exit: ExitReason | None = None
@@ -65,10 +71,14 @@ class TurnState:
         """Let the transcript grow: the lineage, the turn's own list and, through `emit`, the store."""
         self.lineage.extend((message,))
         self.messages.append(message)
-        self.open_calls = tuple(message.calls()) if message.role is Role.ASSISTANT else ()
         if message.role is not Role.ASSISTANT:
-            self.results = {}
+            self.batch, self.answered = None, {}
         await emit(MessageAppended(message=message, usage=usage))
+
+    def known_results(self) -> dict[str, ToolResultPart]:
+        """What is known about the open calls, by call id; for a batch that was cut short, that it was."""
+        ran = self.batch.results() if self.batch is not None else ()
+        return self.answered | {result.call_id: result for result in ran}
 
     def end(self, reason: ExitReason, error: str = "") -> None:
         """Name the turn's end; the first name stands."""

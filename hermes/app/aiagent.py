@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from hermes.app.callbacks import CallbackAdapter, Callbacks
 from hermes.app.openai_form import Plain, closed_history
-from hermes.app.result import turn_result
-from hermes.app.wiring import App, Options
+from hermes.app.options import Options
+from hermes.app.wiring import App
 from hermes.config.environment import process_environment
 from hermes.core.errors import UsageError
 from hermes.runtime.actor import Inbound, SessionActor
@@ -98,9 +98,7 @@ class AIAgent(Callbacks):
         """
         if not isinstance(user_message, str):
             raise UsageError("user_message must be text.")
-        return self._call(
-            self._turn(user_message, system_message, conversation_history, task_id, stream_callback)
-        )
+        return self._call(self._turn(user_message, system_message, conversation_history, task_id, stream_callback))
 
     def interrupt(self, message: str | None = None) -> None:
         """Stop the running turn, from any thread. `message` is kept out of it: send it as the next one."""
@@ -146,7 +144,7 @@ class AIAgent(Callbacks):
     ) -> Plain:
         self._interrupted.clear()
         if self._app is None:
-            self._app = await App.open(process_environment(), self._options())
+            self._app = await App(process_environment(), self._options()).__aenter__()
         if self._actor is None or task_id is not None or history is not None or system is not None:
             await self._open(self._app, system, history, task_id)
         actor = self._actor
@@ -157,7 +155,7 @@ class AIAgent(Callbacks):
             ended = await actor.post(Inbound(text=text, cwd=self._app.options.cwd))
         finally:
             unsubscribe()
-        result = turn_result(actor, ended, self._app.endpoint)
+        result = self._app.result(actor, ended)
         adapter.step(result)
         return result
 
@@ -171,7 +169,6 @@ class AIAgent(Callbacks):
             create=True,
             system=system,
             history=closed_history(history) if history is not None else None,
-            task_id=task_id or "",
         )
         self.session_id = self._actor.session_id
         self._actor.approvals.can_ask = self.approval_callback is not None
@@ -207,5 +204,5 @@ class AIAgent(Callbacks):
 
     async def _shut(self) -> None:
         if self._app is not None:
-            await self._app.close()
+            await self._app.__aexit__(None, None, None)
         self._app = self._actor = None

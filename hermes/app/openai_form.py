@@ -30,7 +30,10 @@ def to_openai(message: Message, *, hidden: bool = False) -> list[Plain]:
     images = [part for part in message.parts if isinstance(part, ImagePart)]
     content: object = message.text
     if images:
-        content = [{"type": "text", "text": message.text}, *({"type": "image_url", "image_url": {"url": _url(part)}} for part in images)]
+        content = [
+            {"type": "text", "text": message.text},
+            *({"type": "image_url", "image_url": {"url": _url(part)}} for part in images),
+        ]
     result: Plain = {"role": message.role.value, "content": content}
     if message.role is Role.ASSISTANT:
         if message.reasoning:
@@ -117,7 +120,9 @@ def _call(item: Mapping[str, object]) -> ToolCallPart | None:
     arguments = function.get("arguments")
     raw = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments or {}).decode()
     call_id = item.get("id")
-    return ToolCallPart(call_id=call_id if isinstance(call_id, str) and call_id else new_call_id(), name=name, arguments=raw)
+    return ToolCallPart(
+        call_id=call_id if isinstance(call_id, str) and call_id else new_call_id(), name=name, arguments=raw
+    )
 
 
 def _take_result(messages: list[Message], entry: Mapping[str, object]) -> None:

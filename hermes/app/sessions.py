@@ -8,7 +8,7 @@ import msgspec
 from hermes.app.openai_form import Plain, to_openai
 from hermes.config.home import locate_home
 from hermes.core.errors import NotFoundError, UsageError
-from hermes.store.sessions import SessionRow
+from hermes.store.rows import SessionRow
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 
@@ -44,7 +44,7 @@ class Sessions:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def list(self, limit: int) -> list[Plain]:
+    async def newest(self, limit: int) -> list[Plain]:
         """The newest sessions, newest first."""
         return [_plain(row) for row in await self._store.list_sessions(limit)]
 
@@ -55,8 +55,8 @@ class Sessions:
         epoch = await self._store.current_epoch(row.id)
         messages: list[Plain] = []
         for stored in rows:
-            for plain in to_openai(stored.message, hidden=hidden):
-                messages.append({"id": stored.id, "created_at": stored.created_at, **plain})
+            place: Plain = {"id": stored.id, "created_at": stored.created_at}
+            messages += [place | plain for plain in to_openai(stored.message, hidden=hidden)]
         return {**_plain(row), "system_prompt": epoch.frame.system if epoch is not None else "", "messages": messages}
 
     async def search(self, query: str, *, limit: int, newest: bool) -> list[Plain]:

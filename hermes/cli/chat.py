@@ -51,7 +51,9 @@ async def _talk(given: argparse.Namespace) -> int:
             options = await offer_server(options, process_environment(), terminal)
         asking = terminal is not None and not given.no_input
         async with App(process_environment(), options) as app, contextlib.AsyncExitStack() as stack:
-            asker = await stack.enter_async_context(TerminalAsker(terminal)) if asking and terminal is not None else None
+            asker = (
+                await stack.enter_async_context(TerminalAsker(terminal)) if asking and terminal is not None else None
+            )
             for line in app.notices:
                 complain(line)
             actor = await app.open_session(given.resume, latest=given.latest, asker=asker)
@@ -62,7 +64,7 @@ async def _talk(given: argparse.Namespace) -> int:
                 return await _chat(actor, options.cwd)
             ended = await _turn(actor, Inbound(text=text, images=images, cwd=options.cwd))
             if given.usage_file:
-                write_usage(Path(given.usage_file), actor, ended, app.endpoint)
+                write_usage(Path(given.usage_file), app.result(actor, ended))
             return _finish(actor, ended, only_text=given.oneshot is not None)
 
 

@@ -41,7 +41,10 @@ def _dispatch(given: list[str]) -> int:
         from hermes.plugins import suggestion
 
         near = suggestion(first, VERBS)
-        print(f"hermes: there is no command {first!r}. {near} `hermes --help` lists them.".replace("  ", " "), file=sys.stderr)
+        print(
+            f"hermes: there is no command {first!r}. {near} `hermes --help` lists them.".replace("  ", " "),
+            file=sys.stderr,
+        )
         return 2
     from hermes.cli.chat import run
 

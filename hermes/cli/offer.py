@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 
-import msgspec
-
+from hermes.app.endpoint import nothing_configured
+from hermes.app.options import Options
 from hermes.app.servers import find_servers
-from hermes.app.wiring import Options, nothing_configured
 from hermes.cli.terminal import Lines
 
 
@@ -25,5 +25,5 @@ async def offer_server(options: Options, environ: Mapping[str, str], terminal: i
         if model:
             keep = f"To keep it, write to config.yaml: model: {{default: {model}, provider: {server.provider}}}\n"
             os.write(terminal, keep.encode())
-            return msgspec.structs.replace(options, provider=server.provider, base_url=server.base_url, model=model)
+            return replace(options, provider=server.provider, base_url=server.base_url, model=model)
     return options

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from hermes.app.wiring import Options
+from hermes.app.options import Options
 
 
 def parser(program: str) -> argparse.ArgumentParser:
@@ -15,7 +15,9 @@ def parser(program: str) -> argparse.ArgumentParser:
         epilog='example: hermes -z "Run the tests and mend what fails" --allow "pytest*"',
     )
     one = made.add_mutually_exclusive_group()
-    one.add_argument("-z", "--oneshot", metavar="TEXT", help="one task; only the final answer is printed; `-` reads standard input")
+    one.add_argument(
+        "-z", "--oneshot", metavar="TEXT", help="one task; only the final answer is printed; `-` reads standard input"
+    )
     one.add_argument("-q", "--query", metavar="TEXT", help="one message; the work is shown")
     made.add_argument("-m", "--model", default="", help="the model's name")
     made.add_argument("--provider", default="", help="a provider of the catalogue, or `custom` with --base-url")
@@ -23,7 +25,9 @@ def parser(program: str) -> argparse.ArgumentParser:
     made.add_argument("-t", "--toolsets", default=None, metavar="A,B", help="tool sets that are on, joined by commas")
     made.add_argument("--max-turns", type=int, default=None, metavar="N", help="model calls for one turn")
     which = made.add_mutually_exclusive_group()
-    which.add_argument("-r", "--resume", metavar="ID", help="go on with this session (an id, its beginning, or a title)")
+    which.add_argument(
+        "-r", "--resume", metavar="ID", help="go on with this session (an id, its beginning, or a title)"
+    )
     which.add_argument("-c", "--continue", dest="latest", action="store_true", help="go on with the newest session")
     made.add_argument("--allow", action="append", default=[], metavar="PATTERN", help="commands that need no question")
     made.add_argument("--no-input", action="store_true", help="never ask; what would need a question is refused")

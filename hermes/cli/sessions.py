@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -57,7 +58,7 @@ async def _run(given: argparse.Namespace) -> int:
     async with stored_sessions(process_environment()) as sessions:
         match given.verb:
             case "list":
-                return _print(await sessions.list(given.limit), given.json, _session_line)
+                return _print(await sessions.newest(given.limit), given.json, _session_line)
             case "show":
                 found = await sessions.show(given.session, hidden=given.hidden)
                 return _show(found, as_json=given.json)
@@ -70,12 +71,12 @@ async def _run(given: argparse.Namespace) -> int:
                 return await _delete(sessions, given)
 
 
-def _print(rows: list[Plain], as_json: bool, line: "object") -> int:
+def _print(rows: list[Plain], as_json: bool, line: Callable[[Plain], str]) -> int:
     if as_json:
         sys.stdout.write(_pretty(rows))
     else:
         for row in rows:
-            print(line(row))  # type: ignore[operator]
+            print(line(row))
     return 0
 
 
@@ -87,7 +88,10 @@ def _show(found: Plain, *, as_json: bool) -> int:
     messages = found["messages"]
     assert isinstance(messages, list)
     for message in messages:
-        calls = "".join(f"\n  · {call['function']['name']} {call['function']['arguments']}" for call in message.get("tool_calls", ()))
+        calls = "".join(
+            f"\n  · {call['function']['name']} {call['function']['arguments']}"
+            for call in message.get("tool_calls", ())
+        )
         print(f"\n[{message['role']}] {inert(str(message['content'] or ''))}{inert(calls)}")
     return 0
 
@@ -125,11 +129,14 @@ async def _delete(sessions: Sessions, given: argparse.Namespace) -> int:
 
 def _session_line(row: Plain) -> str:
     title = one_line(inert(str(row.get("title") or "")), 60)
-    return f"{row['id']}  {_when(row['updated_at'])}  {row['message_count']:>5} messages  {row.get('model') or ''}  {title}"
+    count = f"{row['message_count']:>5} messages"
+    return f"{row['id']}  {_when(row['updated_at'])}  {count}  {row.get('model') or ''}  {title}"
 
 
 def _hit_line(row: Plain) -> str:
-    return f"{row['session_id']}  {_when(row['created_at'])}  {row['role']}: {one_line(inert(str(row['snippet'])), 160)}"
+    return (
+        f"{row['session_id']}  {_when(row['created_at'])}  {row['role']}: {one_line(inert(str(row['snippet'])), 160)}"
+    )
 
 
 def _when(seconds: object) -> str:

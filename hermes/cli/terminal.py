@@ -29,12 +29,17 @@ class Lines:
 
     async def _readable(self) -> None:
         loop = asyncio.get_running_loop()
-        ready = loop.create_future()
+        ready: asyncio.Future[None] = loop.create_future()
         try:
-            loop.add_reader(self._descriptor, lambda: ready.done() or ready.set_result(None))
+            loop.add_reader(self._descriptor, _set, ready)
         except PermissionError:
             return  # a regular file: it cannot be waited for, and never needs to be
         try:
             await ready
         finally:
             loop.remove_reader(self._descriptor)
+
+
+def _set(ready: "asyncio.Future[None]") -> None:
+    if not ready.done():
+        ready.set_result(None)

@@ -97,7 +97,7 @@ def _document(home: Home) -> dict[str, object]:
             if status.st_size > _LIMIT:
                 raise ConfigError(f"{file} is larger than 4 MB.", "It should hold settings only.")
             raw = source.read(_LIMIT + 1)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}.", "Mend its permissions.") from None

@@ -68,6 +68,10 @@ class ProviderRecord(Struct, frozen=True, kw_only=True):
     context_lengths: Mapping[str, int] = {}
     """Tokens by model name or by a prefix that ends in `*`; what is not here is asked of the provider or the config."""
     default_model: str = ""
+    tools: bool = True
+    """Whether the models here can be given tools at all."""
+    prompt: str = ""
+    """A system prompt that stands in the place of the built one, for models that a long one confuses."""
     tested: bool = False
     """Whether this record has been used against the provider's real servers or its official software."""
     notes: str = ""

@@ -1,8 +1,6 @@
 """One live session: what is said to it waits in a mailbox and is answered strictly in order."""
 
 import asyncio
-import contextlib
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,9 +9,9 @@ from hermes.agent.loop import run_turn
 from hermes.agent.turn import Deps, TurnState
 from hermes.context.turn_notes import turn_note
 from hermes.core.errors import BusyError, HermesError
-from hermes.core.events import Event, TurnEnded
+from hermes.core.events import Level, Notice, TurnEnded
 from hermes.core.ids import new_turn_id
-from hermes.core.messages import Message, program_message, user_message
+from hermes.core.messages import Message, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart, TextPart
 from hermes.runtime.approvals import Approvals
@@ -81,6 +79,10 @@ class SessionActor:
         self._turn.cancel()
         return True
 
+    def notify(self, level: Level, text: str) -> None:
+        """Show a line to whoever watches this session."""
+        self._recorder.publish(Notice(level=level, text=text))
+
     async def close(self) -> None:
         """Stop what runs, turn away what waits."""
         if self._task is not None:
@@ -98,7 +100,7 @@ class SessionActor:
             except asyncio.CancelledError:
                 ended.cancel()
                 raise
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - handed to the one who waits, see below
                 # Whatever broke, the one who waits hears of it; the actor lives on for the next message.
                 if not ended.cancelled():
                     ended.set_exception(error)
@@ -152,9 +154,7 @@ class SessionActor:
         now = self._deps.clock.now()
         more: list[ImagePart | TextPart] = list(inbound.images)
         if conversation.frame.tools:
-            note = turn_note(
-                now, cwd=inbound.cwd, last_told=conversation.last_told, last_cwd=conversation.last_cwd
-            )
+            note = turn_note(now, cwd=inbound.cwd, last_told=conversation.last_told, last_cwd=conversation.last_cwd)
             if note is not None:
                 more.append(note)
                 conversation.last_told = now

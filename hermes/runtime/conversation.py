@@ -1,4 +1,4 @@
-"""A session brought back to life: its epoch restored or a new one begun, its transcript encoded, its last turn closed."""
+"""A session brought back to life: its epoch restored or begun, its transcript encoded, its last turn closed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -104,12 +104,12 @@ async def _close_lost_turns(store: Store, session_id: str) -> None:
     last = rows[-1].message if rows else None
     results = {}
     for turn in lost:
-        for effect in await store.effects(turn.turn_id):
+        for effect in await store.effects(turn.id):
             if effect.result is not None:
                 results[effect.call_id] = effect.result
     epoch = await store.current_epoch(session_id)
     closing = closing_messages(last, results, words.CRASHED)
     if closing and epoch is not None:
-        await store.append(session_id, epoch.number, lost[-1].turn_id, closing)
+        await store.append(session_id, epoch.number, lost[-1].id, closing)
     for turn in lost:
-        await store.lose_turn(turn.turn_id, ExitReason.LOCAL_ERROR)
+        await store.end_turn(turn.id, ExitReason.LOCAL_ERROR, error="the process ended in the middle of the turn")

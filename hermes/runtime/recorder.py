@@ -3,10 +3,14 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from hermes.core.events import Event, MessageAppended, RequestEnded, RequestStarted, TurnEnded, TurnStarted
+from hermes.core.events import Event, MessageAppended, RequestStarted, TurnEnded, TurnStarted
 from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.store.store import Store
+from hermes.util.text import one_line
+
+TITLE_LIMIT = 60
+"""Characters of a session's title, which is its first message until it is given another."""
 
 Subscriber = Callable[[Event], None]
 
@@ -14,10 +18,11 @@ Subscriber = Callable[[Event], None]
 class Recorder:
     """The `emit` and the `EffectJournal` of one session's turns."""
 
-    def __init__(self, store: Store, *, session_id: str, epoch: int) -> None:
+    def __init__(self, store: Store, *, session_id: str, epoch: int, untitled: bool) -> None:
         self._store = store
         self._session_id = session_id
         self._turn_id = ""
+        self._untitled = untitled
         self._unwritten: list[asyncio.Future[list[int]]] = []
         self.epoch = epoch
         self.subscribers: list[Subscriber] = []
@@ -27,20 +32,24 @@ class Recorder:
         match event:
             case MessageAppended():
                 self._unwritten.append(
-                    self._store.append(
-                        self._session_id, self.epoch, self._turn_id, (event.message,), usage=event.usage
-                    )
+                    self._store.append(self._session_id, self.epoch, self._turn_id, (event.message,), usage=event.usage)
                 )
             case RequestStarted():
                 await self.flush()
             case TurnStarted():
                 self._turn_id = event.turn_id
-                await self._store.begin_turn(self._session_id, event.turn_id)
+                begun = self._store.begin_turn(self._session_id, event.turn_id, text=event.text)
+                if self._untitled and event.text.strip():
+                    self._untitled = False
+                    title = one_line(event.text, TITLE_LIMIT)
+                    await asyncio.gather(begun, self._store.rename_session(self._session_id, title))
+                else:
+                    await begun
             case TurnEnded():
-                await self._store.end_turn(event)
                 await self.flush()
-            case RequestEnded():
-                pass
+                await self._store.end_turn(
+                    event.turn_id, event.reason, usage=event.usage, calls=event.calls, error=event.error
+                )
         self.publish(event)
 
     def publish(self, event: Event) -> None:

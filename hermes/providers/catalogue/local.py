@@ -8,5 +8,8 @@ RECORD = ProviderRecord(
     base_url="",
     key_required=False,
     quirks=Quirks(effort=""),
+    tools=False,
+    prompt="You are a helpful assistant. Answer in one short sentence.",
+    tested=True,
     notes="No tools: its template knows none. Used when nothing else is configured.",
 )

@@ -1,0 +1,20 @@
+"""Which variables a command gets: not the keys that this process holds."""
+
+import re
+from collections.abc import Mapping
+
+_SECRET = re.compile(
+    r"(^|_)(API_?KEY|ACCESS_?KEY(_ID)?|SECRET(_KEY)?|PRIVATE_KEY|TOKEN|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)(_|$)|"
+    r"_KEY$|^(KEY|PASS)$|_PASS$|_DSN$|^DATABASE_URL$|SECRET"
+)
+_KEPT = frozenset({"SSH_AUTH_SOCK", "GPG_TTY", "XDG_SESSION_ID"})
+
+
+def holds_secret(name: str) -> bool:
+    """Whether a variable of this name is taken to hold a key."""
+    return name not in _KEPT and _SECRET.search(name.upper()) is not None
+
+
+def public_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that commands may see."""
+    return {name: value for name, value in environment.items() if not holds_secret(name)}

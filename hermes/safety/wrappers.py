@@ -1,0 +1,186 @@
+"""Programs that run other programs: what they would run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hermes.safety.shell import Simple, Word
+
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "rbash"})
+INTERPRETERS = frozenset({"python", "perl", "ruby", "node", "php", "lua", "tclsh", "deno", "bun", "osascript", "pwsh"})
+FETCHERS = frozenset(
+    "curl wget fetch aria2c nc ncat netcat socat lynx http https ftp base64 base32 xxd openssl uudecode gpg rev".split()
+)
+
+_WITH_VALUE: dict[str, tuple[str, int]] = {
+    # options that take a value, and how many words of its own come before the program
+    "sudo": ("-u -g -h -p -C -r -t -T -U -D -R --user --group --chdir --host --prompt", 0),
+    "doas": ("-u -C", 0),
+    "env": ("-u -C --unset --chdir", 0),
+    "nohup": ("", 0),
+    "nice": ("-n --adjustment", 0),
+    "ionice": ("-c -n -p -P", 0),
+    "timeout": ("-s -k --signal --kill-after", 1),
+    "xargs": ("-I -n -P -L -d -a -s -E --max-args --max-procs --arg-file --delimiter --replace", 0),
+    "command": ("", 0),
+    "builtin": ("", 0),
+    "exec": ("-a", 0),
+    "time": ("-o -f", 0),
+    "stdbuf": ("-i -o -e", 0),
+    "setsid": ("", 0),
+    "busybox": ("", 0),
+    "toybox": ("", 0),
+    "chroot": ("--userspec --groups", 1),
+    "unshare": ("-S -G -R -w", 0),
+    "nsenter": ("-t", 0),
+    "strace": ("-o -e -p -s -u -E", 0),
+    "ltrace": ("-o -e -p -s -u", 0),
+    "flock": ("-w -E", 1),
+    "watch": ("-n --interval", 0),
+    "parallel": ("-j -I --jobs", 0),
+    "systemd-run": ("-p -u --unit --property --uid --gid", 0),
+    "taskset": ("", 1),
+    "caffeinate": ("-t -w", 0),
+    "proot": ("-r -b -w", 0),
+    "dbus-run-session": ("", 0),
+    "faketime": ("", 1),
+    "pkexec": ("--user", 0),
+}
+
+
+@dataclass(slots=True)
+class Inner:
+    """What a wrapper runs: words, or shell texts; `ask` names why it cannot be told."""
+
+    words: Sequence[Word] = ()
+    texts: list[str] = field(default_factory=list)
+    ask: str = ""
+    reason: str = ""
+
+
+def unwrap(name: str, words: Sequence[Word], simple: Simple) -> Inner:
+    """What `name words...` runs, when it is a program that runs others."""
+    name = name.rstrip("0123456789.") or name
+    if name in _WITH_VALUE:
+        return _wrapped(name, words)
+    if name in SHELLS:
+        return _shell(words, simple)
+    if name == "eval":
+        return _evaluated(words, simple)
+    if name in ("source", "."):
+        fetched = any(word.dynamic for word in words) and fetches(simple)
+        return Inner(ask="remote-exec", reason="it runs what it downloads") if fetched else Inner()
+    if name in ("find", "fd", "fdfind"):
+        starts = ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch")
+        at = next((index for index, word in enumerate(words) if word.text in starts), None)
+        return Inner(words=words[at + 1 :]) if at is not None else Inner()
+    if name in ("su", "script", "runuser"):
+        texts = [words[at + 1].text for at, word in enumerate(words[:-1]) if word.text in ("-c", "--command")]
+        return Inner(texts=texts)
+    if name == "ssh":
+        return _remote(words)
+    if name in ("awk", "gawk", "mawk", "nawk") and any("system(" in word.text or "| getline" in word.text for word in words):
+        return Inner(ask="nested-program", reason="an awk program starts commands")
+    return Inner()
+
+
+def fetches(simple: Simple | None) -> bool:
+    """Whether a command, its pipe or its substitutions download or decode something."""
+    seen = 0
+    queue: list[Simple | None] = [simple]
+    while queue and seen < 200:
+        current = queue.pop()
+        if current is None:
+            continue
+        seen += 1
+        if any(word.text.rpartition("/")[2] in FETCHERS for word in current.words[:3]):
+            return True
+        queue += [current.source, *current.inner]
+    return False
+
+
+def _wrapped(name: str, words: Sequence[Word]) -> Inner:
+    valued, skip = _WITH_VALUE[name]
+    options = valued.split()
+    at = 0
+    while at < len(words):
+        text = words[at].text
+        if text == "--":
+            at += 1
+            break
+        if name == "command" and text in ("-v", "-V"):
+            return Inner()
+        if name == "env" and text in ("-S", "--split-string") and at + 1 < len(words):
+            return Inner(texts=[" ".join(word.text for word in words[at + 1 :])])
+        if text.startswith("-"):
+            at += 2 if text in options else 1
+        elif name in ("env", "sudo", "doas") and "=" in text:
+            at += 1
+        else:
+            break
+    rest = words[at + skip :]
+    if name in ("watch", "parallel") and len(rest) == 1:
+        return Inner(texts=[rest[0].text])
+    return Inner(words=rest)
+
+
+def _shell(words: Sequence[Word], simple: Simple) -> Inner:
+    """`sh -c text`, `sh < something`, `something | sh`; a script file is not followed."""
+    for at, word in enumerate(words):
+        if word.text.startswith("-") and not word.text.startswith("--") and "c" in word.text and at + 1 < len(words):
+            return _text(words[at + 1], simple)
+    scripts = [word for word in words if not word.text.startswith("-")]
+    if scripts and not scripts[0].dynamic:
+        return Inner()
+    if scripts or fetches(simple):
+        fetched = fetches(simple)
+        reason = "it runs what it downloads or decodes" if fetched else "which script runs is only known when it runs"
+        return Inner(ask="remote-exec" if fetched else "unknown-command", reason=reason)
+    if simple.heredoc is not None:
+        return Inner(texts=[simple.heredoc])
+    said = [target.text for operator, target in simple.redirects if operator == "<<<"]
+    if said:
+        return Inner(texts=said)
+    return _piped(simple)
+
+
+def _piped(simple: Simple) -> Inner:
+    source = simple.source
+    if source is None or not source.words:
+        return Inner()
+    words = source.words
+    if words[0].text in ("echo", "printf") and not any(word.dynamic for word in words):
+        return Inner(texts=[" ".join(word.text for word in words[1:] if not word.text.startswith("-"))])
+    if words[0].text == "cat" and source.heredoc is not None:
+        return Inner(texts=[source.heredoc])
+    return Inner(ask="unknown-command", reason="what the shell is given is only known when it runs")
+
+
+def _text(word: Word, simple: Simple) -> Inner:
+    if not word.dynamic:
+        return Inner(texts=[word.text])
+    if fetches(simple):
+        return Inner(ask="remote-exec", reason="it runs what it downloads or decodes")
+    return Inner(texts=[word.text]) if "$()" not in word.text else Inner(
+        ask="unknown-command", reason="the text that runs is only known when it runs"
+    )
+
+
+def _evaluated(words: Sequence[Word], simple: Simple) -> Inner:
+    if not any(word.dynamic for word in words):
+        return Inner(texts=[" ".join(word.text for word in words)])
+    if fetches(simple):
+        return Inner(ask="remote-exec", reason="it runs what it downloads or decodes")
+    if simple.inner and all(word.text == "$()" for word in words):
+        return Inner()  # the output of a named program (ssh-agent -s, direnv hook), which is judged by itself
+    return Inner(ask="unknown-command", reason="the text that runs is only known when it runs")
+
+
+def _remote(words: Sequence[Word]) -> Inner:
+    valued = set("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w".split())
+    at = 0
+    while at < len(words) and words[at].text.startswith("-"):
+        if "ProxyCommand" in words[at].text or (at + 1 < len(words) and "ProxyCommand" in words[at + 1].text):
+            return Inner(ask="nested-program", reason="ssh is told to start a command here")
+        at += 2 if words[at].text in valued else 1
+    rest = words[at + 1 :]
+    return Inner(texts=[" ".join(word.text for word in rest)]) if rest else Inner()

@@ -1,0 +1,215 @@
+"""One SQLite file of one process: a writer thread with group commit, and a reader beside it."""
+
+import contextlib
+import time
+from asyncio import Future
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+
+from hermes.core.errors import HermesError
+from hermes.store.connection import connect, explain, use_wal
+from hermes.store.migrations import Schema, migrate
+from hermes.store.worker import Job, Outcome, Worker
+
+GROUP_OPS = 256
+GROUP_SECONDS = 0.010
+
+T = TypeVar("T")
+Op = Callable[[apsw.Connection], T]
+
+
+class _Lane(Worker[apsw.Connection]):
+    """A thread with a connection of its own to the file."""
+
+    def __init__(self, name: str, path: Path, vfs: str | None) -> None:
+        super().__init__(name)
+        self._path = path
+        self._vfs = vfs
+
+    def attempt(self, resource: apsw.Connection, job: Job[apsw.Connection]) -> Outcome:
+        """Run one job; its error is its own."""
+        try:
+            return Outcome(job.future, job.work(resource), None)
+        except apsw.Error as error:
+            return Outcome(job.future, None, explain(error, self._path, resource.system_errno))
+        except Exception as error:  # noqa: BLE001 - handed to the one who waits
+            return Outcome(job.future, None, error)
+
+    def release(self, resource: apsw.Connection) -> None:
+        """Close the connection; the last one of all moves the log into the file."""
+        with contextlib.suppress(apsw.Error):  # what was committed stands in the log
+            resource.close()
+
+
+class _Reader(_Lane):
+    """Runs each job in a read transaction, so that several queries see one state."""
+
+    def open(self) -> apsw.Connection:
+        """Connect; nothing is written through this connection."""
+        try:
+            connection = connect(self._path, create=False, vfs=self._vfs)
+            connection.execute("PRAGMA query_only = ON").fetchall()
+        except apsw.Error as error:
+            raise explain(error, self._path) from error
+        return connection
+
+    def attempt(self, resource: apsw.Connection, job: Job[apsw.Connection]) -> Outcome:
+        """Run one job between BEGIN and ROLLBACK."""
+        resource.execute("BEGIN")
+        try:
+            return super().attempt(resource, job)
+        finally:
+            if resource.in_transaction:
+                resource.execute("ROLLBACK")
+
+
+class _Writer(_Lane):
+    """Runs what is queued in groups: one transaction, one fsync for as many jobs as have come."""
+
+    def __init__(self, path: Path, vfs: str | None, schema: Schema) -> None:
+        super().__init__("hermes-writer", path, vfs)
+        self._schema = schema
+        self._held: Job[apsw.Connection] | None = None
+
+    def open(self) -> apsw.Connection:
+        """Connect, choose the journal and bring the schema up to date."""
+        connection: apsw.Connection | None = None
+        try:
+            connection = connect(self._path, create=True, vfs=self._vfs)
+            migrate(connection, self._path, self._schema, lambda: use_wal(connection, synchronous="FULL"))
+        except (apsw.Error, HermesError) as error:
+            number = connection.system_errno if connection is not None else 0
+            if connection is not None:
+                self.release(connection)
+            if isinstance(error, apsw.Error):
+                raise explain(error, self._path, number) from error
+            raise
+        return connection
+
+    def serve(self, resource: apsw.Connection, job: Job[apsw.Connection]) -> bool:
+        """Run `job` and those behind it; a job that must be alone ends the group and comes after it."""
+        ended = False
+        following: Job[apsw.Connection] | None = job
+        while following is not None:
+            if following.alone:
+                self._post([super().attempt(resource, following)])
+                break
+            outcomes, ended = self._group(resource, following)
+            self._post(outcomes)
+            following, self._held = self._held, None
+        return ended
+
+    def _group(self, connection: apsw.Connection, job: Job[apsw.Connection]) -> tuple[list[Outcome], bool]:
+        outcomes: list[Outcome] = []
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except apsw.Error as error:  # those behind would wait just as long for the same
+            return self._give_up(job, explain(error, self._path, connection.system_errno))
+        deadline = time.monotonic() + GROUP_SECONDS
+        ended = False
+        while True:
+            outcomes.append(self.attempt(connection, job))
+            if not connection.in_transaction:  # SQLite has rolled back everything: disk full, I/O error
+                return self._all_failed(outcomes, outcomes[-1].error), ended
+            if self._queue.empty() or len(outcomes) >= GROUP_OPS or time.monotonic() >= deadline:
+                break
+            following = self._queue.get()
+            if following is None or following.alone:
+                self._held, ended = following, following is None
+                break
+            job = following
+        try:
+            connection.execute("COMMIT")
+        except apsw.Error as error:
+            failure = explain(error, self._path, connection.system_errno)
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            return self._all_failed(outcomes, failure), ended
+        return outcomes, ended
+
+    def _give_up(self, job: Job[apsw.Connection], error: Exception) -> tuple[list[Outcome], bool]:
+        outcomes = [Outcome(job.future, None, error)]
+        while not self._queue.empty():
+            following = self._queue.get()
+            if following is None or following.alone:
+                self._held = following
+                return outcomes, following is None
+            outcomes.append(Outcome(following.future, None, error))
+        return outcomes, False
+
+    def attempt(self, resource: apsw.Connection, job: Job[apsw.Connection]) -> Outcome:
+        """Run one job of a group in a savepoint, so that it fails alone."""
+        resource.execute("SAVEPOINT job")
+        outcome = super().attempt(resource, job)
+        if outcome.error is not None and resource.in_transaction:
+            try:
+                resource.execute("ROLLBACK TO job")
+            except apsw.Error:  # the pager itself has failed: nothing of this group can be kept
+                resource.execute("ROLLBACK")
+                return outcome
+        if resource.in_transaction:
+            resource.execute("RELEASE job")
+        return outcome
+
+    @staticmethod
+    def _all_failed(outcomes: list[Outcome], error: Exception | None) -> list[Outcome]:
+        return [Outcome(one.future, None, one.error or error) for one in outcomes]
+
+
+class Database:
+    """The file at `path`. Writes are strictly in order and durable when their future resolves; reads run beside them.
+
+    A read sees every write that was awaited before it, not one that is only submitted.
+    """
+
+    def __init__(self, path: Path, writer: _Writer, reader: _Reader) -> None:
+        self.path = path
+        self._writer = writer
+        self._reader = reader
+
+    @classmethod
+    async def open(cls, path: Path, schema: Schema, *, vfs: str | None = None) -> "Database":
+        """Open or create the file, its folder (mode 0700) too, and bring its schema up to date.
+
+        Raises `StoreError`: unreadable, damaged, not ours, or written by a newer program. `vfs` names one of SQLite's
+        ways to reach a file, for file systems without shared memory or locks.
+        """
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise explain(apsw.CantOpenError(str(error)), path, error.errno or 0) from error
+        database = cls(path, _Writer(path, vfs, schema), _Reader("hermes-reader", path, vfs))
+        try:
+            await database.write_alone(lambda _connection: None)
+        except BaseException:
+            await database.close()
+            raise
+        return database
+
+    def submit(self, op: Op[T]) -> Future[T]:
+        """Queue a write and go on. The future gives what `op` returns once it is on disk.
+
+        `op` runs in the writer's thread inside a transaction that it must not end, in the order of submission. One that
+        raises fails alone; where the commit fails, the whole group does. Raises `BusyError` when the queue is full.
+        """
+        return self._writer.submit(op)
+
+    async def write(self, op: Op[T]) -> T:
+        """Run a write and wait until it is on disk. Cancelling the wait does not undo it."""
+        return await self._writer.run(op)
+
+    async def write_alone(self, op: Op[T]) -> T:
+        """Run `op` in the writer's thread outside any transaction, after all that was queued before."""
+        return await self._writer.run(op, alone=True)
+
+    async def read(self, op: Op[T]) -> T:
+        """Run a read in the reader's thread, on one state of the database."""
+        return await self._reader.run(op)
+
+    async def close(self) -> None:
+        """Finish every queued write and read, then close."""
+        await self._reader.close()
+        await self._writer.close()

@@ -1,0 +1,1 @@
+"""Where commands run: one file a place, behind one contract."""

@@ -1,0 +1,83 @@
+"""The contract of a terminal backend: where commands run, and what is known of one that does."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """A shell command to start.
+
+    `environment` is laid over the backend's own, `unset` is taken out of it. `interactive` gives the command an input
+    that can be written to; `pty` a terminal besides. `hold_state` asks for the directory and variables it leaves behind.
+    """
+
+    text: str
+    cwd: str
+    environment: Mapping[str, str] = {}
+    unset: frozenset[str] = frozenset()
+    interactive: bool = False
+    pty: bool = False
+    hold_state: bool = False
+
+
+class ShellState(Struct, frozen=True):
+    """Where a command left its shell: the directory, and variables set or removed against the backend's own."""
+
+    cwd: str
+    environment: dict[str, str]
+    unset: frozenset[str]
+
+
+class Exit(Struct, frozen=True):
+    """How a command ended. `code` is negative for a signal. `state` is None when it could not be learnt.
+
+    `left_running` says that processes which it started are still there.
+    """
+
+    code: int
+    state: ShellState | None = None
+    left_running: bool = False
+
+
+class Running(Protocol):
+    """A command under way. Its output goes to the sink given at the start, both streams merged, as it comes."""
+
+    @property
+    def pid(self) -> int:
+        """The process id on the machine where it runs; also its process group."""
+        ...
+
+    async def wait(self) -> Exit:
+        """Wait for its end; the sink has then had all output. Cancelling the wait leaves the command alone."""
+        ...
+
+    async def stop(self) -> None:
+        """End the whole tree: INT, TERM after 1.5 s, KILL after 3 s. Cancelling this kills at once. Idempotent."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Send input. Raises `ToolError` when it takes none (any more)."""
+        ...
+
+    def close_input(self) -> None:
+        """End of input."""
+        ...
+
+
+Sink = Callable[[bytes], None]
+
+
+class TerminalBackend(Protocol):
+    """A place where commands run: this machine, a sandbox, a container, another host."""
+
+    name: str
+
+    async def start(self, command: Command, sink: Sink) -> Running:
+        """Start a command. Raises `ToolError` when it cannot be started. The caller owns the result and must end it."""
+        ...
+
+    async def close(self) -> None:
+        """Give back what the backend itself holds; commands are ended by their owners."""
+        ...

@@ -1,0 +1,88 @@
+"""Finding and signalling everything that a command started, from the process table of Linux (elsewhere: its group)."""
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+from msgspec import Struct
+
+_PROC = Path("/proc")
+
+
+class Entry(Struct, frozen=True):
+    """One live process. The start time tells it from a later one with the same number."""
+
+    pid: int
+    started: int
+
+
+def members(leader: int) -> set[Entry]:
+    """Live processes of the leader's session and group, and their descendants wherever those went."""
+    table = _table()
+    found = {pid for pid, row in table.items() if pid == leader or leader in (row.group, row.session)}
+    children: dict[int, list[int]] = {}
+    for pid, row in table.items():
+        children.setdefault(row.parent, []).append(pid)
+    queue = list(found | {leader})
+    while queue:
+        for child in children.get(queue.pop(), ()):
+            if child not in found:
+                found.add(child)
+                queue.append(child)
+    return {Entry(pid=pid, started=table[pid].started) for pid in found}
+
+
+def alive(entries: set[Entry]) -> set[Entry]:
+    """Those of `entries` that still run."""
+    return {entry for entry in entries if (row := _row(entry.pid)) is not None and row.started == entry.started}
+
+
+def group_exists(leader: int) -> bool:
+    """Whether a process of the group still runs; one that only waits to be reaped does not count."""
+    try:
+        os.killpg(leader, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return bool(members(leader)) if _PROC.is_dir() else True
+
+
+def send(leader: int, entries: set[Entry], signum: signal.Signals) -> None:
+    """Signal the group of `leader`, and those of `entries` that left it."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signum)
+    for entry in alive(entries):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(entry.pid) != leader:
+                os.kill(entry.pid, signum)
+
+
+class _Row(Struct, frozen=True):
+    parent: int
+    group: int
+    session: int
+    started: int
+
+
+def _table() -> dict[int, _Row]:
+    rows: dict[int, _Row] = {}
+    if not _PROC.is_dir():
+        return rows
+    for name in os.listdir(_PROC):
+        if name.isdigit() and (row := _row(int(name))) is not None:
+            rows[int(name)] = row
+    return rows
+
+
+def _row(pid: int) -> _Row | None:
+    """The process's row; None when it is gone or a zombie. Fields: proc(5), /proc/pid/stat."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+    if len(fields) < 20 or fields[0] in (b"Z", b"X"):
+        return None
+    return _Row(parent=int(fields[1]), group=int(fields[2]), session=int(fields[3]), started=int(fields[19]))

@@ -1,0 +1,76 @@
+"""`process`: the background processes that `terminal` started."""
+
+from typing import Annotated, Literal
+
+from hermes.core.errors import ToolError
+from hermes.tools.output import cut
+from hermes.tools.processes import Process
+from hermes.tools.schema import Arguments
+from hermes.tools.session import ToolContext
+from hermes.tools.tool import tool
+
+MAX_WAIT = 600
+_LOG_LINES = 200
+
+
+def _command(args: Arguments) -> str:
+    """What is typed into a process may be a command to a shell, so it is judged like one."""
+    return str(args["data"]) if args["action"] in ("write", "submit") else ""
+
+
+@tool("terminal", summary=lambda args: f"{args['action']} {args['session_id']}".strip(), command=_command)
+async def process(
+    ctx: ToolContext,
+    action: Annotated[
+        Literal["list", "poll", "log", "wait", "kill", "write", "submit", "close"],
+        "poll: new output; log: all output; write: input; submit: input and Enter; close: end of input.",
+    ],
+    session_id: Annotated[str, "The process's id; for all but list."] = "",
+    data: Annotated[str, "Input (write, submit)."] = "",
+    timeout: Annotated[int, "Seconds (wait)."] = 60,
+    offset: Annotated[int, "First line, from 1; without it the last ones (log)."] = 0,
+    limit: Annotated[int, "Lines (log)."] = _LOG_LINES,
+) -> str:
+    """Manage background processes."""
+    table = ctx.state.processes
+    if action == "list":
+        now = ctx.clock.now()
+        return "\n".join(_line(one, now) for one in table.all()) or "There are no background processes."
+    if not session_id:
+        raise ToolError(f"Give the process's id in session_id to {action}. Use list to see them.")
+    one = table.find(session_id)
+    match action:
+        case "poll":
+            return _new_output(one)
+        case "log":
+            return _log(one, offset, limit)
+        case "wait":
+            ended = await one.ended(max(0, min(timeout, MAX_WAIT)))
+            return _new_output(one) if ended else f"{_new_output(one)}\n[still running after {timeout} s]"
+        case "kill":
+            await table.kill(one)
+            return f"{session_id}: {one.status}."
+        case "write" | "submit":
+            await one.input().write((data + ("\n" if action == "submit" else "")).encode("utf-8", "replace"))
+            return f"Sent to {session_id}. See the answer with poll."
+        case "close":
+            one.input().close_input()
+            return f"The input of {session_id} is closed."
+
+
+def _line(one: Process, now: float) -> str:
+    return f"{one.process_id}: {one.status}, started {now - one.started:.0f} s ago in {one.cwd}: {one.command[:200]}"
+
+
+def _new_output(one: Process) -> str:
+    text = one.output.since(one.read_to)
+    one.read_to = one.output.total
+    return f"{cut(text.strip(chr(10)))}\n[{one.status}]".lstrip("\n")
+
+
+def _log(one: Process, offset: int, limit: int) -> str:
+    lines = one.output.since(0).strip("\n").split("\n")
+    count = max(1, limit)
+    first = offset - 1 if offset > 0 else max(0, len(lines) - count)
+    shown = lines[first : first + count]
+    return f"{cut(chr(10).join(shown))}\n[lines {first + 1}-{first + len(shown)} of {len(lines)}; {one.status}]"

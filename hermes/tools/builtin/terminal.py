@@ -1,0 +1,109 @@
+"""`terminal`: shell commands, in the foreground with a limit of time or in the background."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+from hermes.core.errors import ToolError
+from hermes.core.parts import ToolStatus
+from hermes.tools.backends.base import Command, Exit, Running
+from hermes.tools.output import HeadTail, cut
+from hermes.tools.session import ToolContext, ToolState
+from hermes.tools.tool import ToolOutput, tool
+from hermes.util.text import one_line
+
+DEFAULT_TIMEOUT = 180
+MAX_TIMEOUT = 600
+
+
+@tool("terminal", summary=lambda args: one_line(str(args["command"]), 100), command=lambda args: str(args["command"]))
+async def terminal(
+    ctx: ToolContext,
+    command: Annotated[str, "Shell command."],
+    background: Annotated[bool, "Start it and return at once with an id for process; for servers and long work."] = False,
+    timeout: Annotated[int, "Seconds to wait, at most 600."] = DEFAULT_TIMEOUT,
+    workdir: Annotated[str, "Folder to run in, for this command only."] = "",
+    pty: Annotated[bool, "Run in a terminal, for programs that want one."] = False,
+    notify_on_complete: Annotated[bool, "Say when it ends (background)."] = False,
+    watch_patterns: Annotated[list[str] | None, "Say when its output has one of these texts (background)."] = None,
+) -> ToolOutput:
+    """Run a shell command. The folder and exported variables stay for the next one. Output is both streams, shortened in
+    the middle if long. There is no input: pass answers as options. Read and change files with the file tools."""
+    if not command.strip():
+        raise ToolError("The command is empty.")
+    state = ctx.state
+    cwd = str(ctx.resolve(workdir)) if workdir else _folder(ctx)
+    order = Command(
+        text=command,
+        cwd=cwd,
+        environment=state.environment,
+        unset=state.unset,
+        interactive=background,
+        pty=pty,
+        hold_state=not background,
+    )
+    if background:
+        process = await state.processes.start(
+            ctx.backend, order, ctx.clock.now(), notify=notify_on_complete, patterns=watch_patterns or ()
+        )
+        pid = process.running.pid if process.running else 0
+        return ToolOutput(text=f"Started {process.process_id} (pid {pid}) in {cwd}. See its output with process.")
+    return await _foreground(ctx, order, max(1, min(timeout, MAX_TIMEOUT)), keep_folder=bool(workdir))
+
+
+async def _foreground(ctx: ToolContext, order: Command, timeout: int, *, keep_folder: bool) -> ToolOutput:
+    output = HeadTail()
+    started = ctx.clock.monotonic()
+    running = await ctx.backend.start(order, output.feed)
+    ended = await _ended(running, timeout)
+    text = cut(output.text().strip("\n"))
+    notes: list[str] = []
+    if ended is None:
+        notes.append(f"stopped after {timeout} s: it had not ended; run it in the background, or with a longer timeout")
+        return ToolOutput(text=_with_notes(text, notes), status=ToolStatus.ERROR)
+    notes.append(f"exit code {ended.code}" if ended.code >= 0 else f"ended by signal {-ended.code}")
+    seconds = ctx.clock.monotonic() - started
+    if seconds >= 5:
+        notes.append(f"{seconds:.0f} s")
+    moved = _keep(ctx.state, ended, order, keep_folder=keep_folder)
+    if moved:
+        notes.append(f"now in {moved}")
+    if ended.left_running:
+        notes.append("it left processes running, whose output is lost; use background for those")
+    return ToolOutput(text=_with_notes(text, notes))
+
+
+async def _ended(running: Running, timeout: int) -> Exit | None:
+    """How it ended; None when it did not in time. Then, and when this is cancelled, its whole tree is ended first."""
+    try:
+        async with asyncio.timeout(timeout):
+            return await running.wait()
+    except TimeoutError:
+        await running.stop()
+        return None
+    except asyncio.CancelledError:
+        await running.stop()
+        raise
+
+
+def _keep(state: ToolState, ended: Exit, order: Command, *, keep_folder: bool) -> str:
+    """Carry the shell's folder and variables over to the next command; the new folder if it is another."""
+    if ended.state is None:
+        return ""
+    state.environment = ended.state.environment
+    state.unset = ended.state.unset
+    if keep_folder or ended.state.cwd == order.cwd:
+        return ""
+    state.cwd = Path(ended.state.cwd)
+    return ended.state.cwd
+
+
+def _folder(ctx: ToolContext) -> str:
+    """The current folder; the workspace again when it is gone."""
+    if not ctx.state.cwd.is_dir():
+        ctx.state.cwd = Path(ctx.places.workspace)
+    return str(ctx.state.cwd)
+
+
+def _with_notes(text: str, notes: list[str]) -> str:
+    return f"{text}\n[{'; '.join(notes)}]".lstrip("\n")

@@ -1,0 +1,60 @@
+"""`todo`: the model's own list of steps, kept with the session."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from hermes.core.errors import ToolError
+from hermes.tools.session import Todo, ToolContext
+from hermes.tools.tool import tool
+
+MAX_ITEMS = 256
+MAX_CONTENT = 4_000
+_MARKS = {"pending": " ", "in_progress": ">", "completed": "x", "cancelled": "-"}
+
+
+class Item(Struct, frozen=True):
+    """A step as the model writes it."""
+
+    content: Annotated[str, Meta(description="The step.")] = ""
+    status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
+    id: Annotated[str, Meta(description="To change it later with merge.")] = ""
+
+
+@tool("todo", repeatable=True, summary=lambda args: "plan" if args["todos"] else "read the plan")
+async def todo(
+    ctx: ToolContext,
+    todos: Annotated[list[Item] | None, "The steps, in order; without them the list is only read."] = None,
+    merge: Annotated[bool, "Change the items with these ids and add new ones, instead of replacing the list."] = False,
+) -> str:
+    """Keep a list of steps for work of three steps or more. Have one in_progress at a time; mark each when done."""
+    state = ctx.state
+    if todos is not None:
+        state.todos = _merged(state.todos, todos) if merge else _merged([], todos)
+    if not state.todos:
+        return "The list is empty."
+    done = sum(step.status in ("completed", "cancelled") for step in state.todos)
+    lines = [f"[{_MARKS[step.status]}] {step.id}: {step.content}" for step in state.todos]
+    return "\n".join([*lines, f"{done} of {len(lines)} done"])
+
+
+def _merged(old: list[Todo], items: list[Item]) -> list[Todo]:
+    steps = {step.id: step for step in old}
+    for number, item in enumerate(items, 1):
+        key = item.id or _free(steps, len(old) + number)
+        known = steps.get(key)
+        content = item.content or (known.content if known else "")
+        if not content:
+            raise ToolError(f"Item {key} has no content.")
+        if len(content) > MAX_CONTENT:
+            raise ToolError(f"Item {key} has {len(content)} characters; at most {MAX_CONTENT} are kept. Shorten it.")
+        steps[key] = Todo(id=key, content=content, status=item.status)
+    if len(steps) > MAX_ITEMS:
+        raise ToolError(f"The list would have {len(steps)} items; at most {MAX_ITEMS} are kept. Drop those that are done.")
+    return list(steps.values())
+
+
+def _free(steps: dict[str, Todo], start: int) -> str:
+    while str(start) in steps:
+        start += 1
+    return str(start)

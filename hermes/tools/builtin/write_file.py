@@ -1,0 +1,68 @@
+"""`write_file`: a whole file, atomically, in the encoding and line ends that it had."""
+
+import asyncio
+import os
+import stat
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from hermes.core.errors import ToolError
+from hermes.tools import files
+from hermes.tools.files import TextFile
+from hermes.tools.session import ToolContext, ToolState
+from hermes.tools.syntax import syntax_note
+from hermes.tools.tool import Parallel, PathUse, tool
+
+
+@tool(
+    "file",
+    parallel=Parallel.PATHS,
+    repeatable=True,
+    summary=lambda args: f"write {args['path']}",
+    paths=lambda args: [PathUse(str(args["path"]), write=True)],
+)
+async def write_file(
+    ctx: ToolContext,
+    path: Annotated[str, "File to write; its folders are made."],
+    content: Annotated[str, "The whole new content."],
+) -> str:
+    """Write a file, replacing all that it held. To change a part of a file use patch."""
+    target = ctx.resolve(path)
+    return await asyncio.to_thread(_write, target, path, content, ctx.state)
+
+
+def _write(target: Path, shown: str, content: str, state: ToolState) -> str:
+    like, existed = _existing(target, shown, state)
+    text = content.replace("\r\n", "\n") if like.newline == "\r\n" else content
+    data = files.encode(msgspec.structs.replace(like, text=text))
+    files.save(target, shown, data, state)
+    lines = content.count("\n") + (not content.endswith("\n") and bool(content))
+    said = f"{'Replaced' if existed else 'Created'} {shown}: {len(data)} bytes, {lines} lines."
+    kept = [like.encoding.upper()] if like.encoding != "utf-8" or like.bom else []
+    kept += ["CRLF line ends"] if like.newline == "\r\n" else []
+    said += f" Kept {' and '.join(kept)}." if kept else ""
+    return f"{said} {syntax_note(shown, content)}".strip()
+
+
+def _existing(target: Path, shown: str, state: ToolState) -> tuple[TextFile, bool]:
+    """How the file that is there is written, and whether there is one. Raises `ToolError` when it must not be replaced."""
+    plain = TextFile(text="")
+    try:
+        status = os.stat(target)
+    except FileNotFoundError:
+        return plain, False
+    except OSError as error:
+        raise ToolError(f"{shown} cannot be written: {error.strerror}.") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise ToolError(f"{shown} is a folder. Name a file in it.")
+    if not stat.S_ISREG(status.st_mode):
+        raise ToolError(f"{shown} is no regular file, so it is not written.")
+    files.check_unchanged(target, shown, state, status)
+    if status.st_size > files.EDIT_LIMIT:
+        return plain, True
+    with files.open_regular(target, shown) as file:
+        found = files.decode(file.read())
+    # Latin-1 is only a guess for bytes that are not UTF-8; new text is not forced into it.
+    return (found if found is not None and found.encoding != "latin-1" else plain), True

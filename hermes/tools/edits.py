@@ -1,0 +1,237 @@
+"""Edits of text: one replacement, and patches in the V4A format. Pure; files are read and written elsewhere."""
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+from hermes.core.errors import ToolError
+from hermes.tools.matching import Found, find, nearest, reindent
+
+
+class Action(StrEnum):
+    """What a section of a patch does with its file."""
+
+    ADD = "add"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+class Hunk(Struct, frozen=True):
+    """Lines to find and lines to put in their place. `below` are lines under which to look, outermost first."""
+
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+    below: tuple[str, ...] = ()
+    at_end: bool = False
+
+
+class Section(Struct, frozen=True):
+    """The part of a patch about one file. `target` is its new name when it is moved."""
+
+    action: Action
+    path: str
+    hunks: tuple[Hunk, ...] = ()
+    content: str = ""
+    target: str = ""
+
+
+_HEADER = re.compile(r"^\*\*\* (Add|Update|Delete|Move) File: *(.+?)\s*$")
+_MOVE_TO = re.compile(r"^\*\*\* Move to: *(.+?)\s*$")
+
+
+def replace_text(text: str, old: str, new: str, *, everywhere: bool, shown: str) -> tuple[str, str]:
+    """(the new text, a note on what had to be overlooked). Raises `ToolError` when the place is not found, or not one."""
+    if not old:
+        raise ToolError("old_string is empty. Give the text that is to be replaced; to write a whole file use write_file.")
+    if old == new:
+        raise ToolError("old_string and new_string are the same; nothing to change.")
+    count = text.count(old)
+    if count == 1 or (count and everywhere):
+        return text.replace(old, new), ""
+    lines, block = text.split("\n"), _trimmed(old)
+    if count:
+        raise ToolError(_ambiguous(_line_numbers(text, old), shown))
+    found = find(lines, block)
+    if not found.at:
+        hint = nearest(lines, block)
+        raise ToolError(f"old_string is not in {shown}. Nothing was changed. {hint}".strip())
+    if len(found.at) > 1 and not everywhere:
+        raise ToolError(_ambiguous([at + 1 for at in found.at], shown))
+    return "\n".join(_put(lines, block, _trimmed(new) if new else [], found)), f"Matched without regard to {found.differs}."
+
+
+def parse(patch: str) -> list[Section]:
+    """The sections of a V4A patch. Raises `ToolError` that names the line that cannot be understood."""
+    lines = patch.replace("\r\n", "\n").split("\n")
+    sections: list[Section] = []
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        if not line.strip() or line.startswith(("*** Begin Patch", "*** End Patch", "```")):
+            continue
+        header = _HEADER.match(line)
+        if header is None:
+            raise ToolError(
+                f"Line {at} of the patch is outside of any file: {line[:80]!r}. "
+                "Begin with '*** Update File: path', '*** Add File: path' or '*** Delete File: path'."
+            )
+        end = at
+        while end < len(lines) and not _HEADER.match(lines[end]) and not lines[end].startswith("*** End Patch"):
+            end += 1
+        sections.append(_section(header[1], header[2], lines[at:end], at))
+        at = end
+    if not sections:
+        raise ToolError("The patch names no file. Begin with '*** Update File: path'.")
+    return sections
+
+
+def paths_of(patch: str) -> list[str]:
+    """Every path that a patch names, whether or not the rest of it can be understood."""
+    named: list[str] = []
+    for line in patch.split("\n"):
+        header = _HEADER.match(line.rstrip("\r"))
+        move = _MOVE_TO.match(line.rstrip("\r"))
+        if header:
+            named += [part.strip() for part in header[2].split(" -> ")] if header[1] == "Move" else [header[2]]
+        elif move:
+            named.append(move[1])
+    return named
+
+
+def apply(text: str, hunks: Sequence[Hunk], shown: str) -> tuple[str, str]:
+    """(the text with all hunks applied in order, a note). Raises `ToolError` that names the hunk that has no place."""
+    lines = text.split("\n")
+    cursor = 0
+    notes: dict[str, None] = {}
+    for number, hunk in enumerate(hunks, 1):
+        cursor = _below(lines, hunk, cursor, f"hunk {number} of {shown}")
+        found = _place(lines, hunk, cursor, f"Hunk {number}", shown)
+        if found.differs:
+            notes[f"Matched without regard to {found.differs}."] = None
+        lines = _put(lines, list(hunk.old), list(hunk.new), found)
+        cursor = found.at[0] + len(hunk.new)
+    return "\n".join(lines), " ".join(notes)
+
+
+def _section(verb: str, path: str, body: Sequence[str], first: int) -> Section:
+    if verb == "Delete":
+        return Section(Action.DELETE, path)
+    if verb == "Move":
+        source, arrow, target = path.partition(" -> ")
+        if not arrow:
+            raise ToolError(f"Line {first} of the patch: write '*** Move File: old -> new'.")
+        return Section(Action.UPDATE, source.strip(), target=target.strip())
+    if verb == "Add":
+        wrong = next((at for at, line in enumerate(body) if line and not line.startswith("+")), None)
+        if wrong is not None:
+            raise ToolError(f"Line {first + wrong + 1} of the patch: each line of an added file begins with '+'.")
+        content = [line[1:] for line in body if line.startswith("+")]
+        return Section(Action.ADD, path, content="".join(f"{line}\n" for line in content))
+    move = _MOVE_TO.match(body[0]) if body else None
+    hunks = _hunks(body[1:] if move else body, first + bool(move))
+    if not hunks and not move:
+        raise ToolError(f"The section for {path} changes nothing. Give lines that begin with '-' or '+'.")
+    return Section(Action.UPDATE, path, hunks=tuple(hunks), target=move[1] if move else "")
+
+
+def _hunks(body: Sequence[str], first: int) -> list[Hunk]:
+    hunks: list[Hunk] = []
+    below: list[str] = []
+    old: list[str] = []
+    new: list[str] = []
+    body = list(body)
+    while body and not body[-1].strip():
+        body.pop()
+
+    def close(*, at_end: bool = False) -> None:
+        if old != new:
+            hunks.append(Hunk(tuple(old), tuple(new), tuple(below), at_end))
+            below.clear()
+        old.clear()
+        new.clear()
+
+    for number, line in enumerate(body, first + 1):
+        if line.startswith("@@"):
+            if old or new:
+                close()
+            name = line.strip("@ ").strip() if not re.match(r"^@@ -\d+(,\d+)? \+\d+(,\d+)? @@", line) else ""
+            below += [name] if name else []
+        elif line.startswith("*** End of File"):
+            close(at_end=True)
+        elif line[:1] in ("", " ", "-", "+"):
+            old += [line[1:]] if line[:1] != "+" else []
+            new += [line[1:]] if line[:1] != "-" else []
+        else:
+            raise ToolError(f"Line {number} of the patch must begin with ' ', '-', '+' or '@@': {line[:80]!r}.")
+    close()
+    return hunks
+
+
+def _below(lines: Sequence[str], hunk: Hunk, cursor: int, what: str) -> int:
+    """The line after the last of the hunk's context lines, each looked for below the one before."""
+    for name in hunk.below:
+        at = next((at for at in range(cursor, len(lines)) if lines[at].strip() == name), None)
+        if at is None:
+            at = next((at for at in range(cursor, len(lines)) if name in lines[at]), None)
+        if at is None:
+            raise ToolError(f"The line '@@ {name}' of {what} is not in the file below line {cursor}. Nothing was changed.")
+        cursor = at + 1
+    return cursor
+
+
+def _place(lines: Sequence[str], hunk: Hunk, cursor: int, what: str, shown: str) -> Found:
+    if not hunk.old:
+        end = len(lines) - (lines[-1] == "") if lines else 0
+        return Found((cursor if hunk.below else end,))
+    found = find(lines, hunk.old, cursor)
+    if not found.at and hunk.below:
+        # The line under '@@' may itself be part of the hunk.
+        found = find(lines, hunk.old, max(0, cursor - 1))
+    if not found.at:
+        hint = nearest(lines, hunk.old)
+        raise ToolError(f"{what} of {shown} has no place in the file. Nothing was changed. {hint}".strip())
+    if hunk.at_end:
+        return Found(found.at[-1:], found.differs)
+    if len(found.at) > 1 and not hunk.below:
+        raise ToolError(_ambiguous([at + 1 for at in found.at], shown))
+    return Found(found.at[:1], found.differs)
+
+
+def _put(lines: Sequence[str], old: Sequence[str], new: Sequence[str], found: Found) -> list[str]:
+    result: list[str] = []
+    done = 0
+    for at in found.at:
+        there = lines[at : at + len(old)]
+        result += lines[done:at]
+        result += reindent(new, old, there) if found.differs else new
+        done = at + len(old)
+    return [*result, *lines[done:]]
+
+
+def _trimmed(text: str) -> list[str]:
+    """Lines of a replacement; a newline at its end is the end of its last line, not one line more."""
+    return (text[:-1] if text.endswith("\n") and text != "\n" else text).split("\n")
+
+
+def _line_numbers(text: str, part: str) -> list[int]:
+    numbers: list[int] = []
+    line = 1
+    done = 0
+    at = text.find(part)
+    while at >= 0:
+        line += text.count("\n", done, at)
+        numbers.append(line)
+        done = at
+        at = text.find(part, at + len(part))
+    return numbers
+
+
+def _ambiguous(numbers: Sequence[int], shown: str) -> str:
+    listed = ", ".join(str(number) for number in numbers[:10])
+    return (
+        f"That text is in {shown} {len(numbers)} times (lines {listed}). Nothing was changed. "
+        "Give more of the lines around it, or set replace_all."
+    )

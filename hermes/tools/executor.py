@@ -1,0 +1,277 @@
+"""Runs the calls of one answer: check, gate, ask, write down, run, write down, in that order for all."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from hermes.core.errors import ToolError
+from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, Refused, ToolEnded, ToolStarted
+from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
+from hermes.core.protocols import EffectJournal, Intent
+from hermes.safety.findings import Verdict
+from hermes.tools.gate import Answer, ApprovalRequest, Approver, Decision, Gate
+from hermes.tools.plan import Step, stages
+from hermes.tools.registry import Toolbox
+from hermes.tools.schema import Arguments, ArgumentsError
+from hermes.tools.session import ToolContext
+from hermes.tools.spill import BATCH_CAP, PREVIEW, RESULT_CAP, spill
+from hermes.tools.tool import PathUse, Tool, ToolOutput
+from hermes.util.text import clean_surrogates, one_line
+
+Emit = Callable[[Event], None]
+
+AT_ONCE = 8
+NOBODY = Answer(allowed=False, by="nobody there to ask")
+_LOG = logging.getLogger(__name__)
+_NOT_AROUND = "Do not try to reach the same effect another way. Say what you wanted to do, or go on without it."
+_CUT_SHORT = "Interrupted while it ran. Part of its effect may have happened: check before doing it again."
+_NOT_BEGUN = "Interrupted before it began. Nothing was done."
+
+
+class Batch:
+    """The calls of one answer and their results as they come.
+
+    The caller keeps it: when `Executor.run` is cancelled, `results()` still holds one result for each call.
+    """
+
+    def __init__(self, calls: Sequence[ToolCallPart]) -> None:
+        self.calls = tuple(calls)
+        self._results: dict[int, ToolResultPart] = {}
+        self._begun: set[int] = set()
+        self.characters = 0
+
+    def begin(self, index: int) -> None:
+        """Note that a call has begun to have its effect."""
+        self._begun.add(index)
+
+    def finish(self, index: int, result: ToolResultPart) -> None:
+        """Keep a call's result."""
+        self._results[index] = result
+        self.characters += len(result.text)
+
+    def result(self, index: int) -> ToolResultPart | None:
+        """A call's result, if it has one."""
+        return self._results.get(index)
+
+    def begun(self, index: int) -> bool:
+        """Whether a call had begun."""
+        return index in self._begun
+
+    def results(self) -> tuple[ToolResultPart, ...]:
+        """One result for each call, in call order; a call without one was interrupted."""
+        return tuple(self._results.get(index) or self._interrupted(index) for index in range(len(self.calls)))
+
+    def _interrupted(self, index: int) -> ToolResultPart:
+        call = self.calls[index]
+        text = _CUT_SHORT if index in self._begun else _NOT_BEGUN
+        return ToolResultPart(call_id=call.call_id, name=call.name, text=text, status=ToolStatus.INTERRUPTED)
+
+
+@dataclass(slots=True)
+class _Prepared:
+    """A call that can run: the tool it is for, its arguments, and what it was allowed to do."""
+
+    index: int
+    call: ToolCallPart
+    tool: Tool
+    arguments: Arguments
+    raw: str
+    decision: Decision
+    paths: tuple[PathUse, ...] = field(default=())
+
+
+class _Unusable(Exception):
+    """A call that cannot run; the text tells the model why."""
+
+
+class Executor:
+    """Runs batches of calls for one session.
+
+    Without an `approver` nobody can be asked, so what needs an answer is refused. `tool_delay` is the pause in seconds
+    between calls that run one after another.
+    """
+
+    def __init__(self, toolbox: Toolbox, gate: Gate, *, approver: Approver | None = None, tool_delay: float = 0.0) -> None:
+        self._toolbox = toolbox
+        self._gate = gate
+        self._approver = approver
+        self._delay = tool_delay
+
+    async def run(
+        self, batch: Batch, context: ToolContext, journal: EffectJournal, emit: Emit
+    ) -> tuple[ToolResultPart, ...]:
+        """Run the batch; one result for each call, in call order.
+
+        What a tool raises becomes its result. Raises what `journal` raises; when cancelled, running tools are cancelled
+        and awaited first, and `batch.results()` is complete all the same.
+        """
+        round_ = _Round(self._toolbox, self._gate, batch, context, journal, emit)
+        ready: list[_Prepared] = []
+        for index, call in enumerate(batch.calls):
+            prepared = await round_.prepare(index, call, self._approver)
+            if prepared is not None:
+                ready.append(prepared)
+        if ready:
+            await journal.intend([_intent(item) for item in ready])
+            plan = stages([Step(parallel=item.tool.parallel, paths=item.paths) for item in ready])
+            for number, stage in enumerate(plan):
+                if number and self._delay:
+                    await context.clock.sleep(self._delay)
+                await round_.stage([ready[position] for position in stage], first=number == 0)
+        return batch.results()
+
+
+class _Round:
+    """One batch under way."""
+
+    def __init__(
+        self, toolbox: Toolbox, gate: Gate, batch: Batch, context: ToolContext, journal: EffectJournal, emit: Emit
+    ) -> None:
+        self._toolbox = toolbox
+        self._gate = gate
+        self._batch = batch
+        self._context = context
+        self._journal = journal
+        self._emit = emit
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._asked = False
+
+    async def prepare(self, index: int, call: ToolCallPart, approver: Approver | None) -> _Prepared | None:
+        """Resolve, validate and gate one call; None when it already has its result."""
+        try:
+            tool, arguments, raw = self._resolve(call.name, call.arguments)
+        except _Unusable as why:
+            await self._close(index, call, call.name, str(why), ToolStatus.INVALID)
+            return None
+        decision = self._gate.decide(tool, arguments, self._context)
+        answer = None
+        if decision.verdict is Verdict.ASK:
+            answer = await self._ask(call, tool, decision, approver)
+        if decision.verdict is Verdict.DENY or (answer is not None and not answer.allowed):
+            await self._refuse(index, call, tool, decision, answer)
+            return None
+        paths = tuple(PathUse(str(self._context.resolve(use.path)), use.write) for use in tool.paths(arguments))
+        return _Prepared(index, call, tool, arguments, raw, decision, paths)
+
+    async def stage(self, items: Sequence[_Prepared], *, first: bool) -> None:
+        """Run calls side by side, eight at once, and wait for all."""
+        recheck = not first or self._asked
+        if len(items) == 1:
+            await self._one(items[0], recheck=recheck)
+            return
+        try:
+            async with asyncio.TaskGroup() as group:
+                for item in items:
+                    group.create_task(self._one(item, recheck=recheck), name=f"tool {item.tool.name}")
+        except BaseExceptionGroup as failures:
+            # Only the journal raises out of a call; the first failure stands for all.
+            raise failures.exceptions[0] from None
+
+    async def _one(self, item: _Prepared, *, recheck: bool) -> None:
+        async with self._slots:
+            # What was decided before other calls ran, or while a person thought, is decided again on what is there now.
+            if recheck and self._changed(item):
+                await self._refuse(item.index, item.call, item.tool, item.decision, None)
+                return
+            started = self._context.clock.monotonic()
+            self._batch.begin(item.index)
+            self._emit(ToolStarted(item.call.call_id, item.tool.name, item.raw, item.tool.summary(item.arguments)))
+            try:
+                output = await self._output(item)
+            except asyncio.CancelledError:
+                self._ended(item, ToolStatus.INTERRUPTED, started, "")
+                raise
+            result = self._result(item, output)
+            self._batch.finish(item.index, result)
+            await self._journal.done(result)
+            self._ended(item, result.status, started, result.text)
+
+    async def _output(self, item: _Prepared) -> ToolOutput:
+        """Run the tool. This is the one place where what a tool raises is turned into its result."""
+        try:
+            return await item.tool.run(self._context.for_call(item.call.call_id), item.arguments)
+        except ToolError as error:
+            return ToolOutput(text=str(error), status=ToolStatus.ERROR)
+        except Exception as error:
+            _LOG.exception("tool %s failed", item.tool.name)
+            kind = type(error).__name__
+            return ToolOutput(text=f"The tool failed by an error of its own ({kind}: {error}).", status=ToolStatus.ERROR)
+
+    def _resolve(self, name: str, raw: str) -> tuple[Tool, Arguments, str]:
+        """The tool and arguments a call stands for, through any redirect. Raises `_Unusable`."""
+        tool = self._toolbox.find(name)
+        if tool is None:
+            raise _Unusable(f"There is no tool {name[:80]!r}. {self._toolbox.hint(name)}")
+        try:
+            arguments = tool.parameters.decode(raw)
+        except ArgumentsError as error:
+            raise _Unusable(f"{name}: {error}") from None
+        if tool.redirect is None:
+            return tool, arguments, raw
+        target = tool.redirect(arguments)
+        if target.name == name:
+            raise _Unusable(f"{name} cannot call itself. Name the tool that you mean.")
+        return self._resolve(target.name, target.arguments)
+
+    async def _ask(self, call: ToolCallPart, tool: Tool, decision: Decision, approver: Approver | None) -> Answer:
+        if approver is None:
+            return NOBODY
+        self._asked = True
+        approval_id = f"approval_{os.urandom(8).hex()}"
+        about = (call.call_id, tool.name, decision.subject, decision.rule, decision.reason)
+        self._emit(ApprovalAsked(approval_id, *about))
+        answer = await approver.ask(ApprovalRequest(approval_id, *about))
+        self._emit(ApprovalAnswered(approval_id, answer.allowed, answer.by))
+        return answer
+
+    async def _refuse(
+        self, index: int, call: ToolCallPart, tool: Tool, decision: Decision, answer: Answer | None
+    ) -> None:
+        reason = decision.reason or "what it would touch changed after it was allowed"
+        who = f" ({answer.by})" if answer is not None else ""
+        note = f" {answer.note}" if answer is not None and answer.note else ""
+        self._emit(Refused(call.call_id, tool.name, decision.subject, f"{reason}{who}"))
+        await self._close(
+            index, call, tool.name, f"Not allowed{who}: {reason}.{note} Nothing was done. {_NOT_AROUND}", ToolStatus.REFUSED
+        )
+
+    async def _close(self, index: int, call: ToolCallPart, name: str, text: str, status: ToolStatus) -> None:
+        """Give a call that does not run its result."""
+        result = ToolResultPart(call_id=call.call_id, name=call.name, text=clean_surrogates(text), status=status)
+        self._batch.finish(index, result)
+        self._emit(ToolEnded(call.call_id, name, status, 0.0, one_line(text)))
+
+    def _changed(self, item: _Prepared) -> bool:
+        return self._gate.decide(item.tool, item.arguments, self._context) != item.decision
+
+    def _result(self, item: _Prepared, output: ToolOutput) -> ToolResultPart:
+        text = clean_surrogates(output.text)
+        crowded = len(text) > 2 * PREVIEW and self._batch.characters + len(text) > BATCH_CAP
+        if crowded or len(text) > min(item.tool.cap, RESULT_CAP):
+            text = self._spilled(text, item.call.call_id)
+        return ToolResultPart(
+            call_id=item.call.call_id,
+            name=item.call.name,
+            text=text,
+            status=output.status,
+            images=output.images,
+            provenance=output.provenance,
+        )
+
+    def _spilled(self, text: str, call_id: str) -> str:
+        try:
+            return spill(text, self._context.spill, call_id)
+        except OSError as error:
+            return f"{text[: RESULT_CAP // 4]}\n\n[The rest of {len(text)} characters is lost: {error}.]"
+
+    def _ended(self, item: _Prepared, status: ToolStatus, started: float, text: str) -> None:
+        seconds = self._context.clock.monotonic() - started
+        self._emit(ToolEnded(item.call.call_id, item.tool.name, status, seconds, one_line(text[:400])))
+
+
+def _intent(item: _Prepared) -> Intent:
+    return Intent(
+        call_id=item.call.call_id, tool=item.tool.name, arguments=item.raw, repeatable=item.tool.repeatable
+    )

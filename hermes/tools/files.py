@@ -1,0 +1,161 @@
+"""Files as the tools see them: only regular ones, text in its own encoding, and whether they changed meanwhile."""
+
+import codecs
+import difflib
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from msgspec import Struct
+
+from hermes.core.errors import ToolError
+from hermes.tools.session import FileStamp, ToolState
+from hermes.util.atomic import write_atomic
+
+EDIT_LIMIT = 20 * 1024 * 1024
+"""Bytes of the largest file that is loaded whole, to be edited."""
+_HEAD = 8_192
+_SUGGESTED = 5
+_LISTED = 30
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_KINDS = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a disk device"),
+)
+
+
+class TextFile(Struct, frozen=True, kw_only=True):
+    """The text of a file, with what is needed to write it back as it was."""
+
+    text: str
+    """With `\\n` at the end of lines, whatever the file has."""
+    encoding: str = "utf-8"
+    bom: bytes = b""
+    newline: str = "\n"
+
+
+def open_regular(path: Path, shown: str) -> BinaryIO:
+    """Open a regular file for reading. Never blocks. Raises `ToolError` that says what is there instead."""
+    try:
+        status = os.stat(path)
+        if stat.S_ISREG(status.st_mode):
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+            if stat.S_ISREG(os.fstat(handle).st_mode):
+                return os.fdopen(handle, "rb")
+            os.close(handle)
+    except FileNotFoundError:
+        raise ToolError(_missing(path, shown)) from None
+    except OSError as error:
+        raise ToolError(f"{shown} cannot be read: {error.strerror}.") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise ToolError(_folder(path, shown))
+    kind = next((name for test, name in _KINDS if test(status.st_mode)), "no regular file")
+    raise ToolError(f"{shown} is {kind}. Only regular files are read.")
+
+
+def stamp_of(status: os.stat_result) -> FileStamp:
+    """What tells this state of a file from another."""
+    return FileStamp(inode=status.st_ino, size=status.st_size, modified_ns=status.st_mtime_ns)
+
+
+def encoding_of(head: bytes) -> tuple[str, bytes]:
+    """(encoding, byte order mark) by the beginning of a file; the encoding is empty when it is not text."""
+    for bom, name in _BOMS:
+        if head.startswith(bom):
+            return name, bom
+    return ("", b"") if b"\0" in head[:_HEAD] else ("utf-8", b"")
+
+
+def load(path: Path, shown: str, state: ToolState) -> TextFile:
+    """The whole text of a file, to be edited. Raises `ToolError`, also when it changed since this session saw it."""
+    with open_regular(path, shown) as file:
+        status = os.fstat(file.fileno())
+        check_unchanged(path, shown, state, status)
+        if status.st_size > EDIT_LIMIT:
+            raise ToolError(f"{shown} has {status.st_size} bytes, too many to edit as a whole. Use a command in the terminal.")
+        data = file.read()
+    text = decode(data)
+    if text is None:
+        raise ToolError(f"{shown} is a binary file and cannot be edited as text.")
+    return text
+
+
+def decode(data: bytes) -> TextFile | None:
+    """The text of a file's bytes; None when they are none. What is not UTF-8 and has no mark is taken for Latin-1."""
+    encoding, bom = encoding_of(data)
+    if not encoding:
+        return None
+    body = data[len(bom) :]
+    try:
+        text = body.decode(encoding)
+    except UnicodeDecodeError:
+        encoding = "latin-1"
+        text = body.decode(encoding)
+    newline = "\r\n" if "\r\n" in text and text.count("\r\n") * 2 > text.count("\n") else "\n"
+    if newline == "\r\n":
+        text = text.replace("\r\n", "\n")
+    return TextFile(text=text, encoding=encoding, bom=bom, newline=newline)
+
+
+def encode(file: TextFile) -> bytes:
+    """The bytes of a file: its own line ends, encoding and mark. Latin-1 that no longer fits becomes UTF-8."""
+    text = file.text.replace("\n", file.newline) if file.newline != "\n" else file.text
+    try:
+        return file.bom + text.encode(file.encoding)
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")
+
+
+def check_unchanged(path: Path, shown: str, state: ToolState, status: os.stat_result) -> None:
+    """Raise `ToolError` when the file is not as this session last saw it."""
+    real = os.path.realpath(path)
+    seen = state.seen.get(real)
+    if seen is not None and seen != stamp_of(status):
+        del state.seen[real]
+        raise ToolError(
+            f"{shown} was changed on disk since you last saw it, so nothing was written. Read it again, then decide."
+        )
+
+
+def save(path: Path, shown: str, data: bytes, state: ToolState) -> None:
+    """Write a file whole, with its folders, and remember it as seen. Raises `ToolError`; the old file then stands."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, data)
+        state.seen[os.path.realpath(path)] = stamp_of(os.stat(path))
+    except OSError as error:
+        raise ToolError(f"{shown} cannot be written: {error.strerror}.") from None
+
+
+def _missing(path: Path, shown: str) -> str:
+    """There is no such file; names like it, here or in the nearest folder that exists."""
+    folder = path.parent
+    while not folder.is_dir() and folder != folder.parent:
+        folder = folder.parent
+    if folder != path.parent:
+        return f"{shown} does not exist; neither does its folder. The nearest one that does is {folder}."
+    names = _names(folder)
+    folded = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(path.name.lower(), folded, n=_SUGGESTED, cutoff=0.5)
+    close += [name for name in folded if path.stem.lower() in name and name not in close][: _SUGGESTED - len(close)]
+    if close:
+        return f"{shown} does not exist. Similar names there: " + ", ".join(folded[name] for name in close) + "."
+    return f"{shown} does not exist."
+
+
+def _folder(path: Path, shown: str) -> str:
+    names = _names(path)
+    more = f" ... and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    listed = ", ".join(names[:_LISTED]) + more if names else "nothing"
+    return f"{shown} is a folder. It holds: {listed}."
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name + "/" * entry.is_dir(follow_symlinks=False) for entry, _ in zip(entries, range(5_000)))
+    except OSError:
+        return []

@@ -1,0 +1,46 @@
+"""Which calls of a batch run side by side."""
+
+import os.path
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from hermes.tools.tool import Parallel, PathUse
+
+
+class Step(Struct, frozen=True):
+    """What the plan has to know of one call; paths are absolute."""
+
+    parallel: Parallel
+    paths: tuple[PathUse, ...] = ()
+
+
+def stages(steps: Sequence[Step]) -> list[list[int]]:
+    """Indices of the calls in stages: stages run one after another, the calls of a stage side by side.
+
+    Order is kept: a call never runs before one that stands in an earlier stage. A batch with a `NEVER` call is serial
+    as a whole; a `SERIAL` call is a stage of its own; a `PATHS` call begins a new stage when it conflicts with the last.
+    """
+    if any(step.parallel is Parallel.NEVER for step in steps):
+        return [[index] for index in range(len(steps))]
+    planned: list[list[int]] = []
+    for index, step in enumerate(steps):
+        last = planned[-1] if planned else []
+        alone = step.parallel is Parallel.SERIAL or any(steps[other].parallel is Parallel.SERIAL for other in last)
+        if not last or alone or any(_conflict(step, steps[other]) for other in last):
+            planned.append([index])
+        else:
+            last.append(index)
+    return planned
+
+
+def _conflict(one: Step, other: Step) -> bool:
+    return any(
+        (mine.write or theirs.write) and overlap(mine.path, theirs.path) for mine in one.paths for theirs in other.paths
+    )
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two absolute paths are the same, or one is a folder above the other, symlinks resolved."""
+    one, other = os.path.realpath(one), os.path.realpath(other)
+    return one == other or one.startswith(other.rstrip("/") + "/") or other.startswith(one.rstrip("/") + "/")

@@ -1,0 +1,146 @@
+"""Background processes of a session: what they print, how they ended, and that none outlives its owner."""
+
+import asyncio
+import contextlib
+import os
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hermes.core.errors import ToolError
+from hermes.tools.backends.base import Command, Exit, Running, TerminalBackend
+from hermes.tools.output import Rolling
+
+LIMIT = 64
+_NOTICES = 64
+_WATCH_LINE = 4_000
+
+
+@dataclass(slots=True, eq=False)
+class Process:
+    """One command that runs, or ran, in the background."""
+
+    process_id: str
+    command: str
+    cwd: str
+    started: float
+    notify: bool = False
+    patterns: tuple[str, ...] = ()
+    output: Rolling = field(default_factory=Rolling)
+    read_to: int = 0
+    """How far `poll` has shown the output."""
+    exit: Exit | None = None
+    running: Running | None = None
+    waiter: asyncio.Task[None] | None = None
+    line: bytes = b""
+    """The last line as far as it has come, looked at for patterns."""
+
+    @property
+    def status(self) -> str:
+        """`running`, or how it ended."""
+        return "running" if self.exit is None else f"exited with code {self.exit.code}"
+
+    async def ended(self, timeout: float) -> bool:
+        """Wait at most `timeout` seconds for its end; whether it has ended."""
+        if self.waiter is not None and self.exit is None:
+            await asyncio.wait({self.waiter}, timeout=timeout)
+        return self.exit is not None
+
+    def input(self) -> Running:
+        """The running command, to write to. Raises `ToolError` when it has ended."""
+        if self.running is None or self.exit is not None:
+            raise ToolError(f"{self.process_id} has ended ({self.status}) and takes no input.")
+        return self.running
+
+
+class ProcessTable:
+    """The background processes of one session. `close` ends them all."""
+
+    def __init__(self) -> None:
+        self._processes: dict[str, Process] = {}
+        self._notices: deque[str] = deque(maxlen=_NOTICES)
+
+    async def start(
+        self,
+        backend: TerminalBackend,
+        command: Command,
+        started: float,
+        *,
+        notify: bool = False,
+        patterns: Sequence[str] = (),
+    ) -> Process:
+        """Start a command and keep it. Raises `ToolError` when there are too many already or it cannot start."""
+        self._make_room()
+        process = Process(
+            process_id=f"proc_{os.urandom(3).hex()}",
+            command=command.text,
+            cwd=command.cwd,
+            started=started,
+            notify=notify,
+            patterns=tuple(patterns),
+        )
+        running = await backend.start(command, lambda data: self._take(process, data))
+        process.running = running
+        process.waiter = asyncio.create_task(self._watch(process, running), name=f"process {process.process_id}")
+        self._processes[process.process_id] = process
+        return process
+
+    def all(self) -> list[Process]:
+        """Every process that is known, oldest first."""
+        return list(self._processes.values())
+
+    def find(self, process_id: str) -> Process:
+        """The process of that id. Raises `ToolError` naming the ones there are."""
+        process = self._processes.get(process_id)
+        if process is None:
+            known = ", ".join(self._processes) or "none"
+            raise ToolError(f"There is no process {process_id!r}. Known: {known}.")
+        return process
+
+    async def kill(self, process: Process) -> None:
+        """End a process with everything that it started."""
+        if process.running is not None:
+            await process.running.stop()
+        await process.ended(1.0)
+
+    def take_notices(self) -> list[str]:
+        """Lines for the model about processes that ended or printed what was watched for, since the last call."""
+        notices = list(self._notices)
+        self._notices.clear()
+        return notices
+
+    async def close(self) -> None:
+        """End every process. Cancelling this kills what is left at once."""
+        alive = [process for process in self._processes.values() if process.running is not None and process.exit is None]
+        await asyncio.gather(*(self.kill(process) for process in alive))
+        for process in self._processes.values():
+            if process.waiter is not None and not process.waiter.done():
+                process.waiter.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await process.waiter
+        self._processes.clear()
+
+    def _make_room(self) -> None:
+        if len(self._processes) < LIMIT:
+            return
+        for process_id, process in self._processes.items():
+            if process.exit is not None:
+                del self._processes[process_id]
+                return
+        raise ToolError(f"{LIMIT} background processes are running already. Kill one first.")
+
+    async def _watch(self, process: Process, running: Running) -> None:
+        process.exit = await running.wait()
+        if process.notify:
+            self._notices.append(f"{process.process_id} ({process.command[:80]}) {process.status}.")
+
+    def _take(self, process: Process, data: bytes) -> None:
+        process.output.feed(data)
+        if not process.patterns:
+            return
+        *lines, rest = (process.line + data).split(b"\n")
+        process.line = rest[-_WATCH_LINE:]
+        for line in lines:
+            text = line[:_WATCH_LINE].decode("utf-8", "replace")
+            if any(pattern in text for pattern in process.patterns):
+                self._notices.append(f"{process.process_id} printed: {text[:300]}")

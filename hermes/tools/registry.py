@@ -1,0 +1,137 @@
+"""Which tools exist, and which of them a session has.
+
+A built-in tool is found by its file: `builtin/read_file.py` holds `read_file`, and a file of a family holds every tool
+whose name begins with the file's (`browser.py`: `browser_click` ...). Nothing is imported before it is selected.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from hermes.core.errors import ConfigError
+from hermes.core.frame import ToolSchema
+from hermes.tools import toolsets
+from hermes.tools.calls import repair_name
+from hermes.tools.tool import Tool
+from hermes.tools.toolsets import Toolset
+
+BRIDGES = ("tool_search", "tool_call")
+"""Offered only when there is something to find with them."""
+_BUILTIN = "hermes.tools.builtin"
+_SUGGESTED = 40
+
+
+class Registry:
+    """Every tool that exists: built-ins by folder scan, the rest as their owners register them."""
+
+    def __init__(self) -> None:
+        folder = Path(__file__).with_name("builtin")
+        self._modules = {module.name: f"{_BUILTIN}.{module.name}" for module in pkgutil.iter_modules([str(folder)])}
+        self._tools: dict[str, Tool] = {}
+        self._loaded: set[str] = set()
+
+    def register(self, tool: Tool) -> None:
+        """Add a tool. Raises `ConfigError` when the name is taken."""
+        if tool.name in self._tools or self._module_of(tool.name) not in (None, *self._loaded):
+            raise ConfigError(f"Two tools are called {tool.name!r}.", "Rename one of them.")
+        self._tools[tool.name] = tool
+
+    def deregister(self, name: str) -> None:
+        """Take a tool out, if it is there."""
+        self._tools.pop(name, None)
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of that name; its file is imported if need be."""
+        tool = self._tools.get(name)
+        module = self._module_of(name)
+        if tool is None and module is not None and module not in self._loaded:
+            self._load(module)
+            tool = self._tools.get(name)
+        return tool
+
+    def sets(self) -> dict[str, Toolset]:
+        """The named sets, with what files and owners have added to them."""
+        named = {tool for toolset in toolsets.TOOLSETS.values() for tool in toolset.tools}
+        for module in self._modules:
+            if not any(tool == module or tool.startswith(module + "_") for tool in named):
+                self._load(module)  # a file no set names says itself where it belongs
+        merged = dict(toolsets.TOOLSETS)
+        for tool in self._tools.values():
+            known = merged.get(tool.toolset, Toolset())
+            if tool.name not in known.tools:
+                merged[tool.toolset] = Toolset(tools=(*known.tools, tool.name), includes=known.includes)
+        return merged
+
+    def select(
+        self,
+        enabled: Sequence[str] = toolsets.DEFAULT,
+        disabled: Sequence[str] = (),
+        settings: Mapping[str, str] | None = None,
+    ) -> "Toolbox":
+        """The tools of a session. Raises `ConfigError` for a toolset that does not exist."""
+        names = toolsets.select(enabled, disabled, self.sets())
+        found = [tool for name in names if name not in BRIDGES and (tool := self.get(name)) is not None]
+        tools = [tool for tool in found if tool.available(settings or {})]
+        if any(tool.deferred for tool in tools):
+            tools += [tool for name in BRIDGES if (tool := self.get(name)) is not None]
+        return Toolbox(tools)
+
+    def _module_of(self, name: str) -> str | None:
+        """The built-in file that holds a tool: of that name, else the longest that the name begins with."""
+        while name:
+            if name in self._modules:
+                return name
+            name = name.rpartition("_")[0]
+        return None
+
+    def _load(self, module: str) -> None:
+        if module in self._loaded:
+            return
+        self._loaded.add(module)
+        found = vars(importlib.import_module(self._modules[module])).values()
+        self._tools.update({value.name: value for value in found if isinstance(value, Tool)})
+
+
+class Toolbox:
+    """The tools of one session: a fixed array that the model sees, and deferred ones that it can find."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+
+    def find(self, name: str) -> Tool | None:
+        """The tool of that name, deferred ones included."""
+        return self._tools.get(name)
+
+    def names(self) -> list[str]:
+        """The names in the fixed array."""
+        return [name for name, tool in self._tools.items() if not tool.deferred]
+
+    def schemas(self) -> tuple[ToolSchema, ...]:
+        """The fixed array, always in the same order."""
+        return tuple(tool.schema for tool in self._tools.values() if not tool.deferred)
+
+    def hint(self, name: str) -> str:
+        """What to call instead of `name`, for the model."""
+        meant = repair_name(name, self._tools)
+        if meant is not None:
+            return f"Did you mean {meant!r}?"
+        return "The tools are: " + ", ".join(self.names()[:_SUGGESTED]) + "."
+
+    def deferred_names(self) -> list[str]:
+        """The names of the deferred tools."""
+        return [name for name, tool in self._tools.items() if tool.deferred]
+
+    def search(self, query: str, limit: int) -> list[ToolSchema]:
+        """The deferred tools that match best: words of the query found in name, toolset and description."""
+        words = {word for word in query.lower().replace("_", " ").split() if word}
+        scored: list[tuple[int, str]] = []
+        for name in self.deferred_names():
+            tool = self._tools[name]
+            names = name.lower().replace("_", " ").split()
+            text = f"{tool.toolset} {tool.description}".lower()
+            score = sum(4 * (word in names) + 2 * any(word in part for part in names) + (word in text) for word in words)
+            score += 8 * (query.strip().lower() == name.lower())
+            if score or not words:
+                scored.append((-score, name))
+        return [self._tools[name].schema for _, name in sorted(scored)[:limit]]

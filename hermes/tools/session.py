@@ -1,0 +1,98 @@
+"""What a tool may touch: the session's state, the folders, the terminal, the person."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from hermes.core.frame import ToolSchema
+from hermes.safety.paths import Places
+from hermes.tools.backends.base import TerminalBackend
+from hermes.tools.processes import ProcessTable
+from hermes.util.clock import Clock
+
+
+class Asker(Protocol):
+    """Puts a question of the model's to the person."""
+
+    async def ask(self, question: str, choices: Sequence[str]) -> str | None:
+        """The person's answer, one of `choices` or free text; None when nobody is there to answer."""
+        ...
+
+
+class Catalogue(Protocol):
+    """Tools that exist for this session but are not in its fixed array."""
+
+    def search(self, query: str, limit: int) -> Sequence[ToolSchema]:
+        """The tools that match `query` best, best first."""
+        ...
+
+    def deferred_names(self) -> Sequence[str]:
+        """The names of all of them."""
+        ...
+
+
+class FileStamp(Struct, frozen=True):
+    """What tells one state of a file from another without reading it."""
+
+    inode: int
+    size: int
+    modified_ns: int
+
+
+class Todo(Struct, frozen=True):
+    """One step of the plan that the model keeps for itself."""
+
+    id: str
+    content: str
+    status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
+
+
+@dataclass(slots=True)
+class ToolState:
+    """What changes from call to call in one session. Owned by whoever owns the session; `close` ends its processes."""
+
+    cwd: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables that commands exported, on top of the backend's own."""
+    unset: frozenset[str] = frozenset()
+    """Variables of the backend's own that commands removed."""
+    seen: dict[str, FileStamp] = field(default_factory=dict)
+    """Files by real path as this session last read or wrote them."""
+    todos: list[Todo] = field(default_factory=list)
+    processes: ProcessTable = field(default_factory=ProcessTable)
+
+    async def close(self) -> None:
+        """End every background process of the session."""
+        await self.processes.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """Everything a tool gets besides its arguments. One for a session; `for_call` names the call.
+
+    `asker` is None where nobody can be asked. `catalogue` is None when there are no deferred tools. `search_path` is
+    the PATH on which programs such as ripgrep are looked for.
+    """
+
+    session_id: str
+    state: ToolState
+    places: Places
+    spill: Path
+    backend: TerminalBackend
+    clock: Clock
+    asker: Asker | None = None
+    catalogue: Catalogue | None = None
+    search_path: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    call_id: str = ""
+
+    def for_call(self, call_id: str) -> "ToolContext":
+        """The same context, for one call."""
+        return replace(self, call_id=call_id)
+
+    def resolve(self, path: str) -> Path:
+        """`path` as the person means it: `~` is their home, relative means from the current folder. Not normalised."""
+        return Path(self.places.expand(path, str(self.state.cwd)))

@@ -1,0 +1,36 @@
+"""Results too large for a conversation: the whole goes to a file, the model gets both ends and the way to the rest."""
+
+import os
+import re
+from pathlib import Path
+
+from hermes.util.text import head_and_tail
+
+RESULT_CAP = 100_000
+"""Characters of one result, whatever its tool allows."""
+BATCH_CAP = 200_000
+"""Characters of all results of one batch."""
+PREVIEW = 1_500
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def spill(text: str, folder: Path, call_id: str) -> str:
+    """Write `text` to a new private file in `folder`; the preview that stands for it. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    stem = _UNSAFE.sub("_", call_id)[:64] or "result"
+    for number in range(1000):
+        path = folder / (f"{stem}.txt" if not number else f"{stem}_{number}.txt")
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            continue
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="") as file:
+            file.write(text)
+        break
+    else:
+        raise FileExistsError(f"too many files named {stem} in {folder}")
+    lines = text.count("\n") + 1
+    return (
+        f"{head_and_tail(text, PREVIEW)}\n\n[The result has {len(text)} characters in {lines} lines, too many to show. "
+        f"All of it is in {path}: use read_file with offset and limit, or search_files, on that path.]"
+    )

@@ -1,0 +1,128 @@
+"""The tool type, and the decorator that makes one from a typed async function."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import TypedDict, Unpack
+
+from msgspec import Struct
+
+from hermes.core.frame import ToolSchema
+from hermes.core.parts import ImagePart, Provenance, ToolStatus
+from hermes.tools.schema import Arguments, Parameters
+from hermes.tools.session import ToolContext
+
+DEFAULT_CAP = 50_000
+"""Characters of a result before it is spilled to a file."""
+
+
+class Parallel(StrEnum):
+    """What a call may run beside."""
+
+    SAFE = "safe"
+    """Anything that is not serial."""
+    PATHS = "paths"
+    """Calls whose paths do not conflict with its own."""
+    SERIAL = "serial"
+    """Nothing."""
+    NEVER = "never"
+    """Nothing, and a batch that holds such a call runs one after another as a whole."""
+
+
+class PathUse(Struct, frozen=True):
+    """A path that a call reads, or writes."""
+
+    path: str
+    write: bool = False
+
+
+class Redirect(Struct, frozen=True):
+    """Another call that a call stands for: it is validated, gated, journaled and shown in its place."""
+
+    name: str
+    arguments: str
+
+
+class ToolOutput(Struct, frozen=True, kw_only=True):
+    """A result with more than text. `provenance` is given when the text comes from elsewhere than the tool itself."""
+
+    text: str
+    status: ToolStatus = ToolStatus.OK
+    images: tuple[ImagePart, ...] = ()
+    provenance: Provenance | None = None
+
+
+ToolFunction = Callable[..., Awaitable[str | ToolOutput]]
+
+
+class Traits(TypedDict, total=False):
+    """What is true of a tool besides its function; see the fields of `Tool`."""
+
+    parallel: Parallel
+    repeatable: bool
+    cap: int
+    deferred: bool
+    refunds: bool
+    summary: Callable[[Arguments], str]
+    paths: Callable[[Arguments], Sequence[PathUse]]
+    command: Callable[[Arguments], str]
+    redirect: Callable[[Arguments], Redirect]
+    available: Callable[[Mapping[str, str]], bool]
+
+
+class Tool(Struct, frozen=True, kw_only=True):
+    """Something a model can call.
+
+    The functions below take decoded arguments, never raise, and are cheap.
+    """
+
+    name: str
+    toolset: str
+    description: str
+    parameters: Parameters
+    function: ToolFunction
+    parallel: Parallel = Parallel.SERIAL
+    repeatable: bool = False
+    """Whether running it twice does no harm, so that a crash in between needs no question."""
+    cap: int = DEFAULT_CAP
+    """Characters of a result before it is spilled."""
+    deferred: bool = False
+    """Whether it is kept out of the fixed array and found through `tool_search`."""
+    refunds: bool = False
+    """Whether a batch of nothing but such calls costs the turn no step."""
+    summary: Callable[[Arguments], str] = lambda _: ""
+    """A few words for the line that shows the call."""
+    paths: Callable[[Arguments], Sequence[PathUse]] = lambda _: ()
+    """The paths it will touch, for the gate and for running calls side by side."""
+    command: Callable[[Arguments], str] = lambda _: ""
+    """The shell text it will run, for the gate; empty when none."""
+    redirect: Callable[[Arguments], Redirect] | None = None
+    """For a tool that only stands for another: which call it is."""
+    available: Callable[[Mapping[str, str]], bool] = lambda _: True
+    """Whether it can work with these settings and keys; one that cannot is not offered."""
+
+    @property
+    def schema(self) -> ToolSchema:
+        """What the model is shown."""
+        return ToolSchema(name=self.name, description=self.description, parameters=self.parameters.schema())
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        """Run it. Raises `ToolError` with a text for the model when it cannot do what was asked."""
+        output = await self.function(context, **arguments)
+        return output if isinstance(output, ToolOutput) else ToolOutput(text=output)
+
+
+def tool(toolset: str, **traits: Unpack[Traits]) -> Callable[[ToolFunction], Tool]:
+    """Make a tool of an async function `(ctx, parameter, ...)`.
+
+    Each parameter is `Annotated[type, "what it is"]`; the schema comes from the signature, the description from the
+    docstring, the name from the function.
+    """
+
+    def make(function: ToolFunction) -> Tool:
+        description = " ".join((function.__doc__ or "").split())
+        name = function.__name__  # type: ignore[attr-defined]
+        return Tool(
+            name=name, toolset=toolset, description=description, parameters=Parameters(function), function=function, **traits
+        )
+
+    return make
