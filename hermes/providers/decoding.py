@@ -1,6 +1,5 @@
 """What the decoders of all wires share: reading JSON whose shape nobody guarantees, joining what comes in pieces."""
 
-import json
 from collections.abc import Mapping
 
 import msgspec
@@ -24,6 +23,8 @@ def parse(data: str) -> Table:
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeEncodeError):
+        import json  # msgspec takes no half of a surrogate pair
+
         try:
             value = json.loads(data)
         except ValueError:
@@ -65,6 +66,8 @@ def tables_of(table: Table, key: str) -> list[Table]:
 
 def json_text(value: object) -> str:
     """A value of the provider as JSON text, to be stored and given back."""
+    import json
+
     return clean_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
@@ -94,6 +97,8 @@ def is_whole_object(text: str) -> bool:
     stripped = text.strip()
     if not (stripped.startswith("{") and stripped.endswith("}")):
         return False
+    import json
+
     try:
         json.loads(stripped)
     except ValueError:
