@@ -129,7 +129,7 @@ def _answer_items(message: Message, endpoint: Endpoint) -> list[e.Json]:
                 held.append(_reasoning(part))
             continue
         if isinstance(part, TextPart) and part.text:
-            items += [*held, {"role": "assistant", "content": part.text}]
+            items += [*held, _said(part.text)]
             held = []
         elif isinstance(part, ToolCallPart):
             call: dict[str, e.Json] = {
@@ -140,7 +140,12 @@ def _answer_items(message: Message, endpoint: Endpoint) -> list[e.Json]:
             }
             items += [*held, call]
             held = []
-    return items or [{"role": "assistant", "content": ""}]
+    return items or [_said("")]
+
+
+def _said(text: str) -> e.Json:
+    """The full form of an item, without an id: llama.cpp does not take the short one from an assistant."""
+    return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
 
 
 def _reasoning(part: ReasoningPart) -> e.Json:

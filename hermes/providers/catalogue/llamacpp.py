@@ -10,6 +10,7 @@ RECORD = ProviderRecord(
     key_variables=("LLAMA_API_KEY",),
     key_required=False,
     quirks=Quirks(vendor_names=True, reasoning_replay=True, probe="props"),
-    notes="Templates that know reasoning_content place it, others ignore it (llama.cpp, tools/server/README.md); "
-    "/props tells n_ctx of a slot.",
+    tested=True,
+    notes="Run against llama-server on all three wires. Templates that know reasoning_content place it, others ignore "
+    "it (llama.cpp, tools/server/README.md); /props tells n_ctx of a slot.",
 )
