@@ -206,7 +206,7 @@ class AnthropicDecoder:
         if event.data.strip() == "[DONE]":
             return []
         data = d.parse(event.data)
-        kind = d.text_of(data, "type") or event.event
+        kind = d.kind_of(event, data)
         if kind == "content_block_delta":
             return self._delta(self._block(data), d.table_of(data, "delta"))
         if kind == "content_block_start":

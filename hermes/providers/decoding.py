@@ -7,7 +7,7 @@ import msgspec
 from hermes.core.ids import new_call_id
 from hermes.core.parts import Part, ReasoningPart, TextPart, ToolCallPart
 from hermes.core.stream import CallStarted
-from hermes.providers.wire import WireError
+from hermes.providers.wire import ServerEvent, WireError
 from hermes.util.text import clean_surrogates
 
 Table = Mapping[str, object]
@@ -32,6 +32,14 @@ def parse(data: str) -> Table:
     if not isinstance(value, dict):
         raise WireError(f"The provider sent an event that is not an object: {data[:120]!r}", code="not_json")
     return value
+
+
+def kind_of(event: ServerEvent, data: Table) -> str:
+    """What an event is: the `type` in its data, which gateways keep; but an event named `error` is one in any case.
+
+    llama-server's errors on the Anthropic wire have the error's own type there (`server_error`).
+    """
+    return "error" if event.event == "error" else text_of(data, "type") or event.event
 
 
 def text_of(table: Table, key: str) -> str:

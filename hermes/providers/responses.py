@@ -232,7 +232,7 @@ class ResponsesDecoder:
         if event.data.strip() == "[DONE]":
             return []
         data = d.parse(event.data)
-        kind = d.text_of(data, "type") or event.event
+        kind = d.kind_of(event, data)
         shown = _DELTAS.get(kind)
         if shown is not None:
             return self._shown(shown, data)

@@ -279,6 +279,10 @@ def test_an_emoji_split_in_arguments_and_in_claudes_text() -> None:
         ),
         (OPENAI, {"type": "error", "code": "rate_limit_exceeded", "message": "y"}, "rate_limit_exceeded", 0, "y"),
         (OPENAI, {"type": "error", "error": {"type": "t", "message": "z"}}, "", 0, "z"),
+        # The next three as llama-server sends them.
+        (CHAT, {"error": {"code": 500, "message": "u", "type": "server_error"}}, "500", 500, "u"),
+        (OPENAI, {"error": {"code": 500, "message": "u", "type": "server_error"}}, "500", 500, "u"),
+        (CLAUDE, ("error", {"code": 500, "message": "u", "type": "server_error"}), "500", 500, "u"),
         (CLAUDE, ("error", {"type": "error", "error": {"type": "overloaded_error", "message": "w"}}), "", 0, "w"),
     ],
 )
