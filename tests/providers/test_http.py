@@ -182,8 +182,9 @@ async def test_what_is_no_address(url: str) -> None:
 
 
 async def test_what_does_not_speak_http() -> None:
-    for raw in ([b"SSH-2.0-x\r\n\r\n"], [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"]):
-        async with loopback(Reply(raw=raw, end="close")) as server:
+    chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+    for raw in (b"SSH-2.0-x\r\n\r\n", chunked + b"zz\r\n", chunked + b"-3\r\n", chunked + b"3\r\nabcd\r\n0\r\n\r\n"):
+        async with loopback(Reply(raw=[raw], end="close")) as server:
             assert (await failure(DirectTransport({}), server.url)).kind is FailureKind.BAD_RESPONSE
 
 
