@@ -52,7 +52,7 @@ class CallbackAdapter:
         """Show one event. Never raises."""
         try:
             self._show(event)
-        except Exception:
+        except Exception:  # a program's own code may raise anything, and its turn goes on all the same
             logger.exception("a callback failed on %s", type(event).__name__)
 
     def step(self, result: Mapping[str, object]) -> None:
