@@ -126,4 +126,6 @@ async def _chat(actor: SessionActor, cwd: str) -> int:
         if line.strip() == "/help":
             print("Type a message and Enter. /quit or Ctrl-D ends the chat; `hermes --resume ID` goes on with it.")
         elif line.strip():
-            await _turn(actor, Inbound(text=line, cwd=cwd))
+            ended = await _turn(actor, Inbound(text=line, cwd=cwd))
+            if ended.reason is ExitReason.LOCAL_ERROR:
+                return 1
