@@ -195,25 +195,25 @@ def _explain(body: bytes) -> tuple[str, str]:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         page = body[:20_000].decode("utf-8", "replace")
-        text = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL)
-        message = one_line(text, _MESSAGE_LIMIT)
-        return message, message.lower()
+        value = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL)
     if isinstance(value, list) and value:
         value = value[0]
     error = value.get("error", value) if isinstance(value, dict) else value
     if not isinstance(error, dict):
         message = one_line(str(error), _MESSAGE_LIMIT)
         return message, message.lower()
-    message = next(
-        (item for key in ("message", "detail", "msg", "error") if isinstance(item := error.get(key), str)), ""
-    )
+    message = one_line(_said(error), _MESSAGE_LIMIT)
+    names = (error.get(key) for key in ("code", "type", "status", "reason"))
+    words = " ".join(str(name) for name in names if isinstance(name, str | int))
+    return message, f"{words} {message}".lower()
+
+
+def _said(error: Mapping[str, object]) -> str:
+    """The message of an error object; a router adds what its upstream said; else the object itself."""
+    found = (error.get(key) for key in ("message", "detail", "msg", "error"))
+    message = next((text for text in found if isinstance(text, str)), "")
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     if isinstance(raw, str) and raw not in message:
         message = f"{message}: {raw}"
-    if not message:
-        message = msgspec.json.encode(error).decode()
-    names = (error.get(key) for key in ("code", "type", "status", "reason"))
-    words = " ".join(str(name) for name in names if isinstance(name, str | int))
-    message = one_line(message, _MESSAGE_LIMIT)
-    return message, f"{words} {message}".lower()
+    return message or msgspec.json.encode(error).decode()

@@ -1,7 +1,6 @@
 """One model call, made reliable: every way it can end is a value, and what may be tried again is tried again."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 
 from msgspec import structs
@@ -209,5 +208,7 @@ def _delay(attempt: int, wish: float | None) -> float | None:
     """Seconds before the next try: the provider's wish, else doubling with jitter; None when the wish is too long."""
     if wish is not None:
         return wish if wish <= _MAX_DELAY else None
+    import random
+
     step = min(_BASE_DELAY * 2.0 ** (attempt - 1), _MAX_DELAY)
     return min(step * (1.0 + _JITTER * random.random()), _MAX_DELAY)

@@ -4,7 +4,6 @@ Each message is encoded once, when it joins; a request is the same bytes with mo
 is a cache: extended anew with the same messages it comes out the same.
 """
 
-import json
 from collections.abc import Iterable
 
 import msgspec
@@ -65,6 +64,8 @@ def prefix_elements(body: bytes) -> list[bytes]:
 
 
 def _canonical(value: object) -> bytes:
+    import json  # sorts keys; only checks need it
+
     return json.dumps(_without_marks(value), sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
 
 

@@ -169,12 +169,15 @@ class _Block:
             )
         if self.kind == "redacted_thinking":
             return ReasoningPart(kind=self.kind, opaque=self.data) if self.data else None
-        if self.kind == "tool_use" and self.call.name and (whole or self.done):
-            part = self.call.part()
-            # A tool without parameters is called without a single argument delta: its block starts with `{}`.
-            arguments = part.arguments or ("{}" if self.done else "")
-            return ToolCallPart(call_id=part.call_id, name=part.name, arguments=arguments)
-        return None
+        return self._call_part() if self.kind == "tool_use" and (whole or self.done) else None
+
+    def _call_part(self) -> ToolCallPart | None:
+        if not self.call.name:
+            return None
+        part = self.call.part()
+        # A tool without parameters is called without a single argument delta: its block starts with `{}`.
+        arguments = part.arguments or ("{}" if self.done else "")
+        return ToolCallPart(call_id=part.call_id, name=part.name, arguments=arguments)
 
 
 class AnthropicDecoder:
@@ -208,6 +211,14 @@ class AnthropicDecoder:
             return self._delta(self._block(data), d.table_of(data, "delta"))
         if kind == "content_block_start":
             return self._start(data)
+        if kind == "message":
+            return self._whole(data)
+        d.raise_reported(kind, data)
+        self._note(kind, data)
+        return []
+
+    def _note(self, kind: str, data: d.Table) -> None:
+        """Take an event that shows nothing."""
         if kind == "content_block_stop":
             self._block(data).done = True
         elif kind == "message_start":
@@ -217,11 +228,6 @@ class AnthropicDecoder:
             self._count(d.table_of(data, "usage"))
         elif kind == "message_stop":
             self._ended = True
-        elif kind == "message":
-            return self._whole(data)
-        elif kind == "error" or data.get("error"):
-            d.raise_error(data.get("error") or dict(data))
-        return []
 
     def answer(self) -> Answer:
         """What has arrived."""

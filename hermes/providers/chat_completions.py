@@ -143,16 +143,20 @@ def _assistant(message: Message, endpoint: Endpoint) -> dict[str, e.Json]:
 def _replayed_reasoning(message: Message, endpoint: Endpoint, *, own: bool) -> dict[str, e.Json]:
     """Reasoning in the field that the record names, only for the model that wrote it."""
     quirks = endpoint.record.quirks
-    if own and quirks.reasoning_replay:
-        for part in message.parts:
-            if isinstance(part, ReasoningPart) and part.opaque and quirks.reasoning_field == "reasoning_details":
-                details = e.raw_json(part.opaque, "[")
-                if details is not None:
-                    return {"reasoning_details": details}
-        text = "".join(part.text for part in message.parts if isinstance(part, ReasoningPart))
-        if text:
-            return {"reasoning" if quirks.reasoning_field == "reasoning_details" else quirks.reasoning_field: text}
-    return {quirks.reasoning_field: " "} if quirks.reasoning_required else {}
+    parts = [part for part in message.parts if isinstance(part, ReasoningPart)]
+    replayed = _reasoning_members(parts, quirks.reasoning_field) if own and quirks.reasoning_replay else {}
+    return replayed or ({quirks.reasoning_field: " "} if quirks.reasoning_required else {})
+
+
+def _reasoning_members(parts: list[ReasoningPart], field: str) -> dict[str, e.Json]:
+    """The provider's own details untouched where that is its field, else the text."""
+    text = "".join(part.text for part in parts)
+    if field != "reasoning_details":
+        return {field: text} if text else {}
+    details = next((raw for part in parts if (raw := e.raw_json(part.opaque, "[")) is not None), None)
+    if details is not None:
+        return {field: details}
+    return {"reasoning": text} if text else {}
 
 
 class ChatDecoder:
@@ -187,17 +191,12 @@ class ChatDecoder:
             self._ended = True
             return []
         chunk = d.parse(event.data)
-        if chunk.get("error") or event.event == "error":
-            d.raise_error(chunk.get("error") or dict(chunk))
+        d.raise_reported(event.event, chunk)
         self._model = self._model or d.text_of(chunk, "model")
-        choices = d.tables_of(chunk, "choices")
-        choice = choices[0] if choices else d.EMPTY
-        usage = d.table_of(chunk, "usage") or d.table_of(choice, "usage")
-        usage = usage or d.table_of(d.table_of(chunk, "x_groq"), "usage")
-        if usage:
-            self._usage = _usage(usage)
+        choice = next(iter(d.tables_of(chunk, "choices")), d.EMPTY)
         if choice.get("error"):
             d.raise_error(choice.get("error"))
+        self._take_usage(chunk, choice)
         deltas = self._delta(d.table_of(choice, "delta") or d.table_of(choice, "message"))
         finish = d.text_of(choice, "finish_reason")
         if finish == "error":
@@ -205,6 +204,13 @@ class ChatDecoder:
         self._finish = finish or self._finish
         self._ended = self._ended or d.text_of(chunk, "object") == "chat.completion"
         return deltas
+
+    def _take_usage(self, chunk: d.Table, choice: d.Table) -> None:
+        """Usage stands in the chunk, in its choice (Moonshot) or under `x_groq`; the last report counts."""
+        usage = d.table_of(chunk, "usage") or d.table_of(choice, "usage")
+        usage = usage or d.table_of(d.table_of(chunk, "x_groq"), "usage")
+        if usage:
+            self._usage = _usage(usage)
 
     def answer(self) -> Answer:
         """What has arrived."""
@@ -303,11 +309,12 @@ class ChatDecoder:
         By index, unless the delta names another call (vendors that number every call 0 are known); without an index
         by id; without either a name begins a new call once the last one is whole or has another name.
         """
-        slot = self._slots.get(index) if index is not None else None
-        if slot is None and index is None:
+        if index is None:
             slot = self._unnumbered_slot(call_id, name)
-        elif slot is not None and call_id and slot.call_id and call_id != slot.call_id and name:
-            slot = next((call for call in self._calls if call.call_id == call_id), None)
+        else:
+            slot = self._slots.get(index)
+            if slot is not None and name and call_id not in ("", slot.call_id) and slot.call_id:
+                slot = self._by_id(call_id)
         if slot is None:
             slot = d.CallPieces(call_id=call_id)
             self._calls.append(slot)
@@ -315,9 +322,12 @@ class ChatDecoder:
             self._slots[index] = slot
         return slot
 
+    def _by_id(self, call_id: str) -> d.CallPieces | None:
+        return next((call for call in self._calls if call.call_id == call_id), None)
+
     def _unnumbered_slot(self, call_id: str, name: str) -> d.CallPieces | None:
         if call_id:
-            known = next((call for call in self._calls if call.call_id == call_id), None)
+            known = self._by_id(call_id)
             if known is not None or name or not self._calls:
                 return known
         last = self._calls[-1] if self._calls else None

@@ -1,6 +1,5 @@
 """What the decoders of all wires share: reading JSON whose shape nobody guarantees, joining what comes in pieces."""
 
-import json
 from collections.abc import Mapping
 
 import msgspec
@@ -24,6 +23,8 @@ def parse(data: str) -> Table:
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeEncodeError):
+        import json  # msgspec takes no half of a surrogate pair
+
         try:
             value = json.loads(data)
         except ValueError:
@@ -65,22 +66,30 @@ def tables_of(table: Table, key: str) -> list[Table]:
 
 def json_text(value: object) -> str:
     """A value of the provider as JSON text, to be stored and given back."""
+    import json
+
     return clean_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
-def raise_error(error: object, *, status: int = 0) -> None:
+def raise_error(error: object) -> None:
     """Raise the `WireError` that an error object (or a bare string) of any vendor describes."""
     if isinstance(error, dict):
         code = error.get("code")
         metadata = table_of(error, "metadata")
-        named = code if isinstance(code, int) and 400 <= code < 600 else number_of(error, "status_code") or status
+        named = code if isinstance(code, int) and 400 <= code < 600 else number_of(error, "status_code")
         message = text_of(error, "message") or json_text(error)
         raw = metadata.get("raw")
         if isinstance(raw, str) and raw and raw not in message:
             message = f"{message}: {raw}"
         error_type = text_of(error, "type") or text_of(error, "status") or text_of(metadata, "error_type")
         raise WireError(message, code=str(code or ""), error_type=error_type, status=named)
-    raise WireError(str(error), status=status)
+    raise WireError(str(error))
+
+
+def raise_reported(kind: str, data: Table) -> None:
+    """Raise the `WireError` that an event reports, if it reports one: by its kind or by an `error` member."""
+    if kind == "error" or data.get("error"):
+        raise_error(data.get("error") or dict(data))
 
 
 def is_whole_object(text: str) -> bool:
@@ -88,6 +97,8 @@ def is_whole_object(text: str) -> bool:
     stripped = text.strip()
     if not (stripped.startswith("{") and stripped.endswith("}")):
         return False
+    import json
+
     try:
         json.loads(stripped)
     except ValueError:

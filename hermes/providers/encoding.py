@@ -1,7 +1,5 @@
 """What the encoders of all wires share: JSON that is always valid, ids and names that vendors accept."""
 
-import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping
 
@@ -56,6 +54,8 @@ def _without_lone_surrogates(text: str) -> msgspec.Raw | None:
     """JSON that only breaks the rules by halves of surrogate pairs, written anew without them; else None."""
     if "\\ud" not in text.lower() and text == clean_surrogates(text):
         return None
+    import json  # msgspec takes no half of a surrogate pair
+
     try:
         value = json.loads(text)
     except ValueError:
@@ -88,6 +88,8 @@ def call_id(text: str, quirks: Quirks, *, strict: bool = False) -> str:
     long_enough = len(text) == quirks.call_id_limit or not quirks.call_id_exact
     if len(text) <= quirks.call_id_limit and long_enough and allowed.fullmatch(text):
         return text
+    import hashlib  # only for ids of another vendor
+
     digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
     return digest[: quirks.call_id_limit] if quirks.call_id_exact else f"call_{digest[:24]}"
 

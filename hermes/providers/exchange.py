@@ -56,21 +56,11 @@ def connect_failure(error: BaseException, where: Target, seconds: float, *, uds:
     name = uds or where.authority
     chain = _causes(error)
     for cause in chain:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return TransportError(
-                FailureKind.TLS,
-                f"The certificate of {name} is not trusted: {cause.verify_message or cause.reason}.",
-                "If a company's proxy inspects traffic, set SSL_CERT_FILE to its CA file.",
-            )
         if isinstance(cause, ssl.SSLError):
-            reason = (cause.reason or str(cause)).replace("_", " ").lower()
-            return TransportError(FailureKind.TLS, f"TLS with {name} failed: {reason}.", "Is it really https?")
+            return _tls_failure(cause, name)
         if isinstance(cause, socket.gaierror):
-            return TransportError(
-                FailureKind.UNREACHABLE,
-                f"The host {where.host} cannot be found.",
-                "Check `model.base_url` and the network.",
-            )
+            said, hint = f"The host {where.host} cannot be found.", "Check `model.base_url` and the network."
+            return TransportError(FailureKind.UNREACHABLE, said, hint)
         if isinstance(cause, TimeoutError):
             return TransportError(FailureKind.TIMEOUT, f"{name} did not answer within {seconds:g} s of connecting.")
         if isinstance(cause, ConnectionRefusedError | FileNotFoundError):
@@ -79,6 +69,17 @@ def connect_failure(error: BaseException, where: Target, seconds: float, *, uds:
     return TransportError(
         FailureKind.UNREACHABLE, f"{name} cannot be reached: {reason}.", "Check `model.base_url` and the network."
     )
+
+
+def _tls_failure(error: ssl.SSLError, name: str) -> TransportError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return TransportError(
+            FailureKind.TLS,
+            f"The certificate of {name} is not trusted: {error.verify_message or error.reason}.",
+            "If a company's proxy inspects traffic, set SSL_CERT_FILE to its CA file.",
+        )
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    return TransportError(FailureKind.TLS, f"TLS with {name} failed: {reason}.", "Is it really https?")
 
 
 def cut_failure(where: Target, *, answered: bool) -> TransportError:

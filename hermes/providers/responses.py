@@ -13,6 +13,8 @@ from hermes.providers import decoding as d
 from hermes.providers import encoding as e
 from hermes.providers.wire import Endpoint, ServerEvent
 
+_NO_REASON = "The provider ended the answer as failed and gave no reason."
+_FINAL = frozenset({"response.completed", "response.incomplete", "response.done", "response.failed"})
 _DELTAS: dict[str, type[TextDelta] | type[ReasoningDelta]] = {
     "response.output_text.delta": TextDelta,
     "response.refusal.delta": TextDelta,
@@ -228,25 +230,28 @@ class ResponsesDecoder:
         kind = d.text_of(data, "type") or event.event
         shown = _DELTAS.get(kind)
         if shown is not None:
-            text = self._item(data, "message" if shown is TextDelta else "reasoning").text.add(d.text_of(data, "delta"))
-            return [shown(text=text)] if text else []
+            return self._shown(shown, data)
         if kind.startswith(("response.output_item.", "response.function_call_arguments.")):
             return self._item_event(kind, data)
-        if kind == "response.reasoning_summary_part.added" and _later_part(data):
-            self._item(data, "reasoning").text.add("\n\n")
-            return [ReasoningDelta(text="\n\n")]
-        if kind in ("response.created", "response.in_progress"):
-            self._model = d.text_of(d.table_of(data, "response"), "model") or self._model
-        elif kind in ("response.completed", "response.incomplete", "response.done"):
-            return self._close(d.table_of(data, "response"))
-        elif kind == "response.failed":
-            failed = d.table_of(data, "response")
-            d.raise_error(failed.get("error") or "The provider ended the answer as failed and gave no reason.")
-        elif kind == "error" or data.get("error"):
-            d.raise_error(data.get("error") or dict(data))
-        elif d.text_of(data, "object") == "response":
-            return self._close(data)
+        if kind == "response.reasoning_summary_part.added":
+            return self._paragraph(data)
+        if kind in _FINAL or data.get("object") == "response":
+            return self._close(d.table_of(data, "response") or data)
+        d.raise_reported(kind, data)
+        self._model = d.text_of(d.table_of(data, "response"), "model") or self._model
         return []
+
+    def _shown(self, kind: type[TextDelta] | type[ReasoningDelta], data: d.Table) -> list[StreamDelta]:
+        item = self._item(data, "message" if kind is TextDelta else "reasoning")
+        text = item.text.add(d.text_of(data, "delta"))
+        return [kind(text=text)] if text else []
+
+    def _paragraph(self, data: d.Table) -> list[StreamDelta]:
+        """A further part of a summary is a paragraph of its own."""
+        if d.number_of(data, "summary_index") == 0:
+            return []
+        self._item(data, "reasoning").text.add("\n\n")
+        return [ReasoningDelta(text="\n\n")]
 
     def answer(self) -> Answer:
         """What has arrived."""
@@ -300,17 +305,9 @@ class ResponsesDecoder:
 
     def _close(self, response: d.Table) -> list[StreamDelta]:
         """Take the final object: its status, its usage, and items that no event has brought."""
-        deltas: list[StreamDelta] = []
-        if d.text_of(response, "status") == "failed":
-            d.raise_error(response.get("error") or "The provider ended the answer as failed and gave no reason.")
-        known = {item.call.item_id for item in self._items.values() if item.call.item_id}
-        for index, given in enumerate(d.tables_of(response, "output")):
-            item_id = d.text_of(given, "id")
-            item = self._items.get(index)
-            if item is None and item_id not in known:
-                item = self._items[index] = _Item(given)
-            if item is not None and item.whole is None:
-                deltas += self._finish_item(item, given)
+        if response.get("status") == "failed" or response.get("type") == "response.failed" or response.get("error"):
+            d.raise_error(response.get("error") or _NO_REASON)
+        deltas = self._missing_items(d.tables_of(response, "output"))
         self._model = d.text_of(response, "model") or self._model
         usage = d.table_of(response, "usage")
         self._usage = _usage(usage) if usage else self._usage
@@ -318,10 +315,17 @@ class ResponsesDecoder:
         self._status = d.text_of(response, "status") or "completed"
         return deltas
 
-
-def _later_part(data: d.Table) -> bool:
-    """Whether a summary part is not the first of its item."""
-    return d.number_of(data, "summary_index") > 0
+    def _missing_items(self, output: list[d.Table]) -> list[StreamDelta]:
+        """Items of the final object that no event has closed."""
+        deltas: list[StreamDelta] = []
+        known = {item.call.item_id for item in self._items.values() if item.call.item_id}
+        for index, given in enumerate(output):
+            item = self._items.get(index)
+            if item is None and d.text_of(given, "id") not in known:
+                item = self._items[index] = _Item(given)
+            if item is not None and item.whole is None:
+                deltas += self._finish_item(item, given)
+        return deltas
 
 
 def _usage(usage: d.Table) -> Usage:
