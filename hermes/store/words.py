@@ -149,8 +149,10 @@ def _term(pieces: list[str], *, shortest: int = 0) -> Term:
         exact = f'"{spaced(" ".join(pieces)).strip()}"'
     needle = " ".join(pieces).lower()
     last = pieces[-1]
-    if _RUN.match(last) or len(last) < 4 or not last.isalpha():
+    if _RUN.match(last) or len(last) < 3 or not last.isalpha():
         return Term(exact, exact, needle)
+    if len(pieces) == 1 and len(last) == 3:  # as the beginning of other words it would stand for too many
+        return Term(exact, f'({exact} OR "{last}s")', needle)
     if len(pieces) > 1 or not last.isascii():
         return Term(exact, f"{exact}*", needle)
     stem = _stem(last.lower())
