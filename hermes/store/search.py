@@ -20,7 +20,6 @@ COMMON_SHARE = 0.02
 """A word that stands in more than this part of the newest messages says little about what is looked for."""
 _SAMPLE = 4_096
 _QUESTION_TERMS = 4
-_RANKED_TERMS = 8
 _BODY = msgspec.json.Decoder(Message)
 
 
@@ -196,7 +195,7 @@ class _Finder:
         enough = int(min(newest, _SAMPLE) * COMMON_SHARE)
         counted = sorted(((self._count(word, above, enough + 1), word) for word in words), key=lambda pair: pair[0])
         telling = [word for count, word in counted if count <= enough]
-        return telling[:_RANKED_TERMS] or [min(words, key=lambda word: self._count(word, above, _SAMPLE))]
+        return telling or [min(words, key=lambda word: self._count(word, above, _SAMPLE))]
 
     def _count(self, word: Term, above: int, limit: int) -> int:
         """In how many messages after `above` the word stands; counting ends at `limit`."""

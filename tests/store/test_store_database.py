@@ -142,9 +142,7 @@ async def test_a_full_database_says_so_and_goes_on(database: Database) -> None:
     assert stored == (["before", "small", "after"] if outcome[0] == 2 else ["before", "after"])
 
 
-async def test_a_lock_held_for_too_long_is_an_error_and_then_over(
-    tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lock_held_for_too_long_is_an_error_and_then_over(tmp_path: Path, database: Database) -> None:
     other = apsw.Connection(str(tmp_path / "n.db"))
     other.execute("BEGIN IMMEDIATE")
     await database.write_alone(lambda connection: connection.set_busy_handler(connections._Patience(0.05)))
