@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, fields
 from typing import TypeVar
 
-from hermes.app.callbacks import CallbackAdapter, Callbacks
+from hermes.app.callbacks import CallbackAdapter, CallbackAsker, Callbacks
 from hermes.app.openai_form import Plain, closed_history
 from hermes.app.options import Options
 from hermes.app.wiring import App
@@ -169,6 +169,7 @@ class AIAgent(Callbacks):
             create=True,
             system=system,
             history=closed_history(history) if history is not None else None,
+            asker=CallbackAsker(self) if self.clarify_callback is not None else None,
         )
         self.session_id = self._actor.session_id
         self._actor.approvals.can_ask = self.approval_callback is not None

@@ -6,7 +6,7 @@ and does not disturb the turn.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hermes.core.events import ApprovalAsked, Event, RequestEnded, RequestStarted, ToolEnded, ToolStarted, TurnEnded
@@ -52,7 +52,7 @@ class CallbackAdapter:
         """Show one event. Never raises."""
         try:
             self._show(event)
-        except Exception:
+        except Exception:  # a program's own code may raise anything, and its turn goes on all the same
             logger.exception("a callback failed on %s", type(event).__name__)
 
     def step(self, result: Mapping[str, object]) -> None:
@@ -105,6 +105,18 @@ class CallbackAdapter:
             self._actor.approvals.answer(event.approval_id, allowed=allowed, by="callback")
 
         asked.add_done_callback(answered)
+
+
+class CallbackAsker:
+    """Puts the questions of the `clarify` tool to a program's callback, in a thread of its own."""
+
+    def __init__(self, callbacks: Callbacks) -> None:
+        self._callbacks = callbacks
+
+    async def ask(self, question: str, choices: Sequence[str]) -> str | None:
+        """The callback's answer; None where there is no callback."""
+        callback = self._callbacks.clarify_callback
+        return await asyncio.to_thread(callback, question, list(choices)) if callback is not None else None
 
 
 def _tell(callback: Callable[[str], None] | None, text: str) -> None:

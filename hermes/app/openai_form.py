@@ -21,32 +21,39 @@ def to_openai(message: Message, *, hidden: bool = False) -> list[Plain]:
     if message.synthetic and not hidden:
         return []
     if message.role is Role.TOOL:
-        plain: list[Plain] = [
-            {"role": "tool", "tool_call_id": part.call_id, "name": part.name, "content": part.text}
-            for part in message.results()
-        ]
-        said = message.text
-        return [*plain, {"role": "user", "content": said}] if said else plain
-    images = [part for part in message.parts if isinstance(part, ImagePart)]
-    content: object = message.text
-    if images:
-        content = [
-            {"type": "text", "text": message.text},
-            *({"type": "image_url", "image_url": {"url": _url(part)}} for part in images),
-        ]
-    result: Plain = {"role": message.role.value, "content": content}
-    if message.role is Role.ASSISTANT:
-        if message.reasoning:
-            result["reasoning"] = message.reasoning
-        calls = [
-            {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.calls()
-        ]
-        if calls:
-            result["tool_calls"] = calls
-        if message.finish is not None:
-            result["finish_reason"] = message.finish.value
-    return [result]
+        return _plain_results(message)
+    return [_plain_answer(message) if message.role is Role.ASSISTANT else {"role": "user", "content": _plain(message)}]
+
+
+def _plain_results(message: Message) -> list[Plain]:
+    plain: list[Plain] = [
+        {"role": "tool", "tool_call_id": part.call_id, "name": part.name, "content": part.text}
+        for part in message.results()
+    ]
+    return [*plain, {"role": "user", "content": message.text}] if message.text else plain
+
+
+def _plain_answer(message: Message) -> Plain:
+    result: Plain = {"role": "assistant", "content": _plain(message)}
+    if message.reasoning:
+        result["reasoning"] = message.reasoning
+    calls = [
+        {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in message.calls()
+    ]
+    if calls:
+        result["tool_calls"] = calls
+    if message.finish is not None:
+        result["finish_reason"] = message.finish.value
+    return result
+
+
+def _plain(message: Message) -> object:
+    """The content: a string, or a list when there are pictures."""
+    images = [
+        {"type": "image_url", "image_url": {"url": _url(part)}} for part in message.parts if isinstance(part, ImagePart)
+    ]
+    return [{"type": "text", "text": message.text}, *images] if images else message.text
 
 
 def from_openai(history: Sequence[Mapping[str, object]]) -> list[Message]:
@@ -77,16 +84,21 @@ def from_openai(history: Sequence[Mapping[str, object]]) -> list[Message]:
 
 
 def _message(role: Role, entry: Mapping[str, object]) -> Message:
-    parts: list[Part] = []
-    if role is Role.ASSISTANT and isinstance(reasoning := entry.get("reasoning"), str) and reasoning:
-        parts.append(ReasoningPart(text=clean_surrogates(reasoning)))
-    parts += _content(entry.get("content"))
-    calls = entry.get("tool_calls")
-    if isinstance(calls, list):
-        parts += [call for item in calls if isinstance(item, Mapping) and (call := _call(item)) is not None]
+    parts = _content(entry.get("content"))
     if role is Role.USER and all(isinstance(part, TextPart) for part in parts):
         return user_message("\n\n".join(part.text for part in parts if isinstance(part, TextPart)))
+    if role is Role.ASSISTANT:
+        parts = [*_reasoning(entry.get("reasoning")), *parts, *_calls(entry.get("tool_calls"))]
     return Message(role=role, parts=tuple(parts))
+
+
+def _reasoning(text: object) -> list[Part]:
+    return [ReasoningPart(text=clean_surrogates(text))] if isinstance(text, str) and text else []
+
+
+def _calls(items: object) -> list[Part]:
+    listed = items if isinstance(items, list) else []
+    return [call for item in listed if isinstance(item, Mapping) and (call := _call(item)) is not None]
 
 
 def _content(content: object) -> list[Part]:
@@ -128,10 +140,11 @@ def _call(item: Mapping[str, object]) -> ToolCallPart | None:
 def _take_result(messages: list[Message], entry: Mapping[str, object]) -> None:
     """Put a result beside the others of its batch; one that no call asked for is dropped."""
     batch = messages[-1] if messages and messages[-1].role is Role.TOOL else None
-    asking = messages[-2] if batch is not None and len(messages) > 1 else (messages[-1] if messages else None)
-    call_id = entry.get("tool_call_id")
-    call = next((call for call in asking.calls() if call.call_id == call_id), None) if asking else None
-    if call is None or (batch is not None and any(part.call_id == call_id for part in batch.results())):
+    before = messages[:-1] if batch is not None else messages
+    known = {part.call_id for part in batch.results()} if batch is not None else set()
+    wanted = {call.call_id: call for call in before[-1].calls()} if before else {}
+    call = wanted.get(str(entry.get("tool_call_id")))
+    if call is None or call.call_id in known:
         return
     content = entry.get("content")
     text = content if isinstance(content, str) else msgspec.json.encode(content).decode()

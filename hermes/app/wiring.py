@@ -3,7 +3,6 @@
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeVar
 
@@ -40,14 +39,6 @@ from hermes.tools.session import Asker
 from hermes.util.clock import Clock, SystemClock
 
 
-@dataclass(slots=True)
-class _Live:
-    """A live session and what must be closed with it."""
-
-    actor: SessionActor
-    stack: AsyncExitStack
-
-
 class App:
     """One process's Hermes. An async context: leaving it ends every session, connection and thread of it."""
 
@@ -58,7 +49,8 @@ class App:
         """Lines for the person that were learned while opening."""
         self._clock = clock or SystemClock()
         self._stack = AsyncExitStack()
-        self._live: dict[str, _Live] = {}
+        self._live: dict[str, AsyncExitStack] = {}
+        """What must be closed with each live session."""
         self._home: Home
         self._settings: Settings
         self._environ: dict[str, str]
@@ -66,18 +58,16 @@ class App:
         self._model: Model
 
     async def __aenter__(self) -> "App":
-        try:
-            await self._open()
-        except BaseException:
-            await self._stack.aclose()
-            raise
+        async with AsyncExitStack() as stack:
+            await self._open(stack)
+            self._stack = stack.pop_all()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for session_id in list(self._live):
-            await self._live.pop(session_id).stack.aclose()
+            await self._live.pop(session_id).aclose()
         await self._stack.aclose()
 
     @property
@@ -85,7 +75,7 @@ class App:
         """The model that answers, and where."""
         return self._model.endpoint
 
-    async def _open(self) -> None:
+    async def _open(self, stack: AsyncExitStack) -> None:
         home = self._home = locate_home(self._process)
         _check_shared(home, agreed=self.options.share_home)
         loaded = load_settings(home)
@@ -96,11 +86,11 @@ class App:
         # What can be wrong with the model's settings is said before anything is created.
         endpoint = open_model(choice, self._environ, ca_file=settings.model.ca_bundle)
         home.ensure()
-        self._model = await self._stack.enter_async_context(endpoint)
+        self._model = await stack.enter_async_context(endpoint)
         if self._model.notice:
             self.notices.append(self._model.notice)
         self._store = await Store.open(home.root, self._clock)
-        self._stack.push_async_callback(self._store.close)
+        stack.push_async_callback(self._store.close)
 
     async def open_session(
         self,
@@ -126,21 +116,17 @@ class App:
             cwd=self.options.cwd or os.getcwd(),
             asker=asker,
         )
-        stack = AsyncExitStack()
-        try:
+        async with AsyncExitStack() as stack:
             stack.enter_context(session_lock(self._home.locks, session_id))
             actor = await self._bring_to_life(plan, stack)
-        except BaseException:
-            await stack.aclose()
-            raise
-        self._live[session_id] = _Live(actor, stack)
+            self._live[session_id] = stack.pop_all()
         return actor
 
     async def close_session(self, actor: SessionActor) -> None:
         """End a live session: its turn, its processes, its lock."""
         live = self._live.pop(actor.session_id, None)
         if live is not None:
-            await live.stack.aclose()
+            await live.aclose()
 
     def result(self, actor: SessionActor, ended: TurnEnded) -> Plain:
         """What came of a turn, under the keys that people know."""

@@ -44,28 +44,39 @@ async def _talk(given: argparse.Namespace) -> int:
         if not text.strip():
             complain("The task is empty. Say what to do: hermes -z TEXT")
             return 2
-    images = tuple(read_picture(Path(name)) for name in given.image)
     options = app_options(given)
-    with controlling_terminal() as terminal:
-        if terminal is not None and text is None and not given.no_input:
+    with controlling_terminal() as found:
+        terminal = None if given.no_input else found
+        if terminal is not None and text is None:
             options = await offer_server(options, process_environment(), terminal)
-        asking = terminal is not None and not given.no_input
         async with App(process_environment(), options) as app, contextlib.AsyncExitStack() as stack:
-            asker = (
-                await stack.enter_async_context(TerminalAsker(terminal)) if asking and terminal is not None else None
-            )
             for line in app.notices:
                 complain(line)
-            actor = await app.open_session(given.resume, latest=given.latest, asker=asker)
-            if asker is not None:
-                asker.attach(actor)
-            actor.subscribe(Renderer(quiet=given.oneshot is not None))
+            actor = await _session(app, given, terminal, stack)
             if text is None:
                 return await _chat(actor, options.cwd)
-            ended = await _turn(actor, Inbound(text=text, images=images, cwd=options.cwd))
-            if given.usage_file:
-                write_usage(Path(given.usage_file), app.result(actor, ended))
-            return _finish(actor, ended, only_text=given.oneshot is not None)
+            return await _once(app, actor, text, given)
+
+
+async def _session(
+    app: App, given: argparse.Namespace, terminal: int | None, stack: contextlib.AsyncExitStack
+) -> SessionActor:
+    """The session that the options name, shown here, its questions asked on the terminal where there is one."""
+    asker = await stack.enter_async_context(TerminalAsker(terminal)) if terminal is not None else None
+    actor = await app.open_session(given.resume, latest=given.latest, asker=asker)
+    if asker is not None:
+        asker.attach(actor)
+    actor.subscribe(Renderer(quiet=given.oneshot is not None))
+    return actor
+
+
+async def _once(app: App, actor: SessionActor, text: str, given: argparse.Namespace) -> int:
+    """One turn and its exit code."""
+    images = tuple(read_picture(Path(name)) for name in given.image)
+    ended = await _turn(actor, Inbound(text=text, images=images, cwd=app.options.cwd))
+    if given.usage_file:
+        write_usage(Path(given.usage_file), app.result(actor, ended))
+    return _finish(actor, ended, only_text=given.oneshot is not None)
 
 
 async def _turn(actor: SessionActor, inbound: Inbound) -> TurnEnded:
@@ -115,4 +126,6 @@ async def _chat(actor: SessionActor, cwd: str) -> int:
         if line.strip() == "/help":
             print("Type a message and Enter. /quit or Ctrl-D ends the chat; `hermes --resume ID` goes on with it.")
         elif line.strip():
-            await _turn(actor, Inbound(text=line, cwd=cwd))
+            ended = await _turn(actor, Inbound(text=line, cwd=cwd))
+            if ended.reason is ExitReason.LOCAL_ERROR:
+                return 1

@@ -8,7 +8,7 @@ from hermes.agent.budget import Budget
 from hermes.agent.loop import run_turn
 from hermes.agent.turn import Deps, TurnState
 from hermes.context.turn_notes import turn_note
-from hermes.core.errors import BusyError, HermesError
+from hermes.core.errors import BusyError, HermesError, StoreError
 from hermes.core.events import Level, Notice, TurnEnded
 from hermes.core.ids import new_turn_id
 from hermes.core.messages import Message, user_message
@@ -47,6 +47,7 @@ class SessionActor:
         self._turn: asyncio.Task[TurnEnded] | None = None
         self._stopped = False
         self._task: asyncio.Task[None] | None = None
+        self._broken: StoreError | None = None
         self.on_turn_end: list[Callable[[TurnState, TurnEnded], Awaitable[None]]] = []
         """What is done after each turn, in order, before its waiter hears of its end."""
 
@@ -61,9 +62,15 @@ class SessionActor:
         return lambda: self._recorder.subscribers.remove(subscriber)
 
     def post(self, inbound: Inbound) -> "asyncio.Future[TurnEnded]":
-        """Put a message into the mailbox; the future is the end of its turn. Raises BusyError when it is full."""
+        """Put a message into the mailbox; the future is the end of its turn.
+
+        Raises BusyError when the mailbox is full, and StoreError once a turn could not be written: what is in memory
+        then is more than what is on disk, and the session must be opened again to go on from there.
+        """
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name=f"session {self.session_id}")
+        if self._broken is not None:
+            raise self._broken
         ended: asyncio.Future[TurnEnded] = asyncio.get_running_loop().create_future()
         try:
             self._mailbox.put_nowait((inbound, ended))
@@ -136,6 +143,8 @@ class SessionActor:
         if ends:
             return ends[-1]
         error = None if self._turn.cancelled() else self._turn.exception()
+        if isinstance(error, StoreError):
+            self._broken = error
         if isinstance(error, HermesError):
             ended = TurnEnded(
                 turn_id=state.turn_id,

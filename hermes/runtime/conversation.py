@@ -9,9 +9,10 @@ from hermes.core.errors import NotFoundError
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message, Role
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import Source, TextPart
+from hermes.core.parts import Part, Source, TextPart
 from hermes.llm.lineage import Lineage
 from hermes.providers.wire import Endpoint
+from hermes.store.rows import StoredEpoch
 from hermes.store.store import Store
 
 
@@ -59,17 +60,11 @@ async def open_conversation(
     await _close_lost_turns(store, session_id)
     stored = await store.current_epoch(session_id)
     frame = wanted()
-    reason = "a new session"
-    if stored is not None:
-        reason = same_lineage(stored.frame, frame)
-        if not reason and system is not None and system != stored.frame.system:
-            reason = "another system prompt"
-        if reason:
-            await store.end_epoch(session_id, stored.number, reason)
+    reason = "a new session" if stored is None else _epoch_ends(stored.frame, frame, system)
     if stored is not None and not reason:
         number, frame = stored.number, stored.frame
     else:
-        number = await store.begin_epoch(session_id, frame, reason)
+        number = await _begin_epoch(store, session_id, stored, frame, reason)
     rows = await store.transcript(session_id) if stored is not None else []
     lineage = Lineage(frame, endpoint)
     messages = [row.message for row in rows]
@@ -77,22 +72,36 @@ async def open_conversation(
     conversation = Conversation(
         session_id=session_id, epoch=number, began=reason, frame=frame, lineage=lineage, messages=messages
     )
-    if rows:
-        _recall_notes(conversation, [(row.created_at, row.message) for row in rows])
+    _recall_notes(conversation, [(row.created_at, row.message) for row in rows])
     return conversation
+
+
+def _epoch_ends(stored: EpochFrame, wanted: EpochFrame, system: str | None) -> str:
+    """The named event that ends the stored epoch; empty when it goes on."""
+    reason = same_lineage(stored, wanted)
+    if not reason and system is not None and system != stored.system:
+        reason = "another system prompt"
+    return reason
+
+
+async def _begin_epoch(
+    store: Store, session_id: str, stored: StoredEpoch | None, frame: EpochFrame, reason: str
+) -> int:
+    if stored is not None:
+        await store.end_epoch(session_id, stored.number, reason)
+    return await store.begin_epoch(session_id, frame, reason)
 
 
 def _recall_notes(conversation: Conversation, rows: Sequence[tuple[float, Message]]) -> None:
     """Find what the model was last told about time and place."""
     for created_at, message in reversed(rows):
-        if message.role is not Role.USER or message.synthetic:
-            continue
-        for part in message.parts:
-            if isinstance(part, TextPart) and part.provenance and part.provenance.source is Source.PROGRAM:
-                conversation.last_told = created_at
-                break
-        if conversation.last_told is not None:
+        if message.role is Role.USER and not message.synthetic and any(_is_note(part) for part in message.parts):
+            conversation.last_told = created_at
             return
+
+
+def _is_note(part: Part) -> bool:
+    return isinstance(part, TextPart) and part.provenance is not None and part.provenance.source is Source.PROGRAM
 
 
 async def _close_lost_turns(store: Store, session_id: str) -> None:

@@ -59,9 +59,12 @@ class Recorder:
 
     async def flush(self) -> None:
         """Wait until everything appended so far is on disk."""
-        unwritten, self._unwritten = self._unwritten, []
-        for future in unwritten:
-            await future
+        while self._unwritten:
+            # Shielded: a turn that is stopped while it waits here must not make a write look undone.
+            try:
+                await asyncio.shield(self._unwritten[0])
+            finally:
+                del self._unwritten[0]
 
     async def intend(self, intents: Sequence[Intent]) -> None:
         """Record the intents of a batch; what was appended before is on disk too when this returns."""

@@ -59,12 +59,7 @@ class _Judge:
 
     def simple(self, simple: Simple, script: Script, cwd: str, depth: int) -> Iterator[Finding]:
         """Judge one simple command with its redirects."""
-        for operator, target in simple.redirects:
-            if operator in _OUTPUT and not target.text.isdigit():
-                yield from self._written(target, simple, cwd)
-        for name, _ in simple.assigned:
-            if name in rules.HIJACKING:
-                yield Finding(Verdict.ASK, "hijack", f"{name} changes which code other programs run", _joined(simple))
+        yield from self._around(simple, cwd)
         if simple.heredoc and ("$(" in simple.heredoc or "`" in simple.heredoc):
             inside = read('"' + simple.heredoc.replace('"', "") + '"')
             for command in inside.commands[:-1]:
@@ -96,6 +91,15 @@ class _Judge:
                 yield from self.script(text, cwd, depth + 1)
         for verdict, rule, reason in rules.judge_call(call):
             yield Finding(verdict, rule, reason, subject)
+
+    def _around(self, simple: Simple, cwd: str) -> Iterator[Finding]:
+        """Judge what stands around the words: redirects and variables."""
+        for operator, target in simple.redirects:
+            if operator in _OUTPUT and not target.text.isdigit():
+                yield from self._written(target, simple, cwd)
+        for name, _ in simple.assigned:
+            if name in rules.HIJACKING:
+                yield Finding(Verdict.ASK, "hijack", f"{name} changes which code other programs run", _joined(simple))
 
     def _written(self, target: Word, simple: Simple, cwd: str) -> Iterator[Finding]:
         path = rules.resolve(target, cwd, self.places)

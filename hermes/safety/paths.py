@@ -1,4 +1,4 @@
-"""Which paths the file tools may not write, and which they may not read. Paths come in resolved; nothing is opened here."""
+"""Which paths tools may not write, and which they may not read. Paths come in resolved; nothing is opened here."""
 
 import os.path
 import re
@@ -24,38 +24,66 @@ class Places(Struct, frozen=True, kw_only=True):
         return os.path.join(cwd, path)
 
 
-_SYSTEM = ("/etc", "/boot", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/dev", "/proc", "/sys", "/opt/homebrew/etc",
-           "/var/spool/cron", "/var/lib", "/System", "/Library", "/private/etc")  # fmt: skip
-_HARMLESS_DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/zero", "/dev/tty", "/dev/shm"})
-_HOME_FOLDERS = (".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".password-store", ".mozilla", ".pki", ".bundle",
-                 ".vscode", ".vim", ".emacs.d", ".cargo/bin", ".local/bin", ".local/lib", "bin", ".config/autostart",
-                 ".config/systemd", ".config/fish", ".config/git", ".config/gcloud", ".config/gh", ".config/rclone",
-                 ".config/nvim", ".config/environment.d", ".config/chromium", ".config/google-chrome", ".config/pip",
-                 ".config/cron", "Library/LaunchAgents", ".oh-my-zsh", ".git-templates")  # fmt: skip
-_HOME_FILES = frozenset(
-    """.env .netrc .pgpass .my.cnf .pypirc .npmrc .yarnrc .git-credentials .gitconfig .vimrc .exrc .emacs .nanorc .inputrc
-    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc
-    .cshrc .tcshrc .login .pam_environment .xprofile .xinitrc .xsessionrc .xsession .tmux.conf .screenrc .condarc .gemrc
-    .pythonrc .irbrc .psqlrc .sqliterc .mailcap .forward .rhosts .shosts .selected_editor .wgetrc .curlrc .boto .s3cfg
-    .terraformrc .vault-token .config/starship.toml .cargo/credentials .cargo/credentials.toml .cargo/config.toml""".split()
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_SYSTEM = _lines(
+    """
+    /etc /boot /usr /bin /sbin /lib /lib32 /lib64 /dev /proc /sys /opt/homebrew/etc /var/spool/cron /var/lib /System
+    /Library /private/etc
+    """
 )
-_PROJECT = re.compile(r"/\.git/(hooks(/|$)|config$|info/attributes$)|/\.(vscode|idea)/(tasks|launch|settings)\.json$|/\.git$|/\.husky/")
-_SECRET_HOME = (".ssh", ".aws", ".azure", ".gnupg", ".kube", ".password-store", ".mozilla", ".pki", ".config/gcloud",
-                ".config/gh", ".config/rclone", ".config/chromium", ".config/google-chrome", ".docker/config.json", ".netrc",
-                ".pgpass", ".my.cnf", ".pypirc", ".npmrc", ".git-credentials", ".cargo/credentials", ".cargo/credentials.toml",
-                ".boto", ".s3cfg", ".vault-token", ".bash_history", ".zsh_history", "Library/Keychains",
-                ".local/share/keyrings")  # fmt: skip
+_SHARED_MEMORY = "/dev/shm/"  # noqa: S108 - a rule names it
+_HARMLESS_DEVICES = _lines("/dev/null /dev/stdout /dev/stderr /dev/zero /dev/tty")
+_HOME_FOLDERS = _lines(
+    """
+    .ssh .aws .azure .gnupg .kube .docker .password-store .mozilla .pki .bundle .vscode .vim .emacs.d .cargo/bin
+    .local/bin .local/lib bin .config/autostart .config/systemd .config/fish .config/git .config/gcloud .config/gh
+    .config/rclone .config/nvim .config/environment.d .config/chromium .config/google-chrome .config/pip .config/cron
+    Library/LaunchAgents .oh-my-zsh .git-templates
+    """
+)
+_HOME_FILES = _lines(
+    """
+    .env .netrc .pgpass .my.cnf .pypirc .npmrc .yarnrc .git-credentials .gitconfig .vimrc .exrc .emacs .nanorc .inputrc
+    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout
+    .kshrc .cshrc .tcshrc .login .pam_environment .xprofile .xinitrc .xsessionrc .xsession .tmux.conf .screenrc .condarc
+    .gemrc .pythonrc .irbrc .psqlrc .sqliterc .mailcap .forward .rhosts .shosts .selected_editor .wgetrc .curlrc .boto
+    .s3cfg .terraformrc .vault-token .config/starship.toml .cargo/credentials .cargo/credentials.toml .cargo/config.toml
+    """
+)
+_PROJECT = re.compile(
+    r"/\.git/(hooks(/|$)|config$|info/attributes$)|/\.(vscode|idea)/(tasks|launch|settings)\.json$|/\.git$|/\.husky/"
+)
+_SECRET_HOME = _lines(
+    """
+    .ssh .aws .azure .gnupg .kube .password-store .mozilla .pki .config/gcloud .config/gh .config/rclone
+    .config/chromium .config/google-chrome .docker/config.json .netrc .pgpass .my.cnf .pypirc .npmrc .git-credentials
+    .cargo/credentials .cargo/credentials.toml .boto .s3cfg .vault-token .bash_history .zsh_history Library/Keychains
+    .local/share/keyrings
+    """
+)
 _SSH_PUBLIC = re.compile(r"/\.ssh/([^/]+\.pub|known_hosts|config)$")
 _SECRET_HERMES = (".env", "auth.json", "mcp-tokens", "credentials", "auth")
-_SECRET_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private", "/etc/krb5.keytab")
+_SECRET_SYSTEM = _lines("/etc/shadow /etc/gshadow /etc/sudoers /etc/sudoers.d /etc/ssl/private /etc/krb5.keytab")
 _SECRET_NAME = re.compile(r"/(id_(rsa|dsa|ecdsa|ed25519)(_sk)?|ssh_host_\w+_key|[^/]+\.(keytab|kdbx|p12|pfx))$")
-_SECRET_PROC = re.compile(r"^/proc/(\d+|self|thread-self)/(task/\d+/)?(environ|mem|auxv|maps|fd/|root(/|$)|cwd(/|$))|^/proc/k(msg|core|allsyms)")
-_LOOPED = re.compile(r"^/proc/(\d+|self|thread-self)/(root|cwd|fd)(/|$)")
+_SECRET_PROC = re.compile(
+    r"^/proc/(\d+|self|thread-self)/(task/\d+/)?(environ|mem|auxv|maps|fd/|root(/|$)|cwd(/|$))|"
+    r"^/proc/k(msg|core|allsyms)|^/sys/kernel/debug/"
+)
+_TOP = _lines(
+    """
+    / /bin /boot /dev /etc /home /lib /lib32 /lib64 /opt /proc /root /sbin /srv /sys /usr /var /System /Library /Users
+    /Applications /usr/bin /usr/lib /usr/local /var/lib /etc/ssh
+    """
+)
+_KEYS = "it holds keys or passwords"
 
 
 def write_refused(path: str, places: Places) -> str:
     """Why `path` (absolute, resolved) may not be written; empty when it may."""
-    if path in _HARMLESS_DEVICES or _inside(path, places.own) or path.startswith("/dev/shm/"):
+    if path in _HARMLESS_DEVICES or path.startswith(_SHARED_MEMORY) or _inside(path, places.own):
         return ""
     if _inside(path, (places.hermes,)):
         return "it belongs to Hermes' own settings and state"
@@ -68,7 +96,7 @@ def write_refused(path: str, places: Places) -> str:
         return "it is a private key"
     if _inside(path, _SYSTEM) and not _inside(path, (places.workspace,)):
         return "it belongs to the system"
-    return "it goes through the process file system" if _LOOPED.search(path) else ""
+    return ""
 
 
 def read_refused(path: str, places: Places) -> str:
@@ -78,30 +106,24 @@ def read_refused(path: str, places: Places) -> str:
     hermes = _below(path, places.hermes)
     if hermes is not None:
         return "it holds Hermes' own keys" if _inside(hermes, _SECRET_HERMES) else ""
-    below = _below(path, places.home)
-    if below is not None and _inside(below, _SECRET_HOME) and not _SSH_PUBLIC.search(path):
-        return "it holds keys or passwords"
-    if _SECRET_NAME.search(path) or _inside(path, _SECRET_SYSTEM):
-        return "it holds keys or passwords"
-    if _inside(path, ("/dev",)) and path not in ("/dev/null", "/dev/shm") and not path.startswith("/dev/shm/"):
+    if _holds_keys(path, places):
+        return _KEYS
+    if path.startswith("/dev/") and path != "/dev/null" and not path.startswith(_SHARED_MEMORY):
         return "it is a device"
-    if _SECRET_PROC.search(path) or path.startswith("/sys/kernel/debug/"):
-        return "it shows the inside of running programs"
-    return ""
+    return "it shows the inside of running programs" if _SECRET_PROC.search(path) else ""
 
 
 def is_root_like(path: str, places: Places) -> bool:
     """Whether losing `path` as a whole would lose the system or the person's home."""
     path = os.path.normpath(path.rstrip("*").rstrip("/") or "/")
-    parts = path.strip("/").split("/")
-    if path == "/" or path == places.home or places.home.startswith(path + "/"):
+    return path in _TOP or path == places.home or places.home.startswith(path + "/")
+
+
+def _holds_keys(path: str, places: Places) -> bool:
+    below = _below(path, places.home)
+    if below is not None and _inside(below, _SECRET_HOME) and not _SSH_PUBLIC.search(path):
         return True
-    return len(parts) == 1 and "/" + parts[0] in _TOP or path in ("/usr/bin", "/usr/lib", "/var/lib", "/etc/ssh", "/usr/local")
-
-
-_TOP = frozenset(
-    "/bin /boot /dev /etc /home /lib /lib32 /lib64 /opt /proc /root /sbin /srv /sys /usr /var /System /Library /Users /Applications".split()
-)
+    return _inside(path, _SECRET_SYSTEM) or _SECRET_NAME.search(path) is not None
 
 
 def _below(path: str, folder: str) -> str | None:

@@ -17,7 +17,9 @@ _REDIRECT = re.compile(r"(\d*|&)(>>|>\||>&|<&|<>|<<<|>|<)")
 _ANSI_C = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|([0-7]{1,3})|(.))", re.DOTALL)
 _CLOSING = re.compile(r"[ \t]*\)")
 _IN = re.compile(r"\bin\b")
-_SKIP = frozenset({"if", "then", "else", "elif", "fi", "while", "until", "do", "done", "!", "{", "}", "time", "coproc", "esac"})
+_SKIP = frozenset(
+    {"if", "then", "else", "elif", "fi", "while", "until", "do", "done", "!", "{", "}", "time", "coproc", "esac"}
+)
 _LETTERS = {"n": "\n", "t": "\t", "e": "\x1b", "r": "\r", "a": "\a", "b": "\b"}
 
 
@@ -40,7 +42,6 @@ class Simple:
     heredoc: str | None = None
     source: "Simple | None" = None
     inner: list["Simple"] = field(default_factory=list)
-    background: bool = False
 
 
 @dataclass(slots=True)
@@ -92,40 +93,40 @@ class _Reader:
             elif char in "<>" or _REDIRECT.match(self.text, self.at):
                 self._redirect(current)
             else:
-                self._take_word(current, found)
+                self._take_word(current)
         self._end(current, found)
         self.whole = self.whole and closed
         self.depth -= 1
         return found
 
     def _operator(self, char: str, current: Simple, found: list[Simple]) -> Simple:
+        """Take a comment, or what ends or groups commands; the command that is read next."""
         text = self.text
         if char == "#":
             end = text.find("\n", self.at)
             self.at = len(text) if end < 0 else end
             return current
         if text.startswith("&>", self.at):
-            self._redirect(current)
-            return current
+            return self._redirect(current)
         self.at += 1
         if char == "(":
             return self._parenthesis(current, found)
-        if char == ")" and not self.cases:
-            self.whole = False
-        double = char in "&|;" and text.startswith(char, self.at)
-        if double or (char == "|" and text.startswith("&", self.at)):
+        if char == ")":
+            return self._closing(current, found)
+        double = text.startswith(char, self.at)
+        if (double and char != "\n") or text.startswith("|&", self.at - 1):
             self.at += 1
-        if char == ")" and self.cases:
-            return Simple()  # the pattern of a case is data
         self._end(current, found)
-        following = Simple()
-        if char == "|" and not double:
-            following.source = current
-        if char == "&" and not double:
-            current.background = True
         if char == "\n":
             self._heredocs()
-        return following
+        return Simple(source=current if char == "|" and not double else None)
+
+    def _closing(self, current: Simple, found: list[Simple]) -> Simple:
+        """A `)` that closes nothing here: the end of a pattern inside `case`, which is data, else a fault."""
+        if not self.cases:
+            self.whole = False
+            self._end(current, found)
+        return Simple()
 
     def _parenthesis(self, current: Simple, found: list[Simple]) -> Simple:
         if self.text.startswith("(", self.at) and not current.words:  # (( arithmetic ))
@@ -161,16 +162,11 @@ class _Reader:
             if not current.words:
                 self.variables.update(current.assigned)
 
-    def _take_word(self, current: Simple, found: list[Simple]) -> None:
+    def _take_word(self, current: Simple) -> None:
         first = not current.words
         assignment = _ASSIGN.match(self.text, self.at) if first else None
         if assignment:
-            self.at = assignment.end()
-            if self.text.startswith("(", self.at):
-                self.at += 1
-                current.inner += self._nested(")")
-                return
-            current.assigned.append((assignment[1], self._word(current)))
+            self._assignment(assignment, current)
             return
         if first and self.text.startswith("[[", self.at):
             self._test(current)
@@ -188,6 +184,14 @@ class _Reader:
                 self._header(word.text, current)
                 return
         current.words.append(word)
+
+    def _assignment(self, match: re.Match[str], current: Simple) -> None:
+        self.at = match.end()
+        if self.text.startswith("(", self.at):
+            self.at += 1
+            current.inner += self._nested(")")
+        else:
+            current.assigned.append((match[1], self._word(current)))
 
     def _header(self, keyword: str, current: Simple) -> None:
         """`for x in words`, `case word in`: data up to the `;`, newline or `in`."""
@@ -212,7 +216,9 @@ class _Reader:
 
     def _test(self, current: Simple) -> None:
         end = self.text.find("]]", self.at)
-        inner = _Reader(self.text[self.at + 2 : end if end >= 0 else len(self.text)].replace("&&", " ").replace("||", " "))
+        inner = _Reader(
+            self.text[self.at + 2 : end if end >= 0 else len(self.text)].replace("&&", " ").replace("||", " ")
+        )
         inner.depth = self.depth + 1
         if inner.depth < MAX_DEPTH and ("$(" in inner.text or "`" in inner.text):
             inner.block("")
@@ -221,16 +227,17 @@ class _Reader:
         self.at = len(self.text) if end < 0 else end + 2
         current.words.append(Word("[["))
 
-    def _redirect(self, current: Simple) -> None:
+    def _redirect(self, current: Simple) -> Simple:
+        """Take a redirect of the current command, which is given back."""
         heredoc = _HEREDOC.match(self.text, self.at)
         if heredoc and not self.text.startswith("<<<", self.at):
             self.at = heredoc.end()
             end = heredoc[3] if heredoc[3] is not None else heredoc[4] if heredoc[4] is not None else heredoc[5]
             self.pending.append((current, end, bool(heredoc[1])))
-            return
+            return current
         if self.text.startswith(("<(", ">("), self.at):
             current.words.append(self._word(current))
-            return
+            return current
         match = _REDIRECT.match(self.text, self.at)
         if self.text.startswith("&>", self.at):
             operator = ">"
@@ -240,10 +247,11 @@ class _Reader:
             self.at = match.end()
         else:
             self.at += 1
-            return
+            return current
         while self.at < len(self.text) and self.text[self.at] in " \t":
             self.at += 1
         current.redirects.append((operator, self._word(current)))
+        return current
 
     def _heredocs(self) -> None:
         for command, end, tabs in self.pending:

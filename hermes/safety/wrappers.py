@@ -1,14 +1,19 @@
 """Programs that run other programs: what they would run."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from hermes.safety.shell import Simple, Word
+from hermes.safety.words import words as word_set
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "rbash"})
 INTERPRETERS = frozenset({"python", "perl", "ruby", "node", "php", "lua", "tclsh", "deno", "bun", "osascript", "pwsh"})
-FETCHERS = frozenset(
-    "curl wget fetch aria2c nc ncat netcat socat lynx http https ftp base64 base32 xxd openssl uudecode gpg rev".split()
+FETCHERS = word_set(
+    """
+    curl wget fetch aria2c nc ncat netcat socat lynx http https ftp base64 base32 xxd openssl uudecode gpg rev
+    """
 )
 
 _WITH_VALUE: dict[str, tuple[str, int]] = {
@@ -64,23 +69,8 @@ def unwrap(name: str, words: Sequence[Word], simple: Simple) -> Inner:
         return _wrapped(name, words)
     if name in SHELLS:
         return _shell(words, simple)
-    if name == "eval":
-        return _evaluated(words, simple)
-    if name in ("source", "."):
-        fetched = any(word.dynamic for word in words) and fetches(simple)
-        return Inner(ask="remote-exec", reason="it runs what it downloads") if fetched else Inner()
-    if name in ("find", "fd", "fdfind"):
-        starts = ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch")
-        at = next((index for index, word in enumerate(words) if word.text in starts), None)
-        return Inner(words=words[at + 1 :]) if at is not None else Inner()
-    if name in ("su", "script", "runuser"):
-        texts = [words[at + 1].text for at, word in enumerate(words[:-1]) if word.text in ("-c", "--command")]
-        return Inner(texts=texts)
-    if name == "ssh":
-        return _remote(words)
-    if name in ("awk", "gawk", "mawk", "nawk") and any("system(" in word.text or "| getline" in word.text for word in words):
-        return Inner(ask="nested-program", reason="an awk program starts commands")
-    return Inner()
+    follow = _OTHERS.get(name)
+    return follow(words, simple) if follow is not None else Inner()
 
 
 def fetches(simple: Simple | None) -> bool:
@@ -101,46 +91,51 @@ def fetches(simple: Simple | None) -> bool:
 def _wrapped(name: str, words: Sequence[Word]) -> Inner:
     valued, skip = _WITH_VALUE[name]
     options = valued.split()
+    assigns = name in ("env", "sudo", "doas")
     at = 0
-    while at < len(words):
+    while at < len(words) and (words[at].text.startswith("-") or (assigns and "=" in words[at].text)):
         text = words[at].text
-        if text == "--":
-            at += 1
-            break
-        if name == "command" and text in ("-v", "-V"):
+        if (name, text) in _ASKS_ONLY:
             return Inner()
-        if name == "env" and text in ("-S", "--split-string") and at + 1 < len(words):
-            return Inner(texts=[" ".join(word.text for word in words[at + 1 :])])
-        if text.startswith("-"):
-            at += 2 if text in options else 1
-        elif name in ("env", "sudo", "doas") and "=" in text:
-            at += 1
-        else:
+        if (name, text) in _SPLITS:
+            return Inner(texts=[_joined(words[at + 1 :])])
+        at += 2 if text in options else 1
+        if text == "--":
             break
     rest = words[at + skip :]
-    if name in ("watch", "parallel") and len(rest) == 1:
-        return Inner(texts=[rest[0].text])
-    return Inner(words=rest)
+    return Inner(texts=[rest[0].text]) if name in ("watch", "parallel") and len(rest) == 1 else Inner(words=rest)
+
+
+_ASKS_ONLY = (("command", "-v"), ("command", "-V"))
+_SPLITS = (("env", "-S"), ("env", "--split-string"))
+
+
+def _joined(words: Sequence[Word]) -> str:
+    return " ".join(word.text for word in words)
 
 
 def _shell(words: Sequence[Word], simple: Simple) -> Inner:
     """`sh -c text`, `sh < something`, `something | sh`; a script file is not followed."""
-    for at, word in enumerate(words):
-        if word.text.startswith("-") and not word.text.startswith("--") and "c" in word.text and at + 1 < len(words):
-            return _text(words[at + 1], simple)
-    scripts = [word for word in words if not word.text.startswith("-")]
-    if scripts and not scripts[0].dynamic:
+    for word, following in pairwise(words):
+        if _SHELL_TEXT.match(word.text):
+            return _text(following, simple)
+    script = _script(words)
+    if not script.dynamic and script.text != "/dev/stdin":
         return Inner()
-    if scripts or fetches(simple):
-        fetched = fetches(simple)
-        reason = "it runs what it downloads or decodes" if fetched else "which script runs is only known when it runs"
-        return Inner(ask="remote-exec" if fetched else "unknown-command", reason=reason)
-    if simple.heredoc is not None:
-        return Inner(texts=[simple.heredoc])
+    if fetches(simple):
+        return Inner(ask="remote-exec", reason="it runs what it downloads or decodes")
+    if script.dynamic:
+        return Inner(ask="unknown-command", reason="which script runs is only known when it runs")
     said = [target.text for operator, target in simple.redirects if operator == "<<<"]
-    if said:
-        return Inner(texts=said)
-    return _piped(simple)
+    said += [simple.heredoc] if simple.heredoc is not None else []
+    return Inner(texts=said) if said else _piped(simple)
+
+
+def _script(words: Sequence[Word]) -> Word:
+    return next((word for word in words if not word.text.startswith("-")), Word("/dev/stdin"))
+
+
+_SHELL_TEXT = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*$")
 
 
 def _piped(simple: Simple) -> Inner:
@@ -160,14 +155,16 @@ def _text(word: Word, simple: Simple) -> Inner:
         return Inner(texts=[word.text])
     if fetches(simple):
         return Inner(ask="remote-exec", reason="it runs what it downloads or decodes")
-    return Inner(texts=[word.text]) if "$()" not in word.text else Inner(
-        ask="unknown-command", reason="the text that runs is only known when it runs"
+    return (
+        Inner(texts=[word.text])
+        if "$()" not in word.text
+        else Inner(ask="unknown-command", reason="the text that runs is only known when it runs")
     )
 
 
 def _evaluated(words: Sequence[Word], simple: Simple) -> Inner:
     if not any(word.dynamic for word in words):
-        return Inner(texts=[" ".join(word.text for word in words)])
+        return Inner(texts=[_joined(words)])
     if fetches(simple):
         return Inner(ask="remote-exec", reason="it runs what it downloads or decodes")
     if simple.inner and all(word.text == "$()" for word in words):
@@ -175,12 +172,58 @@ def _evaluated(words: Sequence[Word], simple: Simple) -> Inner:
     return Inner(ask="unknown-command", reason="the text that runs is only known when it runs")
 
 
-def _remote(words: Sequence[Word]) -> Inner:
-    valued = set("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w".split())
+def _remote(words: Sequence[Word], _: Simple) -> Inner:
+    valued = word_set("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w")
     at = 0
     while at < len(words) and words[at].text.startswith("-"):
         if "ProxyCommand" in words[at].text or (at + 1 < len(words) and "ProxyCommand" in words[at + 1].text):
             return Inner(ask="nested-program", reason="ssh is told to start a command here")
         at += 2 if words[at].text in valued else 1
-    rest = words[at + 1 :]
-    return Inner(texts=[" ".join(word.text for word in rest)]) if rest else Inner()
+    rest = [word for word in words[at + 1 :] if word.text != "--"]
+    return Inner(texts=[_joined(rest)]) if rest else Inner()
+
+
+def _sourced(words: Sequence[Word], simple: Simple) -> Inner:
+    fetched = any(word.dynamic for word in words) and fetches(simple)
+    return Inner(ask="remote-exec", reason="it runs what it downloads") if fetched else Inner()
+
+
+def _found(words: Sequence[Word], _: Simple) -> Inner:
+    at = next((index for index, word in enumerate(words) if word.text in _FIND_EXEC), None)
+    return Inner(words=words[at + 1 :]) if at is not None else Inner()
+
+
+def _with_text(words: Sequence[Word], _: Simple) -> Inner:
+    """`su -c text` and its like; the option may stand in a group."""
+    for word, following in pairwise(words):
+        if word.text == "--command" or (word.text.startswith("-") and word.text.endswith("c")):
+            return Inner(texts=[following.text])
+    return Inner()
+
+
+def _awk(words: Sequence[Word], _: Simple) -> Inner:
+    if any("system(" in word.text or "| getline" in word.text or '| "' in word.text for word in words):
+        return Inner(ask="nested-program", reason="an awk program starts commands")
+    return Inner()
+
+
+def _trap(words: Sequence[Word], _: Simple) -> Inner:
+    return Inner(texts=[words[0].text]) if len(words) > 1 else Inner()
+
+
+def _alias(words: Sequence[Word], _: Simple) -> Inner:
+    return Inner(texts=[word.text.partition("=")[2] for word in words if "=" in word.text])
+
+
+_FIND_EXEC = word_set("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
+_OTHERS: dict[str, Callable[[Sequence[Word], Simple], Inner]] = {
+    "eval": _evaluated,
+    "ssh": _remote,
+    "mosh": _remote,
+    "trap": _trap,
+    "alias": _alias,
+    **dict.fromkeys(("source", "."), _sourced),
+    **dict.fromkeys(("find", "fd", "fdfind"), _found),
+    **dict.fromkeys(("su", "script", "runuser"), _with_text),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),
+}

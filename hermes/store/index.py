@@ -87,7 +87,9 @@ class IndexFile:
         connection: apsw.Connection | None = None
         try:
             connection = self._connect()
-            return bool(connection.execute("PRAGMA integrity_check(1)").get == "ok")
+            for (number,) in connection.execute("SELECT number FROM shards"):
+                connection.execute(f"SELECT rowid FROM words_{number:d} LIMIT 1").fetchall()
+            return bool(connection.execute("PRAGMA main.integrity_check(1)").get == "ok")
         except apsw.Error:
             return False
         finally:
@@ -97,11 +99,12 @@ class IndexFile:
     def _connect(self) -> apsw.Connection:
         connection = connect(self.path, create=True, vfs=self._vfs)
         try:
+            _must_be_ours(connection, self.path)
             use_wal(connection, synchronous="NORMAL")
             connection.execute("PRAGMA cache_size = -8000").fetchall()
             connection.execute("ATTACH ? AS store", (f"{self._store_path.absolute().as_uri()}?mode=ro",))
             if connection.pragma("user_version") != VERSION:
-                _make(connection, self.path)
+                _make(connection)
         except BaseException:
             connection.close()
             raise
@@ -249,13 +252,16 @@ class IndexFile:
             raise
 
 
-def _make(connection: apsw.Connection, path: Path) -> None:
+def _must_be_ours(connection: apsw.Connection, path: Path) -> None:
+    empty = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").get is None
+    if not empty and connection.pragma("application_id") != _APPLICATION:
+        raise StoreError(f"{path} is a database of another program.", "Move it away, or choose another folder.")
+
+
+def _make(connection: apsw.Connection) -> None:
     """Make the tables, unless another process has; an index of another version is thrown away first."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        ours = connection.pragma("application_id") == _APPLICATION
-        if not ours and connection.execute("SELECT 1 FROM main.sqlite_schema LIMIT 1").get is not None:
-            raise StoreError(f"{path} is a database of another program.", "Move it away, or choose another folder.")
         if connection.pragma("user_version") != VERSION:
             names = connection.execute(
                 "SELECT name FROM main.sqlite_schema"

@@ -20,7 +20,6 @@ COMMON_SHARE = 0.02
 """A word that stands in more than this part of the newest messages says little about what is looked for."""
 _SAMPLE = 4_096
 _QUESTION_TERMS = 4
-_RANKED_TERMS = 8
 _BODY = msgspec.json.Decoder(Message)
 
 
@@ -116,8 +115,9 @@ class _Finder:
 
     def __init__(self, connection: apsw.Connection, shards: list[int], search: Search) -> None:
         self._connection = connection
-        self._shards = shards
         self._search = search
+        self._all_shards = shards
+        self._shards = shards if search.session is None else self._shards_of(search.session, shards)
         self._limits = self._labels()
         self._wanted = search.offset + search.limit
 
@@ -138,6 +138,15 @@ class _Finder:
                 words = [*words, *pieces]
                 ids += [one for one in self._ranked(_any(pieces)) if one not in set(ids)]
         return self._fetch(ids[search.offset : self._wanted], words)
+
+    def _shards_of(self, session_id: str, shards: list[int]) -> list[int]:
+        """The shards that may hold messages of the session."""
+        first, last = self._connection.execute(
+            "SELECT min(id), max(id) FROM store.messages WHERE session_id = ?", (session_id,)
+        ).get
+        if first is None:
+            return []
+        return [shard for shard in shards if first >> SHARD_BITS <= shard <= last >> SHARD_BITS]
 
     def _labels(self) -> str:
         """The search's limits in the index's own syntax."""
@@ -186,12 +195,12 @@ class _Finder:
         enough = int(min(newest, _SAMPLE) * COMMON_SHARE)
         counted = sorted(((self._count(word, above, enough + 1), word) for word in words), key=lambda pair: pair[0])
         telling = [word for count, word in counted if count <= enough]
-        return telling[:_RANKED_TERMS] or [min(words, key=lambda word: self._count(word, above, _SAMPLE))]
+        return telling or [min(words, key=lambda word: self._count(word, above, _SAMPLE))]
 
     def _count(self, word: Term, above: int, limit: int) -> int:
         """In how many messages after `above` the word stands; counting ends at `limit`."""
         count = 0
-        for shard in self._shards[:2]:
+        for shard in self._all_shards[:2]:
             if (shard + 1) << SHARD_BITS > above:
                 count += len(self._match(shard, word.exact, above=above, limit=limit - count))
         return count

@@ -137,25 +137,27 @@ def parts(found: list[Term]) -> list[Term]:
             if _RUN.match(piece) and len(piece) > 2:
                 pairs = [piece[start : start + 2] for start in range(len(piece) - 1)]
             for pair in pairs:
-                one = _term([pair], shortest=4)
+                one = _term([pair], typo=True)
                 smaller.setdefault(one.exact, one)
     return list(smaller.values())[:_TERM_LIMIT]
 
 
-def _term(pieces: list[str], *, shortest: int = 0) -> Term:
-    """A phrase of the pieces. `shortest`: cut a long word's ending even where it is none we know, leaving that much."""
+def _term(pieces: list[str], *, typo: bool = False) -> Term:
+    """A phrase of the pieces. `typo`: leave more of a word's ending out than the endings that there are."""
     exact = f'"{paired(pieces[0]) if len(pieces) == 1 else ""}"'
     if exact == '""':
         exact = f'"{spaced(" ".join(pieces)).strip()}"'
     needle = " ".join(pieces).lower()
     last = pieces[-1]
-    if _RUN.match(last) or len(last) < 4 or not last.isalpha():
+    if _RUN.match(last) or len(last) < 3 or not last.isalpha():
         return Term(exact, exact, needle)
+    if len(pieces) == 1 and len(last) == 3:  # as the beginning of other words it would stand for too many
+        return Term(exact, f'({exact} OR "{last}s")', needle)
     if len(pieces) > 1 or not last.isascii():
         return Term(exact, f"{exact}*", needle)
     stem = _stem(last.lower())
-    if shortest and stem == last.lower() and len(stem) > shortest + 2:
-        stem = stem[:-2]
+    if typo:
+        stem = stem[: max(4, len(last) - max(2, len(last) // 3))]
     return Term(exact, f'"{stem}"*', stem)
 
 

@@ -44,6 +44,7 @@ class Worker(Generic[R]):
         self._waiting = 0
         self._room: asyncio.Event = asyncio.Event()
         self._closed = False
+        self._ended = asyncio.Event()
         self._broken: Exception | None = None
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
         self._started = False
@@ -78,9 +79,10 @@ class Worker(Generic[R]):
         """Finish what is queued, then let the resource go. Can be called more than once."""
         self._closed = True
         self._room.set()
-        if self._started and self._thread.is_alive():
+        if self._started and not self._ended.is_set():
             self._queue.put(None)
-            await asyncio.to_thread(self._thread.join)
+            await self._ended.wait()
+            self._thread.join()
 
     def _main(self) -> None:
         resource: R | None = None
@@ -95,10 +97,14 @@ class Worker(Generic[R]):
                 break
         if resource is not None:
             self.release(resource)
+        self._tell(self._ended.set)
 
     def _post(self, outcomes: list[Outcome]) -> None:
+        self._tell(self._settle, outcomes)
+
+    def _tell(self, callback: Callable[..., object], *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is gone, and with it everybody who waited
-            self._loop.call_soon_threadsafe(self._settle, outcomes)
+            self._loop.call_soon_threadsafe(callback, *arguments)
 
     def _settle(self, outcomes: list[Outcome]) -> None:
         self._waiting -= len(outcomes)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
-from hermes.tools.schema import join_surrogates
+from hermes.tools.schema import broken, join_surrogates
 
 BATCH_LIMITS = {"delegate_task": 3}
 """Calls of a tool that one batch may hold; the rest are answered with a refusal to queue them up."""
@@ -17,7 +17,7 @@ _SEPARATORS = re.compile(r"[^a-z0-9]+")
 
 
 def repair_name(name: str, names: Collection[str]) -> str | None:
-    """The tool that `name` must have meant: other case, other separators, a prefix too many, a slip; None when unsure."""
+    """The tool that `name` must have meant: other case, separators, prefix, or a slip; None when unsure."""
     if name in names:
         return name
     folded = {_fold(known): known for known in names}
@@ -32,17 +32,13 @@ def repair_name(name: str, names: Collection[str]) -> str | None:
 
 
 def check_arguments(raw: str) -> str | None:
-    """What is wrong with a call's JSON text, for the model; None when it is an object. An empty text is one without names."""
+    """What is wrong with a call's JSON text, for the model; None when it is an object, or empty."""
     if not raw.strip():
         return None
     try:
         decoded = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        if join_surrogates(raw) is not None:
-            return None
-        if "truncated" in str(error):
-            return "The arguments are cut off before their end. Send the whole call again, in smaller pieces if it is long."
-        return f"The arguments are not valid JSON ({error}). Send the call again with valid JSON."
+        return None if join_surrogates(raw) is not None else broken(error)
     return None if isinstance(decoded, dict) else "The arguments must be one JSON object."
 
 

@@ -38,13 +38,16 @@ class Section(Struct, frozen=True):
 
 
 _HEADER = re.compile(r"^\*\*\* (Add|Update|Delete|Move) File: *(.+?)\s*$")
+_NUMBERED = re.compile(r"^@@ -\d+(,\d+)? \+\d+(,\d+)? @@")
 _MOVE_TO = re.compile(r"^\*\*\* Move to: *(.+?)\s*$")
 
 
 def replace_text(text: str, old: str, new: str, *, everywhere: bool, shown: str) -> tuple[str, str]:
-    """(the new text, a note on what had to be overlooked). Raises `ToolError` when the place is not found, or not one."""
+    """(the new text, a note on what had to be overlooked). Raises `ToolError` unless there is one place."""
     if not old:
-        raise ToolError("old_string is empty. Give the text that is to be replaced; to write a whole file use write_file.")
+        raise ToolError(
+            "old_string is empty. Give the text that is to be replaced; to write a whole file use write_file."
+        )
     if old == new:
         raise ToolError("old_string and new_string are the same; nothing to change.")
     count = text.count(old)
@@ -59,7 +62,9 @@ def replace_text(text: str, old: str, new: str, *, everywhere: bool, shown: str)
         raise ToolError(f"old_string is not in {shown}. Nothing was changed. {hint}".strip())
     if len(found.at) > 1 and not everywhere:
         raise ToolError(_ambiguous([at + 1 for at in found.at], shown))
-    return "\n".join(_put(lines, block, _trimmed(new) if new else [], found)), f"Matched without regard to {found.differs}."
+    return "\n".join(
+        _put(lines, block, _trimmed(new) if new else [], found)
+    ), f"Matched without regard to {found.differs}."
 
 
 def parse(patch: str) -> list[Section]:
@@ -125,11 +130,7 @@ def _section(verb: str, path: str, body: Sequence[str], first: int) -> Section:
             raise ToolError(f"Line {first} of the patch: write '*** Move File: old -> new'.")
         return Section(Action.UPDATE, source.strip(), target=target.strip())
     if verb == "Add":
-        wrong = next((at for at, line in enumerate(body) if line and not line.startswith("+")), None)
-        if wrong is not None:
-            raise ToolError(f"Line {first + wrong + 1} of the patch: each line of an added file begins with '+'.")
-        content = [line[1:] for line in body if line.startswith("+")]
-        return Section(Action.ADD, path, content="".join(f"{line}\n" for line in content))
+        return Section(Action.ADD, path, content=_added(body, first))
     move = _MOVE_TO.match(body[0]) if body else None
     hunks = _hunks(body[1:] if move else body, first + bool(move))
     if not hunks and not move:
@@ -137,37 +138,55 @@ def _section(verb: str, path: str, body: Sequence[str], first: int) -> Section:
     return Section(Action.UPDATE, path, hunks=tuple(hunks), target=move[1] if move else "")
 
 
-def _hunks(body: Sequence[str], first: int) -> list[Hunk]:
-    hunks: list[Hunk] = []
-    below: list[str] = []
-    old: list[str] = []
-    new: list[str] = []
-    body = list(body)
-    while body and not body[-1].strip():
-        body.pop()
+def _added(body: Sequence[str], first: int) -> str:
+    wrong = next((at for at, line in enumerate(body) if line and not line.startswith("+")), None)
+    if wrong is not None:
+        raise ToolError(f"Line {first + wrong + 1} of the patch: each line of an added file begins with '+'.")
+    return "".join(f"{line[1:]}\n" for line in body if line)
 
-    def close(*, at_end: bool = False) -> None:
-        if old != new:
-            hunks.append(Hunk(tuple(old), tuple(new), tuple(below), at_end))
-            below.clear()
-        old.clear()
-        new.clear()
 
-    for number, line in enumerate(body, first + 1):
+class _Hunks:
+    """Collects the hunks of a section line by line."""
+
+    def __init__(self) -> None:
+        self.done: list[Hunk] = []
+        self.below: list[str] = []
+        self.old: list[str] = []
+        self.new: list[str] = []
+
+    def take(self, line: str) -> bool:
+        """Take a line; False when it cannot be one of a hunk."""
+        mark, rest = line[:1], line[1:]
         if line.startswith("@@"):
-            if old or new:
-                close()
-            name = line.strip("@ ").strip() if not re.match(r"^@@ -\d+(,\d+)? \+\d+(,\d+)? @@", line) else ""
-            below += [name] if name else []
+            if self.old or self.new:
+                self.close()
+            name = "" if _NUMBERED.match(line) else line.strip("@ ").strip()
+            self.below += [name] if name else []
         elif line.startswith("*** End of File"):
-            close(at_end=True)
-        elif line[:1] in ("", " ", "-", "+"):
-            old += [line[1:]] if line[:1] != "+" else []
-            new += [line[1:]] if line[:1] != "-" else []
+            self.close(at_end=True)
+        elif mark in ("", " ", "-", "+"):
+            self.old += [rest] if mark != "+" else []
+            self.new += [rest] if mark != "-" else []
         else:
+            return False
+        return True
+
+    def close(self, *, at_end: bool = False) -> None:
+        """End the hunk under way; one that changes nothing is left out."""
+        if self.old != self.new:
+            self.done.append(Hunk(tuple(self.old), tuple(self.new), tuple(self.below), at_end))
+            self.below = []
+        self.old, self.new = [], []
+
+
+def _hunks(body: Sequence[str], first: int) -> list[Hunk]:
+    hunks = _Hunks()
+    filled = max((at for at, line in enumerate(body, 1) if line.strip()), default=0)
+    for number, line in enumerate(body[:filled], first + 1):
+        if not hunks.take(line):
             raise ToolError(f"Line {number} of the patch must begin with ' ', '-', '+' or '@@': {line[:80]!r}.")
-    close()
-    return hunks
+    hunks.close()
+    return hunks.done
 
 
 def _below(lines: Sequence[str], hunk: Hunk, cursor: int, what: str) -> int:
@@ -177,7 +196,9 @@ def _below(lines: Sequence[str], hunk: Hunk, cursor: int, what: str) -> int:
         if at is None:
             at = next((at for at in range(cursor, len(lines)) if name in lines[at]), None)
         if at is None:
-            raise ToolError(f"The line '@@ {name}' of {what} is not in the file below line {cursor}. Nothing was changed.")
+            raise ToolError(
+                f"The line '@@ {name}' of {what} is not in the file below line {cursor}. Nothing was changed."
+            )
         cursor = at + 1
     return cursor
 

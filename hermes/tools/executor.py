@@ -82,7 +82,7 @@ class _Prepared:
     paths: tuple[PathUse, ...] = field(default=())
 
 
-class _Unusable(Exception):
+class _UnusableError(Exception):
     """A call that cannot run; the text tells the model why."""
 
 
@@ -93,7 +93,9 @@ class Executor:
     between calls that run one after another.
     """
 
-    def __init__(self, toolbox: Toolbox, gate: Gate, *, approver: Approver | None = None, tool_delay: float = 0.0) -> None:
+    def __init__(
+        self, toolbox: Toolbox, gate: Gate, *, approver: Approver | None = None, tool_delay: float = 0.0
+    ) -> None:
         self._toolbox = toolbox
         self._gate = gate
         self._approver = approver
@@ -142,7 +144,7 @@ class _Round:
         """Resolve, validate and gate one call; None when it already has its result."""
         try:
             tool, arguments, raw = self._resolve(call.name, call.arguments)
-        except _Unusable as why:
+        except _UnusableError as why:
             await self._close(index, call, call.name, str(why), ToolStatus.INVALID)
             return None
         decision = self._gate.decide(tool, arguments, self._context)
@@ -194,25 +196,27 @@ class _Round:
             return await item.tool.run(self._context.for_call(item.call.call_id), item.arguments)
         except ToolError as error:
             return ToolOutput(text=str(error), status=ToolStatus.ERROR)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a tool's own fault must not end the turn; it is logged and told
             _LOG.exception("tool %s failed", item.tool.name)
             kind = type(error).__name__
-            return ToolOutput(text=f"The tool failed by an error of its own ({kind}: {error}).", status=ToolStatus.ERROR)
+            return ToolOutput(
+                text=f"The tool failed by an error of its own ({kind}: {error}).", status=ToolStatus.ERROR
+            )
 
     def _resolve(self, name: str, raw: str) -> tuple[Tool, Arguments, str]:
-        """The tool and arguments a call stands for, through any redirect. Raises `_Unusable`."""
+        """The tool and arguments a call stands for, through any redirect. Raises `_UnusableError`."""
         tool = self._toolbox.find(name)
         if tool is None:
-            raise _Unusable(f"There is no tool {name[:80]!r}. {self._toolbox.hint(name)}")
+            raise _UnusableError(f"There is no tool {name[:80]!r}. {self._toolbox.hint(name)}")
         try:
             arguments = tool.parameters.decode(raw)
         except ArgumentsError as error:
-            raise _Unusable(f"{name}: {error}") from None
+            raise _UnusableError(f"{name}: {error}") from None
         if tool.redirect is None:
             return tool, arguments, raw
         target = tool.redirect(arguments)
         if target.name == name:
-            raise _Unusable(f"{name} cannot call itself. Name the tool that you mean.")
+            raise _UnusableError(f"{name} cannot call itself. Name the tool that you mean.")
         return self._resolve(target.name, target.arguments)
 
     async def _ask(self, call: ToolCallPart, tool: Tool, decision: Decision, approver: Approver | None) -> Answer:
@@ -234,7 +238,11 @@ class _Round:
         note = f" {answer.note}" if answer is not None and answer.note else ""
         self._emit(Refused(call.call_id, tool.name, decision.subject, f"{reason}{who}"))
         await self._close(
-            index, call, tool.name, f"Not allowed{who}: {reason}.{note} Nothing was done. {_NOT_AROUND}", ToolStatus.REFUSED
+            index,
+            call,
+            tool.name,
+            f"Not allowed{who}: {reason}.{note} Nothing was done. {_NOT_AROUND}",
+            ToolStatus.REFUSED,
         )
 
     async def _close(self, index: int, call: ToolCallPart, name: str, text: str, status: ToolStatus) -> None:
@@ -272,6 +280,4 @@ class _Round:
 
 
 def _intent(item: _Prepared) -> Intent:
-    return Intent(
-        call_id=item.call.call_id, tool=item.tool.name, arguments=item.raw, repeatable=item.tool.repeatable
-    )
+    return Intent(call_id=item.call.call_id, tool=item.tool.name, arguments=item.raw, repeatable=item.tool.repeatable)

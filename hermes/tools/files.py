@@ -4,6 +4,7 @@ import codecs
 import difflib
 import os
 import stat
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,6 +19,8 @@ EDIT_LIMIT = 20 * 1024 * 1024
 _HEAD = 8_192
 _SUGGESTED = 5
 _LISTED = 30
+_LOOKED_AT = 5_000
+_LOOKED_AT = 5_000
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -56,6 +59,15 @@ def open_regular(path: Path, shown: str) -> BinaryIO:
     raise ToolError(f"{shown} is {kind}. Only regular files are read.")
 
 
+def kind_of(path: Path) -> str | None:
+    """`file` or `folder`; None for anything else, and for nothing."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return None
+    return "folder" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else None
+
+
 def stamp_of(status: os.stat_result) -> FileStamp:
     """What tells this state of a file from another."""
     return FileStamp(inode=status.st_ino, size=status.st_size, modified_ns=status.st_mtime_ns)
@@ -75,7 +87,9 @@ def load(path: Path, shown: str, state: ToolState) -> TextFile:
         status = os.fstat(file.fileno())
         check_unchanged(path, shown, state, status)
         if status.st_size > EDIT_LIMIT:
-            raise ToolError(f"{shown} has {status.st_size} bytes, too many to edit as a whole. Use a command in the terminal.")
+            raise ToolError(
+                f"{shown} has {status.st_size} bytes, too many to edit as a whole. Use a command in the terminal."
+            )
         data = file.read()
     text = decode(data)
     if text is None:
@@ -120,12 +134,17 @@ def check_unchanged(path: Path, shown: str, state: ToolState, status: os.stat_re
         )
 
 
+def remember(state: ToolState, path: Path, stamp: FileStamp) -> None:
+    """Note that the session has seen the file in this state."""
+    state.seen[os.path.realpath(path)] = stamp
+
+
 def save(path: Path, shown: str, data: bytes, state: ToolState) -> None:
     """Write a file whole, with its folders, and remember it as seen. Raises `ToolError`; the old file then stands."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, data)
-        state.seen[os.path.realpath(path)] = stamp_of(os.stat(path))
+        remember(state, path, stamp_of(os.stat(path)))
     except OSError as error:
         raise ToolError(f"{shown} cannot be written: {error.strerror}.") from None
 
@@ -156,6 +175,8 @@ def _folder(path: Path, shown: str) -> str:
 def _names(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            return sorted(entry.name + "/" * entry.is_dir(follow_symlinks=False) for entry, _ in zip(entries, range(5_000)))
+            return sorted(
+                entry.name + "/" * entry.is_dir(follow_symlinks=False) for entry in islice(entries, _LOOKED_AT)
+            )
     except OSError:
         return []

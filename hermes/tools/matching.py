@@ -8,7 +8,8 @@ from msgspec import Struct
 
 _QUOTES = str.maketrans({
     "‘": "'", "’": "'", "‚": "'", "‛": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"',
-    "–": "-", "—": "-", "‐": "-", "‑": "-", "−": "-", "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u3000": " ", "…": "...",
+    "…": "...", "–": "-", "—": "-", "‐": "-", "‑": "-", "−": "-", "\u00a0": " ", "\u2009": " ",
+    "\u202f": " ", "\u3000": " ",
 })  # fmt: skip
 _BLANKS = re.compile(r"\s+")
 _HINT_LINES = 20_000
@@ -100,7 +101,9 @@ def nearest(lines: Sequence[str], block: Sequence[str]) -> str:
     if not close:
         return ""
     at = stripped.index(close[0])
-    shown = "\n".join(f"{number}|{line[:200]}" for number, line in enumerate(lines[at : at + min(len(block), 6)], at + 1))
+    shown = "\n".join(
+        f"{number}|{line[:200]}" for number, line in enumerate(lines[at : at + min(len(block), 6)], at + 1)
+    )
     return f"The most similar place is:\n{shown}"
 
 

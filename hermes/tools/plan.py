@@ -19,7 +19,7 @@ def stages(steps: Sequence[Step]) -> list[list[int]]:
     """Indices of the calls in stages: stages run one after another, the calls of a stage side by side.
 
     Order is kept: a call never runs before one that stands in an earlier stage. A batch with a `NEVER` call is serial
-    as a whole; a `SERIAL` call is a stage of its own; a `PATHS` call begins a new stage when it conflicts with the last.
+    as a whole; a `SERIAL` call is a stage of its own; a `PATHS` call that conflicts with the last begins a new one.
     """
     if any(step.parallel is Parallel.NEVER for step in steps):
         return [[index] for index in range(len(steps))]

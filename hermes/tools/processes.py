@@ -40,10 +40,10 @@ class Process:
         """`running`, or how it ended."""
         return "running" if self.exit is None else f"exited with code {self.exit.code}"
 
-    async def ended(self, timeout: float) -> bool:
-        """Wait at most `timeout` seconds for its end; whether it has ended."""
+    async def ended(self, seconds: float) -> bool:
+        """Wait at most so many seconds for its end; whether it has ended."""
         if self.waiter is not None and self.exit is None:
-            await asyncio.wait({self.waiter}, timeout=timeout)
+            await asyncio.wait({self.waiter}, timeout=seconds)
         return self.exit is not None
 
     def input(self) -> Running:
@@ -111,7 +111,9 @@ class ProcessTable:
 
     async def close(self) -> None:
         """End every process. Cancelling this kills what is left at once."""
-        alive = [process for process in self._processes.values() if process.running is not None and process.exit is None]
+        alive = [
+            process for process in self._processes.values() if process.running is not None and process.exit is None
+        ]
         await asyncio.gather(*(self.kill(process) for process in alive))
         for process in self._processes.values():
             if process.waiter is not None and not process.waiter.done():

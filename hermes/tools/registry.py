@@ -130,7 +130,9 @@ class Toolbox:
             tool = self._tools[name]
             names = name.lower().replace("_", " ").split()
             text = f"{tool.toolset} {tool.description}".lower()
-            score = sum(4 * (word in names) + 2 * any(word in part for part in names) + (word in text) for word in words)
+            score = sum(
+                4 * (word in names) + 2 * any(word in part for part in names) + (word in text) for word in words
+            )
             score += 8 * (query.strip().lower() == name.lower())
             if score or not words:
                 scored.append((-score, name))

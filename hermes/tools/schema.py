@@ -1,17 +1,22 @@
 """A tool's parameters: a JSON Schema made from a function's signature, and a decoder that says how to mend a call."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, cast, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Mapping
+from typing import Annotated, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
 
 from hermes.util.text import clean_surrogates
 
-Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
+T = TypeVar("T")
 Arguments = Mapping[str, object]
 """Decoded arguments by name, defaults filled in."""
+
+
+_NEVER = ("title", "additionalProperties")
+_NOISE: dict[str, tuple[object, ...]] = {"default": (None, "", [], False), "required": ([],)}
+"""Parts of a schema that say nothing to a model when they have one of these values."""
 
 
 class ArgumentsError(ValueError):
@@ -19,31 +24,42 @@ class ArgumentsError(ValueError):
 
 
 class Parameters:
-    """The parameters of one function, its first one (the context) left out."""
+    """The parameters of one function, its first one (the context) left out.
+
+    A function of many parameters takes one frozen Struct instead, whose fields are the parameters.
+    """
 
     def __init__(self, function: Callable[..., object]) -> None:
         hints = get_type_hints(function, include_extras=True)
-        self.names: tuple[str, ...] = tuple(inspect.signature(function).parameters)[1:]
-        defaults = {
-            name: parameter.default
-            for name, parameter in inspect.signature(function).parameters.items()
-            if parameter.default is not inspect.Parameter.empty
-        }
-        self.required = tuple(name for name in self.names if name not in defaults)
-        fields: list[tuple[str, object] | tuple[str, object, object]] = []
-        for name in self.names:
-            kind = _described(hints[name])
-            fields.append((name, kind, defaults[name]) if name in defaults else (name, kind))
-        self._struct = cast(
-            type[Struct],
-            msgspec.defstruct("Arguments", cast(list[str], fields), kw_only=True, frozen=True, forbid_unknown_fields=True),
-        )
+        signature = inspect.signature(function)
+        names = tuple(signature.parameters)[1:]
+        single = hints[names[0]] if len(names) == 1 else None
+        self._whole = isinstance(single, type) and issubclass(single, Struct)
+        if self._whole:
+            self._struct = cast(type[Struct], single)
+        else:
+            fields: list[tuple[str, object] | tuple[str, object, object]] = []
+            for name in names:
+                kind, default = _described(hints[name]), signature.parameters[name].default
+                fields.append((name, kind) if default is inspect.Parameter.empty else (name, kind, default))
+            self._struct = msgspec.defstruct(
+                "Arguments", cast(list[str], fields), kw_only=True, frozen=True, forbid_unknown_fields=True
+            )
+        described = msgspec.structs.fields(self._struct)
+        self.names = tuple(field.name for field in described)
+        self.required = tuple(field.name for field in described if field.required)
         self._decoder = msgspec.json.Decoder(self._struct, strict=False)
 
     def schema(self) -> bytes:
         """The JSON Schema as compact bytes: references inlined, no titles, nothing that says nothing."""
         (node,), definitions = msgspec.json.schema_components([self._struct])
-        return msgspec.json.encode(_tidy(node, definitions))
+        return msgspec.json.encode(_tidy(_inlined(node, definitions), definitions))
+
+    def call(self, function: Callable[..., T], context: object, arguments: Arguments) -> T:
+        """Call the function with decoded arguments."""
+        if self._whole:
+            return function(context, self._struct(**arguments))
+        return function(context, **arguments)
 
     def decode(self, raw: str) -> dict[str, object]:
         """The arguments in `raw`, a call's JSON text. Raises `ArgumentsError`.
@@ -59,7 +75,7 @@ class Parameters:
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
             joined = join_surrogates(text)
             if joined is None:
-                raise ArgumentsError(_broken(raw, error)) from None
+                raise ArgumentsError(broken(error)) from None
             return self.decode(joined)
         return self._as_dict(decoded)
 
@@ -69,27 +85,39 @@ class Parameters:
     def _second_look(self, text: str, error: msgspec.ValidationError) -> dict[str, object]:
         found = msgspec.json.decode(text)
         if not isinstance(found, dict):
-            raise ArgumentsError(f"The arguments must be one JSON object, not {_kind(found)}.") from None
-        unknown = [name for name in found if name not in self.names]
-        missing = [name for name in self.required if found.get(name) is None]
-        if unknown or missing:
-            raise ArgumentsError(self._names_wrong(unknown, missing)) from None
-        mended = {name: _decoded_twice(value) for name, value in found.items() if value is not None}
-        for candidate in ({name: found[name] for name in mended}, mended):
+            raise ArgumentsError("The arguments must be one JSON object.") from None
+        self._check_names(found)
+        present = {name: value for name, value in found.items() if value is not None}
+        for candidate in (present, {name: _decoded_twice(value) for name, value in present.items()}):
             try:
                 return self._as_dict(msgspec.convert(candidate, self._struct, strict=False))
             except msgspec.ValidationError as again:
                 error = again
         raise ArgumentsError(f"{error}. Correct that argument and call again.") from None
 
-    def _names_wrong(self, unknown: Sequence[str], missing: Sequence[str]) -> str:
+    def _check_names(self, found: Mapping[str, object]) -> None:
+        unknown = [name for name in found if name not in self.names]
+        missing = [name for name in self.required if found.get(name) is None]
+        if not unknown and not missing:
+            return
         said = []
         if missing:
             said.append("Missing: " + ", ".join(missing) + ".")
         if unknown:
             said.append("Unknown: " + ", ".join(name[:60] for name in unknown[:8]) + ".")
+        said += [self._takes(), "Call again with these names."]
+        raise ArgumentsError(" ".join(said))
+
+    def _takes(self) -> str:
         takes = ", ".join(name if name in self.required else f"{name} (optional)" for name in self.names)
-        return f"{' '.join(said)} The parameters are: {takes or 'none'}. Call again with these names."
+        return f"The parameters are: {takes or 'none'}."
+
+
+def broken(error: Exception) -> str:
+    """What is wrong with JSON text that cannot be decoded, for the model. Text that was cut off is never completed."""
+    if "truncated" in str(error):
+        return "The arguments are cut off before their end. Send the whole call again, in smaller pieces if it is long."
+    return f"The arguments are not valid JSON ({error}). Send the call again with valid JSON."
 
 
 def join_surrogates(raw: str) -> str | None:
@@ -115,37 +143,35 @@ def _described(hint: object) -> object:
         return hint
     kind, *notes = get_args(hint)
     metas = [Meta(description=note) if isinstance(note, str) else note for note in notes]
-    return Annotated.__class_getitem__((kind, *metas))  # type: ignore[attr-defined]
+    return Annotated.__class_getitem__((kind, *metas))
 
 
-def _tidy(node: object, definitions: Mapping[str, object]) -> object:
-    if isinstance(node, list):
-        return [_tidy(item, definitions) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if "$ref" in node:
-        target = definitions[str(node["$ref"]).rpartition("/")[2]]
-        rest = {key: value for key, value in node.items() if key != "$ref"}
-        return _tidy({**cast(dict[str, object], target), **rest}, definitions)
-    kept = {
-        key: value
-        for key, value in node.items()
-        if not (key == "title" or (key == "default" and value in (None, "", [], False)) or (key == "required" and not value))
-    }
-    if "properties" in kept:
-        properties = cast(dict[str, object], kept["properties"])
-        kept["properties"] = {name: _tidy(value, definitions) for name, value in properties.items()}
-        kept.pop("additionalProperties", None)
-        return kept
-    if all(isinstance(value, str) for value in cast(list[object], kept.get("enum", [1]))):
-        kept = {"type": "string", **kept}
-    choices = kept.get("anyOf")
-    if isinstance(choices, list):
-        real = [choice for choice in choices if choice != {"type": "null"}]
-        if len(real) == 1:
-            del kept["anyOf"]
-            return _tidy({**real[0], **kept}, definitions)
-    return {key: _tidy(value, definitions) if key in ("items", "anyOf") else value for key, value in kept.items()}
+def _inlined(node: object, definitions: Mapping[str, object]) -> dict[str, object]:
+    """A schema with its own reference replaced by what it refers to."""
+    schema = dict(cast(Mapping[str, object], node))
+    reference = schema.pop("$ref", None)
+    if reference is None:
+        return schema
+    return {**cast(Mapping[str, object], definitions[str(reference).rpartition("/")[2]]), **schema}
+
+
+def _tidy(node: object, definitions: Mapping[str, object]) -> dict[str, object]:
+    """A schema without references, titles and defaults that say nothing; `T | None` becomes `T`."""
+    schema = _inlined(node, definitions)
+    choices = [choice for choice in cast(list[object], schema.pop("anyOf", [])) if choice != {"type": "null"}]
+    if len(choices) == 1:
+        return _tidy({**_inlined(choices[0], definitions), **schema}, definitions)
+    if choices:
+        schema["anyOf"] = [_tidy(choice, definitions) for choice in choices]
+    schema = {name: value for name, value in schema.items() if value not in _NOISE.get(name, ()) and name not in _NEVER}
+    if "enum" in schema:
+        schema = {"type": "string", **schema}
+    if "items" in schema:
+        schema["items"] = _tidy(schema["items"], definitions)
+    properties = cast(Mapping[str, object], schema.get("properties", {}))
+    if properties:
+        schema["properties"] = {name: _tidy(value, definitions) for name, value in properties.items()}
+    return schema
 
 
 def _decoded_twice(value: object) -> object:
@@ -155,15 +181,3 @@ def _decoded_twice(value: object) -> object:
         except msgspec.DecodeError:
             return value
     return value
-
-
-def _kind(value: object) -> str:
-    names = {str: "a string", list: "a list", int: "a number", float: "a number", bool: "a boolean", type(None): "null"}
-    return names.get(type(value), "something else")
-
-
-def _broken(raw: str, error: Exception) -> str:
-    cut = "truncated" in str(error) or "unexpected end" in str(error).lower()
-    if cut:
-        return "The arguments are cut off before their end. Nothing was done. Send the whole call again, in smaller pieces if it is long."
-    return f"The arguments are not valid JSON ({error}). Nothing was done. Send the call again with valid JSON."

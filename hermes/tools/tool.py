@@ -107,7 +107,7 @@ class Tool(Struct, frozen=True, kw_only=True):
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         """Run it. Raises `ToolError` with a text for the model when it cannot do what was asked."""
-        output = await self.function(context, **arguments)
+        output = await self.parameters.call(self.function, context, arguments)
         return output if isinstance(output, ToolOutput) else ToolOutput(text=output)
 
 
@@ -120,9 +120,14 @@ def tool(toolset: str, **traits: Unpack[Traits]) -> Callable[[ToolFunction], Too
 
     def make(function: ToolFunction) -> Tool:
         description = " ".join((function.__doc__ or "").split())
-        name = function.__name__  # type: ignore[attr-defined]
+        name = function.__name__
         return Tool(
-            name=name, toolset=toolset, description=description, parameters=Parameters(function), function=function, **traits
+            name=name,
+            toolset=toolset,
+            description=description,
+            parameters=Parameters(function),
+            function=function,
+            **traits,
         )
 
     return make

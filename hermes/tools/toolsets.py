@@ -15,59 +15,85 @@ class Toolset(Struct, frozen=True):
     includes: tuple[str, ...] = ()
 
 
-def _set(tools: str = "", *includes: str) -> Toolset:
-    return Toolset(tools=tuple(tools.split()), includes=includes)
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
 
 
-_CORE = _set("tool_search tool_call", "file", "terminal", "todo", "clarify", "web", "vision", "image_gen", "skills", "browser", "tts",
-             "memory", "session_search", "cronjob", "code_execution", "delegation", "homeassistant", "computer_use")  # fmt: skip
-_PLATFORMS = ("cli cron telegram discord whatsapp slack signal bluebubbles homeassistant email mattermost matrix dingtalk feishu "
-              "weixin qqbot wecom wecom-callback yuanbao sms acp api-server").split()  # fmt: skip
+_CORE = _words(
+    """
+        file terminal todo clarify web vision image_gen skills browser tts memory session_search cronjob code_execution
+        delegation homeassistant computer_use
+        """
+)
+_PLATFORMS = _words(
+    """
+    cli cron telegram discord whatsapp slack signal bluebubbles homeassistant email mattermost matrix dingtalk feishu
+    weixin qqbot wecom wecom-callback yuanbao sms acp api-server
+    """
+)
 _EXTRA = {"discord": ("discord", "discord_admin"), "feishu": ("feishu_doc", "feishu_drive"), "yuanbao": ("yuanbao",)}
 _NOT_GATEWAY = ("cli", "cron", "acp", "api-server")
 
+_PLAIN = """
+file: read_file write_file patch search_files
+terminal: terminal process read_terminal close_terminal
+todo: todo
+clarify: clarify
+web: web_search web_extract
+search: web_search
+x_search: x_search
+vision: vision_analyze
+video: video_analyze
+image_gen: image_generate
+video_gen: video_generate xai_video_edit xai_video_extend
+computer_use: computer_use
+skills: skills_list skill_view skill_manage
+browser: browser_back browser_cdp browser_click browser_console browser_dialog browser_get_images browser_navigate
+browser: browser_press browser_scroll browser_snapshot browser_type browser_vision web_search
+cronjob: cronjob
+tts: text_to_speech
+memory: memory
+context_engine:
+session_search: session_search
+project: project_create project_list project_switch
+code_execution: execute_code
+delegation: delegate_task
+homeassistant: ha_call_service ha_get_state ha_list_entities ha_list_services
+kanban: kanban_attach kanban_attach_url kanban_attachments kanban_block kanban_comment kanban_complete kanban_create
+kanban: kanban_heartbeat kanban_link kanban_list kanban_show kanban_unblock
+discord: discord
+discord_admin: discord_admin
+yuanbao: yb_query_group_info yb_query_group_members yb_search_sticker yb_send_dm yb_send_sticker
+feishu_doc: feishu_doc_read
+feishu_drive: feishu_drive_add_comment feishu_drive_list_comment_replies feishu_drive_list_comments
+feishu_drive: feishu_drive_reply_comment
+spotify: spotify_albums spotify_devices spotify_library spotify_playback spotify_playlists spotify_queue spotify_search
+"""
+
+
+def _plain() -> dict[str, Toolset]:
+    tools: dict[str, tuple[str, ...]] = {}
+    for line in _PLAIN.strip().splitlines():
+        name, _, rest = line.partition(":")
+        tools[name] = tools.get(name, ()) + _words(rest)
+    return {name: Toolset(tools=found) for name, found in tools.items()}
+
+
+def _including(*names: str) -> Toolset:
+    return Toolset(includes=names)
+
+
 TOOLSETS: Mapping[str, Toolset] = {
-    "file": _set("read_file write_file patch search_files"),
-    "terminal": _set("terminal process read_terminal close_terminal"),
-    "todo": _set("todo"),
-    "clarify": _set("clarify"),
-    "web": _set("web_search web_extract"),
-    "search": _set("web_search"),
-    "x_search": _set("x_search"),
-    "vision": _set("vision_analyze"),
-    "video": _set("video_analyze"),
-    "image_gen": _set("image_generate"),
-    "video_gen": _set("video_generate xai_video_edit xai_video_extend"),
-    "computer_use": _set("computer_use"),
-    "skills": _set("skills_list skill_view skill_manage"),
-    "browser": _set("browser_back browser_cdp browser_click browser_console browser_dialog browser_get_images browser_navigate "
-                    "browser_press browser_scroll browser_snapshot browser_type browser_vision web_search"),
-    "cronjob": _set("cronjob"),
-    "tts": _set("text_to_speech"),
-    "memory": _set("memory"),
-    "context_engine": _set(),
-    "session_search": _set("session_search"),
-    "project": _set("project_create project_list project_switch"),
-    "code_execution": _set("execute_code"),
-    "delegation": _set("delegate_task"),
-    "homeassistant": _set("ha_call_service ha_get_state ha_list_entities ha_list_services"),
-    "kanban": _set("kanban_attach kanban_attach_url kanban_attachments kanban_block kanban_comment kanban_complete kanban_create "
-                   "kanban_heartbeat kanban_link kanban_list kanban_show kanban_unblock"),
-    "discord": _set("discord"),
-    "discord_admin": _set("discord_admin"),
-    "yuanbao": _set("yb_query_group_info yb_query_group_members yb_search_sticker yb_send_dm yb_send_sticker"),
-    "feishu_doc": _set("feishu_doc_read"),
-    "feishu_drive": _set("feishu_drive_add_comment feishu_drive_list_comment_replies feishu_drive_list_comments "
-                         "feishu_drive_reply_comment"),
-    "spotify": _set("spotify_albums spotify_devices spotify_library spotify_playback spotify_playlists spotify_queue spotify_search"),
-    "debugging": _set("terminal process", "web", "file"),
-    "safe": _set("", "web", "vision", "image_gen"),
-    "coding": _set("", "file", "terminal", "todo", "clarify", "web", "code_execution", "delegation", "skills", "memory",
-                   "session_search"),
-    **{f"hermes-{name}": Toolset(_CORE.tools, _CORE.includes + _EXTRA.get(name, ())) for name in _PLATFORMS},
-    "hermes-webhook": _set("clarify", "web", "vision"),
-    "hermes-gateway": _set("", *(f"hermes-{name}" for name in (*_PLATFORMS, "webhook") if name not in _NOT_GATEWAY)),
-}  # fmt: skip
+    **_plain(),
+    "debugging": Toolset(tools=("terminal", "process"), includes=("web", "file")),
+    "safe": _including("web", "vision", "image_gen"),
+    "coding": _including(
+        *_words("file terminal todo clarify web code_execution delegation skills memory session_search")
+    ),
+    **{f"hermes-{name}": _including(*_CORE, *_EXTRA.get(name, ())) for name in _PLATFORMS},
+    "hermes-webhook": _including("clarify", "web", "vision"),
+    "hermes-gateway": _including(*(f"hermes-{name}" for name in (*_PLATFORMS, "webhook") if name not in _NOT_GATEWAY)),
+}
 
 DEFAULT = ("file", "terminal", "todo", "clarify")
 EVERYTHING = ("all", "*")
@@ -84,9 +110,7 @@ def resolve(name: str, sets: Mapping[str, Toolset] = TOOLSETS) -> list[str]:
     return list(found)
 
 
-def select(
-    enabled: Sequence[str], disabled: Sequence[str] = (), sets: Mapping[str, Toolset] = TOOLSETS
-) -> list[str]:
+def select(enabled: Sequence[str], disabled: Sequence[str] = (), sets: Mapping[str, Toolset] = TOOLSETS) -> list[str]:
     """The tools of all enabled sets without those of the disabled ones. Raises `ConfigError` for an unknown name."""
     without = {tool for name in disabled for tool in resolve(name, sets)}
     return _unique(tool for name in enabled for tool in resolve(name, sets) if tool not in without)

@@ -123,9 +123,8 @@ async def test_what_is_odd_in_a_file_goes_to_the_model_as_a_result() -> None:
         with TempHome.for_server(server.url) as home:
             (home.cwd / "binary").write_bytes(bytes(range(256)) * 64)
             (home.cwd / "latin").write_bytes("caf\u00e9\n".encode("latin-1"))
-            with open(home.cwd / "huge", "wb") as file:
-                file.write(b"line one\nline two\n")
-                file.truncate(200 << 20)
+            (home.cwd / "huge").write_bytes(b"line one\nline two\n")
+            os.truncate(home.cwd / "huge", 200 << 20)
             os.mkfifo(home.cwd / "fifo")
             done = await hermes(home, "-z", "look")
         assert (done.code, done.stdout) == (0, "seen\n")

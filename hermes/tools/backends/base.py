@@ -10,7 +10,7 @@ class Command(Struct, frozen=True, kw_only=True):
     """A shell command to start.
 
     `environment` is laid over the backend's own, `unset` is taken out of it. `interactive` gives the command an input
-    that can be written to; `pty` a terminal besides. `hold_state` asks for the directory and variables it leaves behind.
+    that can be written to; `pty` a terminal besides. `hold_state` asks for the folder and variables it leaves behind.
     """
 
     text: str

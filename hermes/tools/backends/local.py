@@ -38,41 +38,42 @@ class LocalBackend:
 
     async def start(self, command: Command, sink: Sink) -> "LocalRunning":
         """Start a command in a session of its own. Raises `ToolError` when it cannot be started."""
+        note: IO[bytes] | None = tempfile.TemporaryFile() if command.hold_state else None  # noqa: SIM115 - the command's
+        near, far = _terminal() if command.pty else _pipes(interactive=command.interactive)
+        try:
+            process = self._spawn(command, far, note)
+        except (OSError, ValueError) as error:
+            for handle in set(near) - {-1}:
+                os.close(handle)
+            if note is not None:
+                note.close()
+            raise ToolError(_why_not(error, command)) from None
+        finally:
+            for handle in far:
+                os.close(handle)
+        return LocalRunning(process, near, sink, note, self._environment)
+
+    def _spawn(self, command: Command, far: tuple[int, ...], note: IO[bytes] | None) -> subprocess.Popen[bytes]:
+        """Start the shell on the command's ends of the pipes, or on its terminal. It returns once the program runs."""
         kept = {name: value for name, value in self._environment.items() if name not in command.unset}
         environment = {**kept, **command.environment, **_QUIET, "TERM": "xterm" if command.pty else "dumb"}
-        with contextlib.ExitStack() as opened:
-            script = command.text
-            note: IO[bytes] | None = None
-            if command.hold_state:
-                note = opened.enter_context(tempfile.TemporaryFile())
-                script = f"trap '{{ pwd; printf \"\\0\"; /usr/bin/env -0; }} >/dev/fd/{note.fileno()} 2>/dev/null' EXIT; {script}"
-            near, far = _terminal() if command.pty else _pipes(interactive=command.interactive)
-            for handle in far:
-                opened.callback(os.close, handle)
-            if command.pty:
-                # The shell leads its session, so the terminal that it opens becomes the one that controls it.
-                script = f": <{os.ttyname(far[0])}; {script}"
-            try:
-                process = subprocess.Popen(
-                    [self._shell, "-c", script],
-                    cwd=command.cwd,
-                    env=environment,
-                    stdin=far[0] if command.pty or command.interactive else subprocess.DEVNULL,
-                    stdout=far[-1],
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    pass_fds=(note.fileno(),) if note else (),
-                )
-            except (OSError, ValueError) as error:
-                for handle in set(near):
-                    os.close(handle)
-                raise ToolError(_why_not(error, command)) from None
-            running = LocalRunning(process, near, sink, note, self._environment)
-            if note:
-                opened.pop_all()  # the running command owns the file now
-                for handle in far:
-                    os.close(handle)
-            return running
+        script = command.text
+        if note is not None:
+            report = f'{{ pwd; printf "\\0"; /usr/bin/env -0; }} >/dev/fd/{note.fileno()} 2>/dev/null'
+            script = f"trap '{report}' EXIT; {script}"
+        if command.pty:
+            # The shell leads its session, so the terminal that it opens becomes the one that controls it.
+            script = f": <{os.ttyname(far[0])}; {script}"
+        return subprocess.Popen(
+            [self._shell, "-c", script],
+            cwd=command.cwd,
+            env=environment,
+            stdin=far[0] if command.pty or command.interactive else subprocess.DEVNULL,
+            stdout=far[-1],
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=(note.fileno(),) if note is not None else (),
+        )
 
     async def close(self) -> None:
         """Nothing is held between commands."""
@@ -147,10 +148,10 @@ class LocalRunning:
             self._input = -1
 
     async def _writable(self) -> None:
-        ready = self._loop.create_future()
-        self._loop.add_writer(self._input, lambda: ready.done() or ready.set_result(None))
+        ready = asyncio.Event()
+        self._loop.add_writer(self._input, ready.set)
         try:
-            await ready
+            await ready.wait()
         finally:
             self._loop.remove_writer(self._input)
 

@@ -15,7 +15,9 @@ MAX_CHOICES = 4
 async def clarify(
     ctx: ToolContext,
     question: Annotated[str, "The question."],
-    choices: Annotated[list[str] | None, "Up to 4 answers to choose from; the person may answer freely all the same."] = None,
+    choices: Annotated[
+        list[str] | None, "Up to 4 answers to choose from; the person may answer freely all the same."
+    ] = None,
 ) -> ToolOutput:
     """Ask the person, when the task is unclear and a wrong guess would cost much. Not for permission to act."""
     offered = [choice for choice in choices or () if choice.strip()]
@@ -25,5 +27,7 @@ async def clarify(
         raise ToolError(f"At most {MAX_CHOICES} choices can be offered, not {len(offered)}.")
     answer = await ctx.asker.ask(question, offered) if ctx.asker is not None else None
     if answer is None:
-        return ToolOutput(text="Nobody is there to answer. Go on with the most reasonable assumption, and say which it was.")
+        return ToolOutput(
+            text="Nobody is there to answer. Go on with the most reasonable assumption, and say which it was."
+        )
     return ToolOutput(text=f"The person answered: {answer}", provenance=Provenance(source=Source.PERSON))

@@ -43,12 +43,16 @@ def _summary(args: Arguments) -> str:
 @tool("file", parallel=Parallel.PATHS, summary=_summary, paths=_paths)
 async def patch(
     ctx: ToolContext,
-    mode: Annotated[Literal["replace", "patch"], "replace: one text in one file; patch: a V4A patch over files."] = "replace",
+    mode: Annotated[
+        Literal["replace", "patch"], "replace: one text in one file; patch: a V4A patch over files."
+    ] = "replace",
     path: Annotated[str, "File to change (replace)."] = "",
     old_string: Annotated[str, "Text to replace; must stand there once, so give enough lines (replace)."] = "",
     new_string: Annotated[str, "Text to put there; empty deletes (replace)."] = "",
     replace_all: Annotated[bool, "Replace every place (replace)."] = False,
-    patch: Annotated[str, "'*** Update File: p' with @@ context, -, + and ' ' lines; Add, Delete, Move File (patch)."] = "",
+    patch: Annotated[
+        str, "'*** Update File: p' with @@ context, -, + and ' ' lines; Add, Delete, Move File (patch)."
+    ] = "",
 ) -> str:
     """Change parts of files. Gives the diff. Small differences in blanks and quotes are overlooked."""
     if mode == "patch":
@@ -82,8 +86,7 @@ def _changes(ctx: ToolContext, section: Section, now: dict[str, TextFile | None]
     path = section.path
     real = os.path.realpath(ctx.resolve(path))
     if section.action is Action.ADD:
-        if now.get(real) is not None or (real not in now and os.path.lexists(real)):
-            raise ToolError(f"{path} exists already; use '*** Update File'. Nothing was changed.")
+        _must_be_free(real, path, now)
         now[real] = TextFile(text=section.content)
         return [_Change(path, None, now[real])]
     before = now[real] if real in now else files.load(ctx.resolve(path), path, ctx.state)
@@ -98,10 +101,15 @@ def _changes(ctx: ToolContext, section: Section, now: dict[str, TextFile | None]
         now[real] = after
         return [_Change(path, before, after, note)]
     moved = os.path.realpath(ctx.resolve(section.target))
-    if moved != real and (now.get(moved) is not None or (moved not in now and os.path.lexists(moved))):
-        raise ToolError(f"{section.target} exists already. Nothing was changed.")
+    _must_be_free(moved, section.target, now)
     now[real], now[moved] = None, after
     return [_Change(section.target, None, after, note), _Change(path, before, None)]
+
+
+def _must_be_free(real: str, shown: str, now: dict[str, TextFile | None]) -> None:
+    exists = now[real] is not None if real in now else os.path.lexists(real)
+    if exists:
+        raise ToolError(f"{shown} exists already; use '*** Update File' to change it. Nothing was changed.")
 
 
 def _carry_out(ctx: ToolContext, changes: list[_Change]) -> str:
@@ -135,19 +143,25 @@ def _report(change: _Change) -> str:
     notes = " ".join(part for part in (change.note, syntax_note(change.path, change.after.text)) if part)
     if change.before is None:
         return f"Created {change.path}, {change.after.text.count(chr(10))} lines. {notes}".rstrip()
-    return "\n".join(part for part in (f"Changed {change.path}. {notes}".rstrip(), _diff(change.before.text, change.after.text)) if part)
+    return "\n".join(
+        part
+        for part in (f"Changed {change.path}. {notes}".rstrip(), _diff(change.before.text, change.after.text))
+        if part
+    )
 
 
 def _diff(before: str, after: str) -> str:
     """A short unified diff. Lines that both begin and end with are set aside first, since comparing is costly."""
-    old, new = before.split("\n"), after.split("\n")
+    old, new = before.removesuffix("\n").split("\n"), after.removesuffix("\n").split("\n")
     shared = min(len(old), len(new))
     head = next((at for at in range(shared) if old[at] != new[at]), shared)
     tail = next((at for at in range(shared - head) if old[-1 - at] != new[-1 - at]), shared - head)
     if len(old) + len(new) - 2 * (head + tail) > _DIFF_LINES:
         return f"{len(old) - head - tail} lines from line {head + 1} on became {len(new) - head - tail}."
     start, after_tail = max(0, head - 2), max(0, tail - 2)
-    parts = difflib.unified_diff(old[start : len(old) - after_tail], new[start : len(new) - after_tail], n=2, lineterm="")
+    parts = difflib.unified_diff(
+        old[start : len(old) - after_tail], new[start : len(new) - after_tail], n=2, lineterm=""
+    )
     shown = [_shifted(line, start) for line in parts if not line.startswith(("---", "+++"))]
     text = "\n".join(shown)
     return text if len(text) <= _DIFF else f"{text[:_DIFF]}\n[diff cut]"
@@ -158,4 +172,4 @@ def _shifted(line: str, by: int) -> str:
     if not line.startswith("@@ "):
         return line
     old, new = (part[1:].split(",") for part in line.split(" ")[1:3])
-    return f"@@ -{int(old[0]) + by},{(old + ['1'])[1]} +{int(new[0]) + by},{(new + ['1'])[1]} @@"
+    return f"@@ -{int(old[0]) + by},{[*old, '1'][1]} +{int(new[0]) + by},{[*new, '1'][1]} @@"

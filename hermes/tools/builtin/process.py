@@ -1,5 +1,6 @@
 """`process`: the background processes that `terminal` started."""
 
+import asyncio
 from typing import Annotated, Literal
 
 from hermes.core.errors import ToolError
@@ -11,6 +12,7 @@ from hermes.tools.tool import tool
 
 MAX_WAIT = 600
 _LOG_LINES = 200
+_SEND = 10
 
 
 def _command(args: Arguments) -> str:
@@ -27,7 +29,7 @@ async def process(
     ],
     session_id: Annotated[str, "The process's id; for all but list."] = "",
     data: Annotated[str, "Input (write, submit)."] = "",
-    timeout: Annotated[int, "Seconds (wait)."] = 60,
+    timeout: Annotated[int, "Seconds (wait)."] = 60,  # noqa: ASYNC109 - a parameter of the model's
     offset: Annotated[int, "First line, from 1; without it the last ones (log)."] = 0,
     limit: Annotated[int, "Lines (log)."] = _LOG_LINES,
 ) -> str:
@@ -39,23 +41,30 @@ async def process(
     if not session_id:
         raise ToolError(f"Give the process's id in session_id to {action}. Use list to see them.")
     one = table.find(session_id)
-    match action:
-        case "poll":
-            return _new_output(one)
-        case "log":
-            return _log(one, offset, limit)
-        case "wait":
-            ended = await one.ended(max(0, min(timeout, MAX_WAIT)))
-            return _new_output(one) if ended else f"{_new_output(one)}\n[still running after {timeout} s]"
-        case "kill":
-            await table.kill(one)
-            return f"{session_id}: {one.status}."
-        case "write" | "submit":
-            await one.input().write((data + ("\n" if action == "submit" else "")).encode("utf-8", "replace"))
-            return f"Sent to {session_id}. See the answer with poll."
-        case "close":
-            one.input().close_input()
-            return f"The input of {session_id} is closed."
+    if action in ("write", "submit"):
+        return await _send(one, data + ("\n" if action == "submit" else ""))
+    if action == "close":
+        one.input().close_input()
+        return f"The input of {session_id} is closed."
+    if action == "kill":
+        await table.kill(one)
+        return f"{session_id}: {one.status}."
+    if action == "log":
+        return _log(one, offset, limit)
+    if action == "wait":
+        await one.ended(max(0, min(timeout, MAX_WAIT)))
+    return _new_output(one)
+
+
+async def _send(one: Process, text: str) -> str:
+    try:
+        async with asyncio.timeout(_SEND):
+            await one.input().write(text.encode("utf-8", "replace"))
+    except TimeoutError:
+        raise ToolError(
+            f"{one.process_id} did not take all of the input within {_SEND} s; it may not be reading."
+        ) from None
+    return f"Sent to {one.process_id}. See the answer with poll."
 
 
 def _line(one: Process, now: float) -> str:

@@ -2,12 +2,12 @@
 
 import asyncio
 import os
-from pathlib import Path
 from typing import Annotated, BinaryIO
 
 from msgspec import Struct
 
 from hermes.core.parts import Provenance, Source
+from hermes.tools import files
 from hermes.tools.files import encoding_of, open_regular, stamp_of
 from hermes.tools.session import FileStamp, ToolContext
 from hermes.tools.tool import Parallel, PathUse, ToolOutput, tool
@@ -57,7 +57,7 @@ async def read_file(
             window = _read(file, first, count, stamp)
         else:
             window = await asyncio.to_thread(_read, file, first, count, stamp)
-    ctx.state.seen[os.path.realpath(target)] = stamp
+    files.remember(ctx.state, target, stamp)
     return ToolOutput(text=_shown(window, first, path), provenance=Provenance(source=Source.FILE, label=path))
 
 
@@ -144,7 +144,13 @@ def _shown(window: _Window, first: int, path: str) -> str:
         if room < 0:
             break
         shown.append(row)
-    last = first - 1 + len(shown)
+    notes = _notes(window, first, first - 1 + len(shown), latin=latin)
+    if notes:
+        shown.append(f"[{'; '.join(notes)}]")
+    return "\n".join(shown)
+
+
+def _notes(window: _Window, first: int, last: int, *, latin: bool) -> list[str]:
     notes = []
     if window.total is None or last < window.total:
         of = f"of {window.total}" if window.total is not None else f"of more (the file has {window.size} bytes)"
@@ -153,9 +159,7 @@ def _shown(window: _Window, first: int, path: str) -> str:
         notes.append("not UTF-8, shown as Latin-1")
     elif window.encoding != "utf-8":
         notes.append(f"the file is {window.encoding.upper()}")
-    if notes:
-        shown.append(f"[{'; '.join(notes)}]")
-    return "\n".join(shown)
+    return notes
 
 
 def _decoded(lines: list[bytes]) -> tuple[list[str], bool]:

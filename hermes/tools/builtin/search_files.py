@@ -7,16 +7,17 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from hermes.core.errors import ToolError
 from hermes.core.parts import Provenance, Source
 from hermes.safety.paths import Places, read_refused
 from hermes.tools import walker
+from hermes.tools.files import kind_of
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, PathUse, ToolOutput, tool
 
@@ -26,6 +27,10 @@ _MAX_LIMIT = 1_000
 _MAX_CONTEXT = 20
 _LINE = 300
 _CHUNK = 65_536
+_RG_OPTIONS = (
+    *("--no-config", "--color=never", "--no-messages", "--null", "--sort=path", "--hidden", "--no-require-git"),
+    *("--no-ignore-global", "--no-ignore-parent", "--no-ignore-exclude", "--no-ignore-dot"),
+)
 
 
 class _Row(Struct, frozen=True):
@@ -49,6 +54,65 @@ class _Job(Struct, frozen=True):
     context: int
 
 
+class Search(Struct, frozen=True, forbid_unknown_fields=True):
+    """The parameters."""
+
+    pattern: Annotated[str, Meta(description="Regular expression; for target files a glob such as *.py.")]
+    target: Annotated[Literal["content", "files"], Meta(description="Search in files, or for files by name.")] = (
+        "content"
+    )
+    path: Annotated[str, Meta(description="Folder or file to search.")] = "."
+    file_glob: Annotated[str, Meta(description="Only files like this, such as *.py.")] = ""
+    limit: Annotated[int, Meta(description="Results to give.")] = LIMIT
+    offset: Annotated[int, Meta(description="Results to skip.")] = 0
+    output_mode: Annotated[
+        Literal["content", "files_only", "count"], Meta(description="Lines, file names, or matches a file.")
+    ] = "content"
+    context: Annotated[int, Meta(description="Lines around each match.")] = 0
+
+    def job(self, root: Path) -> _Job:
+        """What an engine has to do."""
+        mode = "list" if self.target == "files" else self.output_mode
+        context = max(0, min(self.context, _MAX_CONTEXT)) if mode == "content" else 0
+        return _Job(self.pattern, root, self.file_glob, mode, context)
+
+
+class _Page:
+    """The results that are shown: those after the first `offset`, at most `limit`, with the lines around them."""
+
+    def __init__(self, args: Search, *, single: bool) -> None:
+        self._first = max(0, args.offset)
+        self._end = self._first + max(1, min(args.limit, _MAX_LIMIT))
+        self._single = args.path if single else ""
+        self._prefix = "" if args.path in (".", "./") else args.path.rstrip("/") + "/"
+        self._lines: list[str] = []
+        self._seen = 0
+        self.notes: list[str] = []
+
+    def take(self, row: _Row | None) -> bool:
+        """Take a record; False when the page is full and more follow."""
+        if row is None:
+            self._lines += ["--"] if self._lines and self._seen >= self._first else []
+            return True
+        self._seen += row.counts
+        if self._seen > self._end:
+            self.notes.append(f"more follow; go on with offset={self._end}")
+            return False
+        if self._seen > self._first or (self._first == 0 and not row.counts):
+            name = self._single or self._prefix + row.path
+            self._lines.append(f"{name}:{row.rest}"[: len(name) + _LINE] if row.rest else name)
+        return True
+
+    def text(self) -> str:
+        """The page."""
+        lines = self._lines
+        while lines and lines[-1] == "--":
+            lines.pop()
+        if not lines:
+            lines = ["No matches."] if not self._first else [f"No matches after the first {self._first}."]
+        return "\n".join([*lines, f"[{'; '.join(self.notes)}]"] if self.notes else lines)
+
+
 @tool(
     "file",
     parallel=Parallel.PATHS,
@@ -56,63 +120,34 @@ class _Job(Struct, frozen=True):
     summary=lambda args: f"search {args['pattern']} in {args['path']}",
     paths=lambda args: [PathUse(str(args["path"]))],
 )
-async def search_files(
-    ctx: ToolContext,
-    pattern: Annotated[str, "Regular expression; for target files a glob such as *.py."],
-    target: Annotated[Literal["content", "files"], "Search in files, or for files by name."] = "content",
-    path: Annotated[str, "Folder or file to search."] = ".",
-    file_glob: Annotated[str, "Only files like this, such as *.py."] = "",
-    limit: Annotated[int, "Results to give."] = LIMIT,
-    offset: Annotated[int, "Results to skip."] = 0,
-    output_mode: Annotated[Literal["content", "files_only", "count"], "Lines, file names, or matches a file."] = "content",
-    context: Annotated[int, "Lines around each match."] = 0,
-) -> ToolOutput:
+async def search_files(ctx: ToolContext, args: Search) -> ToolOutput:
     """Search file contents or find files by name. Leaves out what git ignores. Sorted by path."""
-    root = ctx.resolve(path)
-    if not root.exists():
-        raise ToolError(f"{path} does not exist.")
-    mode = "list" if target == "files" else output_mode
-    job = _Job(pattern, root, file_glob, mode, max(0, min(context, _MAX_CONTEXT)) if mode == "content" else 0)
-    prefix = "" if path in (".", "./") or root.is_file() else path.rstrip("/") + "/"
-    first, count = max(0, offset), max(1, min(limit, _MAX_LIMIT))
-    lines: list[str] = []
-    seen = 0
-    more = late = False
-    with contextlib.suppress(TimeoutError):
-        late = True
-        async with asyncio.timeout(DEADLINE):
-            async for row in _rows(job, ctx):
-                if row is None:
-                    lines += ["--"] if lines and lines[-1] != "--" and first <= seen else []
-                    continue
-                seen += row.counts
-                if seen > first + count:
-                    more = True
+    root = ctx.resolve(args.path)
+    kind = kind_of(root)
+    if kind is None:
+        raise ToolError(f"{args.path} is no folder and no file that can be searched.")
+    page = _Page(args, single=kind == "file")
+    rows = _rows(args.job(root), ctx)
+    try:
+        async with asyncio.timeout(DEADLINE), contextlib.aclosing(rows):
+            async for row in rows:
+                if not page.take(row):
                     break
-                if seen > first or (not row.counts and seen == first and first == 0):
-                    name = path if root.is_file() else prefix + row.path
-                    lines.append(f"{name}:{row.rest}"[: len(name) + _LINE] if row.rest else name)
-        late = False
-    notes = [f"more follow; go on with offset={first + count}"] if more else []
-    notes += [f"stopped after {DEADLINE:.0f} s; narrow the search"] if late else []
-    while lines and lines[-1] == "--":
-        lines.pop()
-    text = "\n".join(lines) if lines else "No matches." if not first else f"No matches after the first {first}."
-    text += f"\n[{'; '.join(notes)}]" if notes else ""
-    return ToolOutput(text=text, provenance=Provenance(source=Source.FILE, label=path))
+    except TimeoutError:
+        page.notes.append(f"stopped after {DEADLINE:.0f} s; narrow the search")
+    return ToolOutput(text=page.text(), provenance=Provenance(source=Source.FILE, label=args.path))
 
 
-async def _rows(job: _Job, ctx: ToolContext) -> AsyncIterator[_Row | None]:
+async def _rows(job: _Job, ctx: ToolContext) -> AsyncGenerator[_Row | None, None]:
     """What an engine finds, without files that may not be read; None between groups of lines."""
     engine = shutil.which("rg", path=ctx.search_path) if ctx.search_path else None
     names = job.pattern if any(char in job.pattern for char in "*?[") else f"*{job.pattern}*"
-    async for row in _run(_ripgrep(engine, job) if engine else _walker(job), job):
-        if row is None:
-            yield None
-        elif job.mode == "list" and not _named(row.path, names):
-            continue
-        elif not _secret(job.root, row.path, ctx.places):
-            yield row
+    async with contextlib.aclosing(_run(_ripgrep(engine, job) if engine else _walker(job), job)) as records:
+        async for row in records:
+            if row is not None and job.mode == "list" and not _named(row.path, names):
+                continue
+            if row is None or not _secret(job.root, row.path, ctx.places):
+                yield row
 
 
 def _named(path: str, pattern: str) -> bool:
@@ -125,8 +160,7 @@ def _secret(root: Path, name: str, places: Places) -> bool:
 
 
 def _ripgrep(engine: str, job: _Job) -> list[str]:
-    command = [engine, "--no-config", "--color=never", "--no-messages", "--null", "--sort=path", "--hidden", "--no-require-git"]
-    command += ["--no-ignore-global", "--no-ignore-parent", "--no-ignore-exclude", "--no-ignore-dot"]
+    command = [engine, *_RG_OPTIONS]
     for folder in sorted(walker.SKIPPED):
         command += ["--glob", f"!**/{folder}/**"]
     if job.glob:
@@ -135,18 +169,24 @@ def _ripgrep(engine: str, job: _Job) -> list[str]:
     if job.mode == "list":
         return [*command, "--files", where]
     kinds = {"files_only": ["--files-with-matches"], "count": ["--count"]}
-    lines = ["--line-number", "--no-heading", "--with-filename", f"--context={job.context}", "--max-columns=500", "--max-columns-preview"]
+    lines = [
+        "--line-number",
+        "--no-heading",
+        "--with-filename",
+        f"--context={job.context}",
+        "--max-columns=500",
+        "--max-columns-preview",
+    ]
     return [*command, *kinds.get(job.mode, lines), "--with-filename", "--regexp", job.pattern, "--", where]
 
 
 def _walker(job: _Job) -> list[str]:
-    given = walker.Job(
-        pattern=job.pattern if job.mode != "list" else "", root=str(job.root), glob=job.glob, mode=job.mode, context=job.context
-    )
+    pattern = job.pattern if job.mode != "list" else ""
+    given = walker.Job(pattern=pattern, root=str(job.root), glob=job.glob, mode=job.mode, context=job.context)
     return [sys.executable, "-I", "-S", str(walker.__file__), json.dumps(given)]
 
 
-async def _run(command: Sequence[str], job: _Job) -> AsyncIterator[_Row | None]:
+async def _run(command: Sequence[str], job: _Job) -> AsyncGenerator[_Row | None, None]:
     """Start an engine and read its records. Leaving early, or a cancellation, kills it."""
     process = await asyncio.create_subprocess_exec(
         *command,

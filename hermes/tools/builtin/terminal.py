@@ -4,6 +4,8 @@ import asyncio
 from pathlib import Path
 from typing import Annotated
 
+from msgspec import Meta, Struct
+
 from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus
 from hermes.tools.backends.base import Command, Exit, Running
@@ -16,55 +18,61 @@ DEFAULT_TIMEOUT = 180
 MAX_TIMEOUT = 600
 
 
+class Order(Struct, frozen=True, forbid_unknown_fields=True):
+    """The parameters."""
+
+    command: Annotated[str, Meta(description="Shell command.")]
+    background: Annotated[bool, Meta(description="Start it and return at once with an id for process.")] = False
+    timeout: Annotated[int, Meta(description="Seconds to wait, at most 600.")] = DEFAULT_TIMEOUT
+    workdir: Annotated[str, Meta(description="Folder to run in, for this command only.")] = ""
+    pty: Annotated[bool, Meta(description="Run in a terminal, for programs that want one.")] = False
+    notify_on_complete: Annotated[bool, Meta(description="Say when it ends (background).")] = False
+    watch_patterns: Annotated[
+        list[str] | None, Meta(description="Say when its output has one of these texts (background).")
+    ] = None
+
+
 @tool("terminal", summary=lambda args: one_line(str(args["command"]), 100), command=lambda args: str(args["command"]))
-async def terminal(
-    ctx: ToolContext,
-    command: Annotated[str, "Shell command."],
-    background: Annotated[bool, "Start it and return at once with an id for process; for servers and long work."] = False,
-    timeout: Annotated[int, "Seconds to wait, at most 600."] = DEFAULT_TIMEOUT,
-    workdir: Annotated[str, "Folder to run in, for this command only."] = "",
-    pty: Annotated[bool, "Run in a terminal, for programs that want one."] = False,
-    notify_on_complete: Annotated[bool, "Say when it ends (background)."] = False,
-    watch_patterns: Annotated[list[str] | None, "Say when its output has one of these texts (background)."] = None,
-) -> ToolOutput:
-    """Run a shell command. The folder and exported variables stay for the next one. Output is both streams, shortened in
-    the middle if long. There is no input: pass answers as options. Read and change files with the file tools."""
-    if not command.strip():
+async def terminal(ctx: ToolContext, args: Order) -> ToolOutput:
+    """Run a shell command. The folder and exported variables stay for the next one. Output is both streams, shortened
+    in the middle if long. There is no input: pass answers as options. Use background for servers and long work. Read
+    and change files with the file tools."""
+    if not args.command.strip():
         raise ToolError("The command is empty.")
     state = ctx.state
-    cwd = str(ctx.resolve(workdir)) if workdir else _folder(ctx)
-    order = Command(
-        text=command,
+    cwd = str(ctx.resolve(args.workdir)) if args.workdir else _folder(ctx)
+    command = Command(
+        text=args.command,
         cwd=cwd,
         environment=state.environment,
         unset=state.unset,
-        interactive=background,
-        pty=pty,
-        hold_state=not background,
+        interactive=args.background,
+        pty=args.pty,
+        hold_state=not args.background,
     )
-    if background:
-        process = await state.processes.start(
-            ctx.backend, order, ctx.clock.now(), notify=notify_on_complete, patterns=watch_patterns or ()
-        )
-        pid = process.running.pid if process.running else 0
-        return ToolOutput(text=f"Started {process.process_id} (pid {pid}) in {cwd}. See its output with process.")
-    return await _foreground(ctx, order, max(1, min(timeout, MAX_TIMEOUT)), keep_folder=bool(workdir))
+    if not args.background:
+        return await _foreground(ctx, command, max(1, min(args.timeout, MAX_TIMEOUT)), keep_folder=bool(args.workdir))
+    process = await state.processes.start(
+        ctx.backend, command, ctx.clock.now(), notify=args.notify_on_complete, patterns=args.watch_patterns or ()
+    )
+    pid = process.running.pid if process.running else 0
+    return ToolOutput(text=f"Started {process.process_id} (pid {pid}) in {cwd}. See its output with process.")
 
 
-async def _foreground(ctx: ToolContext, order: Command, timeout: int, *, keep_folder: bool) -> ToolOutput:
+async def _foreground(ctx: ToolContext, order: Command, seconds: int, *, keep_folder: bool) -> ToolOutput:
     output = HeadTail()
     started = ctx.clock.monotonic()
     running = await ctx.backend.start(order, output.feed)
-    ended = await _ended(running, timeout)
+    ended = await _ended(running, seconds)
     text = cut(output.text().strip("\n"))
     notes: list[str] = []
     if ended is None:
-        notes.append(f"stopped after {timeout} s: it had not ended; run it in the background, or with a longer timeout")
+        notes.append(f"stopped after {seconds} s: it had not ended; run it in the background, or with a longer timeout")
         return ToolOutput(text=_with_notes(text, notes), status=ToolStatus.ERROR)
     notes.append(f"exit code {ended.code}" if ended.code >= 0 else f"ended by signal {-ended.code}")
-    seconds = ctx.clock.monotonic() - started
-    if seconds >= 5:
-        notes.append(f"{seconds:.0f} s")
+    took = ctx.clock.monotonic() - started
+    if took >= 5:
+        notes.append(f"{took:.0f} s")
     moved = _keep(ctx.state, ended, order, keep_folder=keep_folder)
     if moved:
         notes.append(f"now in {moved}")
@@ -73,10 +81,10 @@ async def _foreground(ctx: ToolContext, order: Command, timeout: int, *, keep_fo
     return ToolOutput(text=_with_notes(text, notes))
 
 
-async def _ended(running: Running, timeout: int) -> Exit | None:
+async def _ended(running: Running, seconds: int) -> Exit | None:
     """How it ended; None when it did not in time. Then, and when this is cancelled, its whole tree is ended first."""
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(seconds):
             return await running.wait()
     except TimeoutError:
         await running.stop()

@@ -50,7 +50,9 @@ def _merged(old: list[Todo], items: list[Item]) -> list[Todo]:
             raise ToolError(f"Item {key} has {len(content)} characters; at most {MAX_CONTENT} are kept. Shorten it.")
         steps[key] = Todo(id=key, content=content, status=item.status)
     if len(steps) > MAX_ITEMS:
-        raise ToolError(f"The list would have {len(steps)} items; at most {MAX_ITEMS} are kept. Drop those that are done.")
+        raise ToolError(
+            f"The list would have {len(steps)} items; at most {MAX_ITEMS} are kept. Drop those that are done."
+        )
     return list(steps.values())
 
 

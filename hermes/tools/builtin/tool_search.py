@@ -21,4 +21,6 @@ async def tool_search(
     found = ctx.catalogue.search(query, 5)
     if not found:
         return "Nothing matches. Further tools: " + (", ".join(ctx.catalogue.deferred_names()[:100]) or "none") + "."
-    return "\n\n".join(f"{schema.name}: {schema.description}\nparameters: {schema.parameters.decode()}" for schema in found)
+    return "\n\n".join(
+        f"{schema.name}: {schema.description}\nparameters: {schema.parameters.decode()}" for schema in found
+    )

@@ -47,7 +47,7 @@ def _write(target: Path, shown: str, content: str, state: ToolState) -> str:
 
 
 def _existing(target: Path, shown: str, state: ToolState) -> tuple[TextFile, bool]:
-    """How the file that is there is written, and whether there is one. Raises `ToolError` when it must not be replaced."""
+    """How the file that is there is written, and whether there is one. Raises `ToolError` when it must stay."""
     plain = TextFile(text="")
     try:
         status = os.stat(target)
