@@ -29,14 +29,9 @@ class _Lane(Worker[apsw.Connection]):
         self._path = path
         self._vfs = vfs
 
-    def attempt(self, resource: apsw.Connection, job: Job[apsw.Connection]) -> Outcome:
-        """Run one job; its error is its own."""
-        try:
-            return Outcome(job.future, job.work(resource), None)
-        except apsw.Error as error:
-            return Outcome(job.future, None, explain(error, self._path, resource.system_errno))
-        except Exception as error:  # noqa: BLE001 - handed to the one who waits
-            return Outcome(job.future, None, error)
+    def explained(self, resource: apsw.Connection, error: Exception) -> Exception:
+        """SQLite's errors in plain words."""
+        return explain(error, self._path, resource.system_errno) if isinstance(error, apsw.Error) else error
 
     def release(self, resource: apsw.Connection) -> None:
         """Close the connection; the last one of all moves the log into the file."""
@@ -182,11 +177,10 @@ class Database:
         except OSError as error:
             raise explain(apsw.CantOpenError(str(error)), path, error.errno or 0) from error
         database = cls(path, _Writer(path, vfs, schema), _Reader("hermes-reader", path, vfs))
-        try:
+        async with contextlib.AsyncExitStack() as undo:
+            undo.push_async_callback(database.close)
             await database.write_alone(lambda _connection: None)
-        except BaseException:
-            await database.close()
-            raise
+            undo.pop_all()
         return database
 
     def submit(self, op: Op[T]) -> Future[T]:

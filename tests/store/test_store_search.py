@@ -19,7 +19,7 @@ from hermes.core.errors import StoreError
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import ToolCallPart, ToolResultPart
 from hermes.store import words
-from hermes.store.search import Search
+from hermes.store.rows import Search
 from hermes.store.store import FOLLOW_EVERY, Store
 
 
