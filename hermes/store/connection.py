@@ -1,8 +1,10 @@
 """Opening SQLite the way Hermes needs it, and its errors in words that a person can act on."""
 
+import contextlib
 import errno
 import random
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
@@ -80,6 +82,18 @@ def use_wal(connection: apsw.Connection, *, synchronous: str) -> bool:
         connection.pragma("journal_mode", "delete")
     connection.execute(f"PRAGMA synchronous = {synchronous}").fetchall()
     return bool(mode == "wal")
+
+
+@contextlib.contextmanager
+def transaction(connection: apsw.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """Run the statements inside in one transaction, rolled back when one of them fails."""
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def explain(error: apsw.Error, path: Path, system_errno: int = 0) -> StoreError:

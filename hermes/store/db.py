@@ -10,7 +10,7 @@ from typing import TypeVar
 import apsw
 
 from hermes.core.errors import HermesError
-from hermes.store.connection import connect, explain, use_wal
+from hermes.store.connection import connect, explain, transaction, use_wal
 from hermes.store.migrations import Schema, migrate
 from hermes.store.worker import Job, Outcome, Worker
 
@@ -29,14 +29,9 @@ class _Lane(Worker[apsw.Connection]):
         self._path = path
         self._vfs = vfs
 
-    def attempt(self, resource: apsw.Connection, job: Job[apsw.Connection]) -> Outcome:
-        """Run one job; its error is its own."""
-        try:
-            return Outcome(job.future, job.work(resource), None)
-        except apsw.Error as error:
-            return Outcome(job.future, None, explain(error, self._path, resource.system_errno))
-        except Exception as error:  # noqa: BLE001 - handed to the one who waits
-            return Outcome(job.future, None, error)
+    def explained(self, resource: apsw.Connection, error: Exception) -> Exception:
+        """SQLite's errors in plain words."""
+        return explain(error, self._path, resource.system_errno) if isinstance(error, apsw.Error) else error
 
     def release(self, resource: apsw.Connection) -> None:
         """Close the connection; the last one of all moves the log into the file."""
@@ -56,14 +51,10 @@ class _Reader(_Lane):
             raise explain(error, self._path) from error
         return connection
 
-    def attempt(self, resource: apsw.Connection, job: Job[apsw.Connection]) -> Outcome:
-        """Run one job between BEGIN and ROLLBACK."""
-        resource.execute("BEGIN")
-        try:
-            return super().attempt(resource, job)
-        finally:
-            if resource.in_transaction:
-                resource.execute("ROLLBACK")
+    def perform(self, resource: apsw.Connection, work: Callable[[apsw.Connection], object]) -> object:
+        """Run one job on one state of the database."""
+        with transaction(resource, "DEFERRED"):
+            return work(resource)
 
 
 class _Writer(_Lane):
@@ -95,7 +86,7 @@ class _Writer(_Lane):
         following: Job[apsw.Connection] | None = job
         while following is not None:
             if following.alone:
-                self._post([super().attempt(resource, following)])
+                self._post([self.attempt(resource, following)])
                 break
             outcomes, ended = self._group(resource, following)
             self._post(outcomes)
@@ -103,60 +94,61 @@ class _Writer(_Lane):
         return ended
 
     def _group(self, connection: apsw.Connection, job: Job[apsw.Connection]) -> tuple[list[Outcome], bool]:
-        outcomes: list[Outcome] = []
+        """Run `job` and what is queued behind it in one transaction; the outcomes, and whether the end was met."""
+        taken, outcomes, ended = [job], list[Outcome](), False
         try:
             connection.execute("BEGIN IMMEDIATE")
-        except apsw.Error as error:  # those behind would wait just as long for the same
-            return self._give_up(job, explain(error, self._path, connection.system_errno))
-        deadline = time.monotonic() + GROUP_SECONDS
-        ended = False
-        while True:
-            outcomes.append(self.attempt(connection, job))
-            if not connection.in_transaction:  # SQLite has rolled back everything: disk full, I/O error
-                return self._all_failed(outcomes, outcomes[-1].error), ended
-            if self._queue.empty() or len(outcomes) >= GROUP_OPS or time.monotonic() >= deadline:
-                break
-            following = self._queue.get()
-            if following is None or following.alone:
-                self._held, ended = following, following is None
-                break
-            job = following
-        try:
+            deadline = time.monotonic() + GROUP_SECONDS
+            while True:
+                self._in_savepoint(connection, taken[-1], outcomes)
+                if self._queue.empty() or len(taken) >= GROUP_OPS or time.monotonic() >= deadline:
+                    break
+                following, ended = self._next()
+                if following is None:
+                    break
+                taken.append(following)
             connection.execute("COMMIT")
         except apsw.Error as error:
-            failure = explain(error, self._path, connection.system_errno)
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            return self._all_failed(outcomes, failure), ended
+            failure = self._roll_back(connection, error, outcomes)
+            if not outcomes:  # BEGIN was refused: those behind would wait just as long for the same
+                ended = self._take_all(taken)
+            own = {id(one.future): one.error for one in outcomes}
+            outcomes = [Outcome(one.future, None, own.get(id(one.future)) or failure) for one in taken]
         return outcomes, ended
 
-    def _give_up(self, job: Job[apsw.Connection], error: Exception) -> tuple[list[Outcome], bool]:
-        outcomes = [Outcome(job.future, None, error)]
+    def _roll_back(self, connection: apsw.Connection, error: apsw.Error, outcomes: list[Outcome]) -> Exception:
+        """Undo the group after `error`; what its waiters are told."""
+        failure: Exception = explain(error, self._path, connection.system_errno)
+        if connection.in_transaction:
+            with contextlib.suppress(apsw.Error):
+                connection.execute("ROLLBACK")
+        elif outcomes and outcomes[-1].error is not None:  # SQLite itself has rolled back: no room, I/O error
+            failure = outcomes[-1].error
+        return failure
+
+    def _in_savepoint(self, connection: apsw.Connection, job: Job[apsw.Connection], outcomes: list[Outcome]) -> None:
+        """Run one job of a group so that it fails alone. Raises `apsw.Error` when the whole group has failed."""
+        connection.execute("SAVEPOINT job")
+        outcomes.append(self.attempt(connection, job))
+        if outcomes[-1].error is not None:
+            connection.execute("ROLLBACK TO job")
+        connection.execute("RELEASE job")
+
+    def _next(self) -> tuple[Job[apsw.Connection] | None, bool]:
+        """The next job of the group, if there is one, and whether the queue's end was met."""
+        following = self._queue.get()
+        if following is not None and following.alone:
+            self._held = following
+            return None, False
+        return following, following is None
+
+    def _take_all(self, taken: list[Job[apsw.Connection]]) -> bool:
         while not self._queue.empty():
-            following = self._queue.get()
-            if following is None or following.alone:
-                self._held = following
-                return outcomes, following is None
-            outcomes.append(Outcome(following.future, None, error))
-        return outcomes, False
-
-    def attempt(self, resource: apsw.Connection, job: Job[apsw.Connection]) -> Outcome:
-        """Run one job of a group in a savepoint, so that it fails alone."""
-        resource.execute("SAVEPOINT job")
-        outcome = super().attempt(resource, job)
-        if outcome.error is not None and resource.in_transaction:
-            try:
-                resource.execute("ROLLBACK TO job")
-            except apsw.Error:  # the pager itself has failed: nothing of this group can be kept
-                resource.execute("ROLLBACK")
-                return outcome
-        if resource.in_transaction:
-            resource.execute("RELEASE job")
-        return outcome
-
-    @staticmethod
-    def _all_failed(outcomes: list[Outcome], error: Exception | None) -> list[Outcome]:
-        return [Outcome(one.future, None, one.error or error) for one in outcomes]
+            following, ended = self._next()
+            if following is None:
+                return ended
+            taken.append(following)
+        return False
 
 
 class Database:
@@ -182,11 +174,10 @@ class Database:
         except OSError as error:
             raise explain(apsw.CantOpenError(str(error)), path, error.errno or 0) from error
         database = cls(path, _Writer(path, vfs, schema), _Reader("hermes-reader", path, vfs))
-        try:
+        async with contextlib.AsyncExitStack() as undo:
+            undo.push_async_callback(database.close)
             await database.write_alone(lambda _connection: None)
-        except BaseException:
-            await database.close()
-            raise
+            undo.pop_all()
         return database
 
     def submit(self, op: Op[T]) -> Future[T]:

@@ -8,7 +8,7 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ import msgspec
 
 from hermes.core.errors import StoreError
 from hermes.core.messages import Message
-from hermes.store.connection import connect, use_wal
+from hermes.store.connection import connect, transaction, use_wal
 from hermes.store.rows import IndexReport, MessageState
 from hermes.store.words import index_text, label
 
@@ -97,17 +97,16 @@ class IndexFile:
                 connection.close()
 
     def _connect(self) -> apsw.Connection:
-        connection = connect(self.path, create=True, vfs=self._vfs)
-        try:
+        with contextlib.ExitStack() as undo:
+            connection = connect(self.path, create=True, vfs=self._vfs)
+            undo.callback(connection.close)
             _must_be_ours(connection, self.path)
             use_wal(connection, synchronous="NORMAL")
             connection.execute("PRAGMA cache_size = -8000").fetchall()
             connection.execute("ATTACH ? AS store", (f"{self._store_path.absolute().as_uri()}?mode=ro",))
             if connection.pragma("user_version") != VERSION:
                 _make(connection)
-        except BaseException:
-            connection.close()
-            raise
+            undo.pop_all()
         return connection
 
     def shards(self) -> list[int]:
@@ -119,7 +118,7 @@ class IndexFile:
         began = time.monotonic()
         count = 0
         while self._place() != self._store_place() and not stop():
-            with self._writing():
+            with transaction(self.connection):
                 count += self._batch()
         return IndexReport(count, time.monotonic() - began)
 
@@ -128,7 +127,7 @@ class IndexFile:
         for (number,) in self.connection.execute("SELECT number FROM shards WHERE untidy = 1").fetchall():
             if stop():
                 return
-            with self._writing():
+            with transaction(self.connection):
                 self.connection.execute(f"INSERT INTO words_{number:d} (words_{number:d}) VALUES ('optimize')")
                 self.connection.execute("UPDATE shards SET untidy = 0 WHERE number = ?", (number,))
 
@@ -230,27 +229,6 @@ class IndexFile:
         self.connection.execute("UPDATE shards SET untidy = 1 WHERE number = (SELECT max(number) FROM shards)")
         self.connection.execute("INSERT INTO shards (number) VALUES (?)", (number,))
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
-        """Let the statements inside see one state of the index and of the store."""
-        self.connection.execute("BEGIN")
-        try:
-            yield
-        finally:
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        self.connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self.connection.execute("COMMIT")
-        except BaseException:
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
-            raise
-
 
 def _must_be_ours(connection: apsw.Connection, path: Path) -> None:
     empty = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").get is None
@@ -260,8 +238,7 @@ def _must_be_ours(connection: apsw.Connection, path: Path) -> None:
 
 def _make(connection: apsw.Connection) -> None:
     """Make the tables, unless another process has; an index of another version is thrown away first."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         if connection.pragma("user_version") != VERSION:
             names = connection.execute(
                 "SELECT name FROM main.sqlite_schema"
@@ -272,7 +249,3 @@ def _make(connection: apsw.Connection) -> None:
             connection.execute(_TABLES).fetchall()
             connection.execute(f"PRAGMA main.application_id = {_APPLICATION}")
             connection.execute(f"PRAGMA main.user_version = {VERSION}")
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")

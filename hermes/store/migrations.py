@@ -9,6 +9,7 @@ import apsw
 from msgspec import Struct
 
 from hermes.core.errors import StoreError
+from hermes.store.connection import transaction
 
 
 class Schema(Struct, frozen=True):
@@ -30,17 +31,11 @@ def migrate(connection: apsw.Connection, path: Path, schema: Schema, prepare: Ca
         return
     if version:
         _back_up(connection, path, version)
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         for step in schema.steps[_version(connection, path, schema) :]:
             connection.execute(step).fetchall()
         connection.execute(f"PRAGMA application_id = {schema.application_id}")
         connection.execute(f"PRAGMA user_version = {len(schema.steps)}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _version(connection: apsw.Connection, path: Path, schema: Schema) -> int:

@@ -140,6 +140,18 @@ class SessionExport(Struct, frozen=True, kw_only=True):
     messages: tuple[StoredMessage, ...]
 
 
+class Search(Struct, frozen=True, kw_only=True):
+    """What is looked for, and where. `offset` skips hits of earlier pages."""
+
+    query: str
+    limit: int = 20
+    offset: int = 0
+    newest: bool = True
+    session: str | None = None
+    roles: tuple[Role, ...] = ()
+    source: str | None = None
+
+
 class Hit(Struct, frozen=True, kw_only=True):
     """A message that search has found; `snippet` is one line of its text around the first word found."""
 

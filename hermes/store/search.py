@@ -2,17 +2,18 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 import msgspec
 
 from hermes.core.messages import Message, Role
-from hermes.store.connection import explain
+from hermes.store.connection import explain, transaction
 from hermes.store.index import DAMAGED, SHARD_BITS, IndexFile
-from hermes.store.rows import Hit, IndexReport, MessageState
+from hermes.store.rows import Hit, IndexReport, MessageState, Search
 from hermes.store.words import Term, label, message_text, parts, snippet, terms
-from hermes.store.worker import Job, Outcome, Worker
+from hermes.store.worker import Worker
 
 RANKED_HITS = 2_000
 """How many of the newest hits are ranked."""
@@ -21,18 +22,6 @@ COMMON_SHARE = 0.02
 _SAMPLE = 4_096
 _QUESTION_TERMS = 4
 _BODY = msgspec.json.Decoder(Message)
-
-
-class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for, and where. `offset` skips hits of earlier pages."""
-
-    query: str
-    limit: int = 20
-    offset: int = 0
-    newest: bool = True
-    session: str | None = None
-    roles: tuple[Role, ...] = ()
-    source: str | None = None
 
 
 class SearchIndex(Worker[IndexFile]):
@@ -50,7 +39,7 @@ class SearchIndex(Worker[IndexFile]):
 
         def work(index: IndexFile) -> list[Hit]:
             index.catch_up(self._stop.is_set)
-            with index.reading():
+            with transaction(index.connection, "DEFERRED"):
                 return _Finder(index.connection, index.shards(), search).hits()
 
         return await self.run(work)
@@ -71,11 +60,6 @@ class SearchIndex(Worker[IndexFile]):
         index.tidy(self._stop.is_set)
         return report
 
-    @property
-    def exists(self) -> bool:
-        """Whether there is an index at all."""
-        return self._path.exists()
-
     async def erase(self) -> None:
         """Leave nothing of deleted and redacted messages in the index's files."""
         await self.run(IndexFile.erase)
@@ -92,18 +76,17 @@ class SearchIndex(Worker[IndexFile]):
         except apsw.Error as error:
             raise explain(error, self._path) from error
 
-    def attempt(self, resource: IndexFile, job: Job[IndexFile]) -> Outcome:
+    def perform(self, resource: IndexFile, work: Callable[[IndexFile], object]) -> object:
         """Run one job; a damaged index is made anew once and the job run again."""
         try:
-            try:
-                return Outcome(job.future, job.work(resource), None)
-            except DAMAGED:
-                resource.heal()
-                return Outcome(job.future, job.work(resource), None)
-        except apsw.Error as error:
-            return Outcome(job.future, None, explain(error, self._path, resource.connection.system_errno))
-        except Exception as error:  # noqa: BLE001 - handed to the one who waits
-            return Outcome(job.future, None, error)
+            return work(resource)
+        except DAMAGED:
+            resource.heal()
+            return work(resource)
+
+    def explained(self, resource: IndexFile, error: Exception) -> Exception:
+        """SQLite's errors in plain words."""
+        return explain(error, self._path, resource.connection.system_errno) if isinstance(error, apsw.Error) else error
 
     def release(self, resource: IndexFile) -> None:
         """Close the file."""

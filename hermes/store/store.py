@@ -1,8 +1,10 @@
 """The store of a home: every session, message, turn and effect, and the search over them."""
 
+import contextlib
 from asyncio import Future
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import apsw
 
@@ -12,10 +14,12 @@ from hermes.core.usage import Usage
 from hermes.store import transcript
 from hermes.store.access import SessionAccess, TranscriptAccess, TurnAccess
 from hermes.store.db import Database
-from hermes.store.rows import Hit, IndexReport
+from hermes.store.rows import Hit, IndexReport, Search
 from hermes.store.schema import HERMES
-from hermes.store.search import Search, SearchIndex
 from hermes.util.clock import Clock
+
+if TYPE_CHECKING:
+    from hermes.store.search import SearchIndex
 
 DATABASE = "hermes.db"
 SEARCH = "search.db"
@@ -30,10 +34,13 @@ class Store(SessionAccess, TranscriptAccess, TurnAccess):
     (`StoreFullError` where there is no room), with nothing half done; the store can be used on.
     """
 
-    def __init__(self, database: Database, search: SearchIndex, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, vfs: str | None) -> None:
         super().__init__(database, clock)
-        self._index = search
+        self._vfs = vfs
+        self._index_path = database.path.with_name(SEARCH)
+        self._index: SearchIndex | None = None
         self._following: Future[IndexReport] | None = None
+        self._closed = False
 
     @classmethod
     async def open(cls, folder: Path, clock: Clock, *, vfs: str | None = None) -> "Store":
@@ -42,20 +49,20 @@ class Store(SessionAccess, TranscriptAccess, TurnAccess):
         What a process that died while deleting has left is cleaned away first.
         """
         database = await Database.open(folder / DATABASE, HERMES, vfs=vfs)
-        store = cls(database, SearchIndex(folder / SEARCH, folder / DATABASE, vfs=vfs), clock)
-        try:
+        store = cls(database, clock, vfs)
+        async with contextlib.AsyncExitStack() as undo:
+            undo.push_async_callback(store.close)
             if await database.write_alone(_purge_is_owed):
-                await store.purge()
-        except StoreError:
-            pass  # still owed: locked by somebody now, or no room for the copy
-        except BaseException:
-            await store.close()
-            raise
+                with contextlib.suppress(StoreError):  # locked, or no room for the copy: it stays owed
+                    await store.purge()
+            undo.pop_all()
         return store
 
     async def close(self) -> None:
         """Finish every queued write, then close the files."""
-        await self._index.close()
+        self._closed = True
+        if self._index is not None:
+            await self._index.close()
         await self._database.close()
 
     async def integrity_check(self) -> list[str]:
@@ -102,11 +109,11 @@ class Store(SessionAccess, TranscriptAccess, TurnAccess):
 
     async def find(self, search: Search) -> list[Hit]:
         """`search`, with every limit there is."""
-        return await self._index.find(search)
+        return await self._search_index().find(search)
 
     async def follow(self) -> IndexReport:
         """Bring the search index up to date now, and in order."""
-        return await self._index.follow()
+        return await self._search_index().follow()
 
     async def delete_session(self, session_id: str, *, purge: bool = True) -> int:
         """Delete a session with all that belongs to it; how many messages it had.
@@ -136,8 +143,8 @@ class Store(SessionAccess, TranscriptAccess, TurnAccess):
         about as long as copying the files. Raises `StoreError` when another program holds an old state for too long;
         the purge then stays owed.
         """
-        if self._index.exists:
-            await self._index.erase()
+        if self._index_path.exists():
+            await self._search_index().erase()
         await self._database.write_alone(_rewrite)
         await self._database.write(_purge_is_done)
 
@@ -152,13 +159,23 @@ class Store(SessionAccess, TranscriptAccess, TurnAccess):
             await self.purge()
         return count
 
+    def _search_index(self) -> "SearchIndex":
+        """The index; neither its code nor its file is touched before it is wanted."""
+        if self._closed:
+            raise StoreError("The store is closed.")
+        if self._index is None:
+            from hermes.store.search import SearchIndex
+
+            self._index = SearchIndex(self._index_path, self._database.path, vfs=self._vfs)
+        return self._index
+
     def _follow_now_and_then(self, appended: Future[list[int]]) -> None:
         if appended.cancelled() or appended.exception() is not None:
             return
         ids = appended.result()
         passed = bool(ids) and (ids[0] - 1) // FOLLOW_EVERY != ids[-1] // FOLLOW_EVERY
-        if passed and (self._following is None or self._following.done()) and not self._index.closed:
-            self._following = self._index.follow_soon()
+        if passed and (self._following is None or self._following.done()) and not self._closed:
+            self._following = self._search_index().follow_soon()
 
 
 def _purge_is_owed(connection: apsw.Connection) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Generic, NamedTuple, TypeVar, cast
 
-from hermes.core.errors import BusyError, StoreError
+from hermes.core.errors import BusyError, HermesError, StoreError
 
 CAPACITY = 8192
 """Jobs that may wait in one queue."""
@@ -88,7 +88,7 @@ class Worker(Generic[R]):
         resource: R | None = None
         try:
             resource = self.open()
-        except Exception as error:  # noqa: BLE001 - every job gets this error as its own
+        except (HermesError, OSError) as error:  # every job gets this error as its own
             self._broken = error
         while (job := self._queue.get()) is not None:
             if resource is None:
@@ -118,7 +118,7 @@ class Worker(Generic[R]):
                 future.set_exception(error)
 
     def open(self) -> R:
-        """Get the resource, in its thread; an error here becomes the error of every job."""
+        """Get the resource, in its thread; a `HermesError` or `OSError` here becomes the error of every job."""
         raise NotImplementedError
 
     def serve(self, resource: R, job: Job[R]) -> bool:
@@ -127,7 +127,18 @@ class Worker(Generic[R]):
         return False
 
     def attempt(self, resource: R, job: Job[R]) -> Outcome:
-        """Run one job by itself."""
+        """Run one job; its error is the waiter's."""
+        try:
+            return Outcome(job.future, self.perform(resource, job.work), None)
+        except Exception as error:  # noqa: BLE001 - handed to the one who waits
+            return Outcome(job.future, None, self.explained(resource, error))
+
+    def perform(self, resource: R, work: Callable[[R], object]) -> object:
+        """Do the work."""
+        return work(resource)
+
+    def explained(self, resource: R, error: Exception) -> Exception:
+        """The error as the one who waits is to see it."""
         raise NotImplementedError
 
     def release(self, resource: R) -> None:
