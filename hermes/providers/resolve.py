@@ -167,12 +167,16 @@ def _model(choice: ModelChoice, found: ProviderRecord) -> str:
     return rest if not quirks.vendor_names or "/" in rest or found_by_prefix else model
 
 
-def _environment_key(found: ProviderRecord, environ: Mapping[str, str]) -> str:
-    return next((environ[name].strip() for name in found.key_variables if environ.get(name, "").strip()), "")
+def _environment_key(found: ProviderRecord, environ: Mapping[str, str], *, own_address: bool = True) -> str:
+    """The key from the environment; one that belongs to the environment's address only goes there."""
+    names = (*found.key_variables, *(found.address_keys if own_address else ()))
+    return next((environ[name].strip() for name in names if environ.get(name, "").strip()), "")
 
 
 def _key(choice: ModelChoice, found: ProviderRecord, base_url: str, environ: Mapping[str, str]) -> str:
-    key = _referenced(choice.api_key.strip(), environ) if choice.api_key.strip() else _environment_key(found, environ)
+    given = choice.api_key.strip()
+    own = not choice.base_url or choice.base_url.strip().rstrip("/") == _variable_url(environ).rstrip("/")
+    key = _referenced(given, environ) if given else _environment_key(found, environ, own_address=own)
     if not key:
         if not found.key_required or is_loopback(_split(base_url)[0]):
             return ""

@@ -59,6 +59,8 @@ class ProviderRecord(Struct, frozen=True, kw_only=True):
     wire: str = "chat_completions"
     key_variables: tuple[str, ...] = ()
     """Environment variables that may hold the key, in order of preference; empty when no key is needed."""
+    address_keys: tuple[str, ...] = ()
+    """Variables whose key belongs to the address in `base_url_variable` and is sent to no other."""
     key_required: bool = True
     base_url_variable: str = ""
     """Environment variable that replaces `base_url`, where people are used to one."""

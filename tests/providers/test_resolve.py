@@ -141,3 +141,12 @@ def test_only_the_record_and_the_wire_in_use_are_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['hermes.providers.catalogue.llamacpp']"
+
+
+def test_the_general_key_goes_to_its_own_address_only() -> None:
+    environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://own.example/v1"}
+    assert resolve(ModelChoice("m"), environ).api_key == KEY
+    assert resolve(ModelChoice("m", "custom", base_url="http://own.example/v1/"), environ).api_key == KEY
+    assert resolve(ModelChoice("m", "custom", base_url="http://other.example/v1"), environ).api_key == ""
+    said = ModelChoice("m", "custom", base_url="http://other.example/v1", api_key="${OPENAI_API_KEY}")
+    assert resolve(said, environ).api_key == KEY

@@ -7,9 +7,10 @@ RECORD = ProviderRecord(
     title="The configured server",
     base_url="",
     base_url_variable="OPENAI_BASE_URL",
-    key_variables=("CUSTOM_API_KEY", "OPENAI_API_KEY"),
+    key_variables=("CUSTOM_API_KEY",),
+    address_keys=("OPENAI_API_KEY",),
     key_required=False,
     quirks=Quirks(vendor_names=True, probe="models"),
-    notes="`model.base_url` says where; the key of OPENAI_API_KEY is sent to the address in `model.base_url` as the "
-    "described system does.",
+    notes="`model.base_url` says where. OPENAI_API_KEY goes with OPENAI_BASE_URL; to hand it to another server, say so: "
+    "`model.api_key: ${OPENAI_API_KEY}`.",
 )
