@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from hermes.safety import wrappers
 from hermes.safety.findings import Verdict
-from hermes.safety.paths import Places, is_root_like, read_refused, write_refused
+from hermes.safety.paths import is_root_like, read_refused, write_refused
+from hermes.safety.places import Places
 from hermes.safety.shell import Simple, Word
 from hermes.safety.words import ALWAYS, FLOOR, NETWORK, SEQUENCES
 from hermes.safety.words import words as word_set

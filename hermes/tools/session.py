@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from hermes.core.frame import ToolSchema
-from hermes.safety.paths import Places
+from hermes.safety.places import Places
 from hermes.tools.backends.base import TerminalBackend
 from hermes.tools.processes import ProcessTable
 from hermes.util.clock import Clock
