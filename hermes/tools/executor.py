@@ -179,7 +179,7 @@ class _Round:
                 return
             started = self._context.clock.monotonic()
             self._batch.begin(item.index)
-            self._emit(ToolStarted(item.call.call_id, item.tool.name, item.raw, item.tool.summary(item.arguments)))
+            self._emit(ToolStarted(item.call.call_id, item.tool.name, item.raw, item.tool.line(item.arguments)))
             try:
                 output = await self._output(item)
             except asyncio.CancelledError:

@@ -1,7 +1,7 @@
 """A session's context on real folders, and a way to make calls through the real executor."""
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -83,7 +83,7 @@ class Session:
     def executor(self) -> Executor:
         return Executor(self.toolbox, RuleGate(self.allow), approver=self.person, tool_delay=self.delay)
 
-    async def batch(self, *calls: tuple[str, dict[str, object]]) -> tuple[ToolResultPart, ...]:
+    async def batch(self, *calls: tuple[str, Mapping[str, object]]) -> tuple[ToolResultPart, ...]:
         parts = [
             ToolCallPart(call_id=f"c{number}", name=name, arguments=msgspec.json.encode(arguments).decode())
             for number, (name, arguments) in enumerate(calls, 1)
