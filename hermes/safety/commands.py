@@ -63,7 +63,7 @@ class _Judge:
     def simple(self, simple: Simple, script: Script, cwd: str, depth: int) -> Iterator[Finding]:
         """Judge one simple command with its redirects."""
         yield from self._around(simple, cwd)
-        if simple.heredoc and ("$(" in simple.heredoc or "`" in simple.heredoc):
+        if simple.heredoc_expands and simple.heredoc and ("$(" in simple.heredoc or "`" in simple.heredoc):
             inside = read('"' + simple.heredoc.replace('"', "") + '"')
             for command in inside.commands[:-1]:
                 yield from self.simple(command, script, cwd, depth + 1)

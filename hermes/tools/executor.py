@@ -154,7 +154,7 @@ class _Round:
         if decision.verdict is Verdict.DENY or (answer is not None and not answer.allowed):
             await self._refuse(index, call, tool, decision, answer)
             return None
-        paths = tuple(PathUse(str(self._context.resolve(use.path)), use.write) for use in tool.paths(arguments))
+        paths = tuple(PathUse(self._context.real(use.path) or use.path, use.write) for use in tool.paths(arguments))
         return _Prepared(index, call, tool, arguments, raw, decision, paths)
 
     async def stage(self, items: Sequence[_Prepared], *, first: bool) -> None:

@@ -93,9 +93,11 @@ class RuleGate:
         from hermes.safety.paths import read_refused, write_refused
 
         places = context.places
-        named = str(context.resolve(path))
         refused = write_refused if write else read_refused
-        real = os.path.realpath(named)
+        real = context.real(path)
+        if real is None:
+            return "where it leads cannot be told"
+        named = str(context.resolve(path))
         return refused(real, places) or (refused(os.path.normpath(named), places) if named != real else "")
 
     def _allowed(self, finding: Finding) -> bool:

@@ -1,5 +1,6 @@
 """What a tool may touch: the session's state, the folders, the terminal, the person."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -96,3 +97,10 @@ class ToolContext:
     def resolve(self, path: str) -> Path:
         """`path` as the person means it: `~` is their home, relative means from the current folder. Not normalised."""
         return Path(self.places.expand(path, str(self.state.cwd)))
+
+    def real(self, path: str) -> str | None:
+        """The same with every symlink followed, as it is now; None when that cannot be told."""
+        try:
+            return os.path.realpath(self.resolve(path))
+        except (OSError, ValueError):
+            return None

@@ -38,6 +38,7 @@ def verdict(command: str, cwd: str = "/home/ann/work") -> Verdict:
         "eval rm -rf /",
         "echo 'rm -rf /' | sh",
         "bash <<EOF\nrm -rf /\nEOF",
+        "cat <<EOF\n$(rm -rf /)\nEOF",
         "bash <<< 'rm -rf /'",
         "echo ok; (true && rm -rf /)",
         "echo $(rm -rf /)",
@@ -175,6 +176,7 @@ def test_what_asks(command: str) -> None:
         "make 2>&1 | tee build.log",
         "dd if=/dev/urandom bs=1 count=8 2>/dev/null",
         "# rm -rf /",
+        "cat > notes.md <<'EOF'\nrun `rm -rf /` or $(rm -rf ~)\nEOF",
         "",
     ],
 )

@@ -162,6 +162,15 @@ async def test_a_full_disk_leaves_the_old_file(session: Session) -> None:
     assert path.read_text() == "old" and [entry.name for entry in session.cwd.iterdir()] == ["f"]
 
 
+async def test_a_path_that_leads_nowhere_is_refused(session: Session) -> None:
+    (session.cwd / "loop").symlink_to("loop")
+    for path in ("a\0b", "/proc/1/root/etc/passwd", "x" * 5_000, "loop"):
+        for name, more in (("read_file", {}), ("write_file", {"content": "x"})):
+            result = await session.call(name, path=path, **more)
+            assert result.status in (ToolStatus.REFUSED, ToolStatus.ERROR), path
+            assert "error of its own" not in result.text
+
+
 @pytest.mark.parametrize(
     "path",
     [

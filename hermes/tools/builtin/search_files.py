@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import signal
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
@@ -213,7 +214,8 @@ async def _run(command: Sequence[str], job: _Job) -> AsyncGenerator[_Row | None,
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                process.kill()
+                # Not `process.kill()`: that may reap the process before the loop's own watcher does.
+                os.kill(process.pid, signal.SIGKILL)
             # Its pipes are drained so that the transport closes with it.
             await process.communicate()
 
