@@ -55,10 +55,6 @@ class Batch:
         """A call's result, if it has one."""
         return self._results.get(index)
 
-    def begun(self, index: int) -> bool:
-        """Whether a call had begun."""
-        return index in self._begun
-
     def results(self) -> tuple[ToolResultPart, ...]:
         """One result for each call, in call order; a call without one was interrupted."""
         return tuple(self._results.get(index) or self._interrupted(index) for index in range(len(self.calls)))

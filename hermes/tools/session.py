@@ -1,7 +1,7 @@
 """What a tool may touch: the session's state, the folders, the terminal, the person."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
@@ -87,7 +87,7 @@ class ToolContext:
     asker: Asker | None = None
     catalogue: Catalogue | None = None
     search_path: str = ""
-    settings: Mapping[str, str] = field(default_factory=dict)
+    search_seconds: float = 30.0
     call_id: str = ""
 
     def for_call(self, call_id: str) -> "ToolContext":

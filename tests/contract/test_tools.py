@@ -21,7 +21,7 @@ from hermes.tools.toolsets import TOOLSETS
 from hermes.util.clock import SystemClock
 
 REGISTRY = Registry()
-TOOLS = [tool for name in sorted(REGISTRY._modules) if (tool := REGISTRY.get(name)) is not None]
+TOOLS = [tool for name in REGISTRY.builtins() if (tool := REGISTRY.get(name)) is not None]
 DESCRIPTION = 320
 PARAMETER = 120
 DEFAULT_BYTES = 7_500

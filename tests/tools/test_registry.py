@@ -48,7 +48,7 @@ def test_every_file_holds_a_tool_of_its_name() -> None:
     registry = Registry()
     box = registry.select(["all"])
     assert sorted(box.names()) == sorted(DEFAULT)
-    for name in registry._modules:
+    for name in registry.builtins():
         assert registry.get(name) is not None
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from hermes.core.parts import ToolStatus
-from hermes.tools.builtin import search_files as module
 
 from .conftest import Session
 
@@ -109,10 +108,9 @@ async def test_secrets_are_not_found(tree: Session) -> None:
     assert (await tree.call("search_files", pattern="def", path="~/.ssh")).status is ToolStatus.REFUSED
 
 
-async def test_a_pattern_that_never_ends_is_stopped(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pattern_that_never_ends_is_stopped(session: Session) -> None:
     (session.cwd / "f").write_text("a" * 60 + "!\n")
-    session.context = replace(session.context, search_path="")
-    monkeypatch.setitem(vars(module), "DEADLINE", 0.5)
+    session.context = replace(session.context, search_path="", search_seconds=0.5)
     started = time.monotonic()
     text = await session.text("search_files", pattern="(a+)+$")
     assert "stopped after" in text and time.monotonic() - started < 2

@@ -20,7 +20,6 @@ from hermes.tools.files import kind_of
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, PathUse, ToolOutput, tool
 
-DEADLINE = 30.0
 LIMIT = 50
 _MAX_LIMIT = 1_000
 _MAX_CONTEXT = 20
@@ -128,12 +127,12 @@ async def search_files(ctx: ToolContext, args: Search) -> ToolOutput:
     page = _Page(args, single=kind == "file")
     rows = _rows(args.job(root), ctx)
     try:
-        async with asyncio.timeout(DEADLINE), contextlib.aclosing(rows):
+        async with asyncio.timeout(ctx.search_seconds), contextlib.aclosing(rows):
             async for row in rows:
                 if not page.take(row):
                     break
     except TimeoutError:
-        page.notes.append(f"stopped after {DEADLINE:.0f} s; narrow the search")
+        page.notes.append(f"stopped after {ctx.search_seconds:.0f} s; narrow the search")
     return ToolOutput(text=page.text(), provenance=Provenance(source=Source.FILE, label=args.path))
 
 
