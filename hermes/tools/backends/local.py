@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from typing import IO
 
@@ -38,6 +37,8 @@ class LocalBackend:
 
     async def start(self, command: Command, sink: Sink) -> "LocalRunning":
         """Start a command in a session of its own. Raises `ToolError` when it cannot be started."""
+        import tempfile
+
         note: IO[bytes] | None = tempfile.TemporaryFile() if command.hold_state else None  # noqa: SIM115 - the command's
         near, far = _terminal() if command.pty else _pipes(interactive=command.interactive)
         try:

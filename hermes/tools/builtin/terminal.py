@@ -12,7 +12,6 @@ from hermes.tools.backends.base import Command, Exit, Running
 from hermes.tools.output import HeadTail, cut
 from hermes.tools.session import ToolContext, ToolState
 from hermes.tools.tool import ToolOutput, tool
-from hermes.util.text import one_line
 
 DEFAULT_TIMEOUT = 180
 MAX_TIMEOUT = 600
@@ -32,7 +31,7 @@ class Order(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
 
 
-@tool("terminal", summary=lambda args: one_line(str(args["command"]), 100), command=lambda args: str(args["command"]))
+@tool("terminal", summary=lambda args: str(args["command"]), command=lambda args: str(args["command"]))
 async def terminal(ctx: ToolContext, args: Order) -> ToolOutput:
     """Run a shell command. The folder and exported variables stay for the next one. Output is both streams, shortened
     in the middle if long. There is no input: pass answers as options. Use background for servers and long work. Read
