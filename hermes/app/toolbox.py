@@ -10,7 +10,7 @@ from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError
 from hermes.core.messages import Message
 from hermes.safety.environment import public_environment
-from hermes.safety.paths import Places
+from hermes.safety.places import Places
 from hermes.tools import toolsets
 from hermes.tools.backends.local import LocalBackend
 from hermes.tools.gate import RuleGate

@@ -221,12 +221,14 @@ class LocalRunning:
             os.close(handle)
         self._input = self._output = -1
         state = None
-        if self._note is not None:
-            with self._note:
-                state = _state(self._note, self._base)
-        self._ended.set_result(
-            Exit(code=self._process.returncode, state=state, left_running=tree.group_exists(self.pid))
-        )
+        try:
+            if self._note is not None:
+                with self._note:
+                    state = _state(self._note, self._base)
+        finally:
+            # Whatever becomes of the note, the one who waits for the command hears of its end.
+            left = tree.group_exists(self.pid)
+            self._ended.set_result(Exit(code=self._process.returncode, state=state, left_running=left))
 
 
 def _pipes(*, interactive: bool) -> tuple[tuple[int, int], tuple[int, ...]]:
