@@ -5,6 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from hermes.core.errors import HermesError
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.core.stream import Answer, StreamDelta
@@ -27,6 +28,26 @@ class Quirks(Struct, frozen=True, kw_only=True):
     """Whether `stream_options.include_usage` may be sent."""
     native_prefix: str = ""
     """A vendor prefix such as `anthropic/` that is stripped from model names here."""
+    vendor_names: bool = False
+    """Whether model names here are `vendor/model` and stand as they are given."""
+    reasoning_required: bool = False
+    """Whether every assistant message must carry `reasoning_field`; one space stands where there is none to replay."""
+    effort: str = "reasoning_effort"
+    """How a chat request names its reasoning effort: `reasoning_effort`, `reasoning` (an object), or empty: not."""
+    unreasoning_models: tuple[str, ...] = ()
+    """Models (by name, or by a prefix that ends in `*`) that refuse any option about reasoning."""
+    budget_models: tuple[str, ...] = ()
+    """Models that take a reasoning effort as a budget of tokens (`anthropic_messages`), matched the same way."""
+    call_id_limit: int = 64
+    """The longest id of a tool call that is accepted; others are replaced by a hash of themselves."""
+    call_id_exact: bool = False
+    """Whether ids must be exactly `call_id_limit` letters and digits."""
+    extra_body: bytes = b""
+    """Members added to every request, as the inside of a JSON object."""
+    extra_headers: Mapping[str, str] = {}
+    """Header fields added to every request."""
+    probe: str = ""
+    """How the server tells a context length: `models`, `props` (llama.cpp), `show` (Ollama), or empty: it does not."""
 
 
 class ProviderRecord(Struct, frozen=True, kw_only=True):
@@ -38,12 +59,21 @@ class ProviderRecord(Struct, frozen=True, kw_only=True):
     wire: str = "chat_completions"
     key_variables: tuple[str, ...] = ()
     """Environment variables that may hold the key, in order of preference; empty when no key is needed."""
+    address_keys: tuple[str, ...] = ()
+    """Variables whose key belongs to the address in `base_url_variable` and is sent to no other."""
     key_required: bool = True
-    aliases: tuple[str, ...] = ()
+    base_url_variable: str = ""
+    """Environment variable that replaces `base_url`, where people are used to one."""
+    hosts: tuple[str, ...] = ()
+    """Further hosts of this provider beside the one in `base_url`."""
     quirks: Quirks = Quirks()
     context_lengths: Mapping[str, int] = {}
     """Tokens by model name or by a prefix that ends in `*`; what is not here is asked of the provider or the config."""
     default_model: str = ""
+    tools: bool = True
+    """Whether the models here can be given tools at all."""
+    prompt: str = ""
+    """A system prompt that stands in the place of the built one, for models that a long one confuses."""
     tested: bool = False
     """Whether this record has been used against the provider's real servers or its official software."""
     notes: str = ""
@@ -67,16 +97,37 @@ class ServerEvent(Struct, frozen=True):
     data: str
 
 
+class WireError(HermesError):
+    """A provider reported an error inside a stream, or sent what its wire does not know.
+
+    `code` and `type` are the provider's own words for it, `status` the HTTP status it names (0: none).
+    """
+
+    def __init__(self, message: str, *, code: str = "", error_type: str = "", status: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+        self.type = error_type
+        self.status = status
+
+
 class Decoder(Protocol):
     """Turns one answer's events into deltas and, at the end, into the whole answer. Used for one answer only."""
 
     def feed(self, event: ServerEvent) -> list[StreamDelta]:
-        """Take the next event. Raises `WireError` when the provider reports an error inside the stream."""
+        """Take the next event; a whole answer that did not come as a stream is one event too.
+
+        Raises `WireError` when the provider reports an error inside the stream.
+        """
         ...
 
     @property
     def finished(self) -> bool:
         """Whether the provider said that the answer is whole; a stream that ends before this was cut."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will come; after `finished` a few streams still bring usage."""
         ...
 
     def answer(self) -> Answer:
@@ -99,7 +150,7 @@ class Wire(Protocol):
         """The message as JSON array elements joined by commas (none: empty), whatever stands beside it."""
         ...
 
-    def encode_body(self, frame: EpochFrame, messages: bytes, endpoint: Endpoint, *, final: bool) -> bytes:
+    def encode_body(self, frame: EpochFrame, messages: bytes | bytearray, endpoint: Endpoint, *, final: bool) -> bytes:
         """A whole request. `messages` is the joined elements; `final` asks for an answer without further calls."""
         ...
 

@@ -64,6 +64,7 @@ class Traits(TypedDict, total=False):
     repeatable: bool
     cap: int
     deferred: bool
+    refunds: bool
     summary: Callable[[Arguments], str]
     paths: Callable[[Arguments], Sequence[PathUse]]
     command: Callable[[Arguments], str]
@@ -89,6 +90,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     """Characters of a result before it is spilled."""
     deferred: bool = False
     """Whether it is kept out of the fixed array and found through `tool_search`."""
+    refunds: bool = False
+    """Whether a batch of nothing but such calls costs the turn no step."""
     summary: Callable[[Arguments], str] = lambda _: ""
     """A few words for the line that shows the call."""
     paths: Callable[[Arguments], Sequence[PathUse]] = lambda _: ()

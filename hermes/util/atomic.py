@@ -27,10 +27,11 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = None, sync: bool
                 file.flush()
                 os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+        temporary = ""
+    finally:
+        if temporary:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
 
 
 def _umask() -> int:

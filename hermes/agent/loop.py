@@ -1,0 +1,75 @@
+"""The conversation loop: prologue, [request, answer, tool calls]*, end.
+
+It only orchestrates. What can go wrong with an answer is a row in `recovery.py`; what a batch of calls goes through is
+in `calls.py`; how an unanswered turn is closed is in `closing.py`. Stopping a turn is cancelling its task: the model's
+connection and the running tools close on the way out, and the turn is closed and named before the cancellation goes on.
+"""
+
+import asyncio
+
+from hermes.agent import words
+from hermes.agent.closing import closing_messages
+from hermes.agent.recovery import act_on
+from hermes.agent.turn import Deps, Emit, TurnState
+from hermes.core.events import RequestEnded, RequestStarted, TurnEnded, TurnStarted
+from hermes.core.messages import Role, program_message
+from hermes.core.outcomes import ExitReason
+from hermes.core.stream import Answer
+
+
+async def run_turn(deps: Deps, state: TurnState, emit: Emit) -> TurnEnded:
+    """Run one turn to its named end.
+
+    Cancelled, it closes the turn as interrupted, emits `TurnEnded` and raises CancelledError again. What the store
+    cannot write is raised as it came (`StoreError`): a turn does not go on past what is on disk.
+    """
+    try:
+        await emit(TurnStarted(turn_id=state.turn_id, session_id=state.session_id, text=state.user.text))
+        await state.append(state.user, emit)
+        while state.exit is None:
+            await _step(deps, state, emit)
+    except asyncio.CancelledError:
+        state.exit = ExitReason.INTERRUPTED
+        await _close(state, emit)
+        raise
+    return await _close(state, emit)
+
+
+async def _step(deps: Deps, state: TurnState, emit: Emit) -> None:
+    """One model call and what follows from its answer."""
+    if not state.final and not state.budget.take():
+        state.final = True
+        await state.append(program_message(Role.USER, words.BUDGET_SPENT), emit)
+    state.requests += 1
+    await emit(RequestStarted(number=state.requests, bytes=state.lineage.message_bytes))
+    started = deps.clock.monotonic()
+    outcome = await deps.model.answer(state.lineage, emit, final=state.final)
+    if isinstance(outcome, Answer):
+        if outcome.usage is not None:
+            state.usage += outcome.usage
+            state.last_prompt_tokens = outcome.usage.input
+        seconds = deps.clock.monotonic() - started
+        await emit(RequestEnded(number=state.requests, seconds=seconds, usage=outcome.usage))
+    await act_on(outcome, deps, state, emit)
+
+
+async def _close(state: TurnState, emit: Emit) -> TurnEnded:
+    """Close the transcript where it is open, and say how the turn ended."""
+    reason = state.exit or ExitReason.LOCAL_ERROR
+    interrupted = reason is ExitReason.INTERRUPTED
+    note = words.STOPPED if interrupted else words.ENDED_EARLY.format(reason=state.error or reason.value)
+    last = state.messages[-1] if state.messages else None
+    for message in closing_messages(last, state.known_results(), note):
+        await state.append(message, emit)
+    ended = TurnEnded(
+        turn_id=state.turn_id,
+        reason=reason,
+        text="".join(state.answer),
+        error=state.error,
+        calls=state.requests,
+        refused=state.refused,
+        usage=state.usage,
+        last_prompt_tokens=state.last_prompt_tokens,
+    )
+    await emit(ended)
+    return ended

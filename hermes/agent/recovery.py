@@ -1,0 +1,209 @@
+"""What is done with an answer, or with the lack of one: an ordered table.
+
+The first row that applies and has not been used up in this turn acts. A row says how often it may act in one turn; the
+last ones end the turn by a name, so that every outcome has one.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from hermes.agent import words
+from hermes.agent.calls import incomplete_calls, run_calls
+from hermes.agent.turn import Deps, Emit, TurnState
+from hermes.core.messages import FinishReason, Message, Role, program_message
+from hermes.core.outcomes import ExitReason, FailureKind
+from hermes.core.parts import TextPart, ToolCallPart
+from hermes.core.stream import Answer, Failure
+
+Outcome = Answer | Failure
+UNLIMITED = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A recovery: its name, how often it may act in a turn, when it applies, what it does."""
+
+    name: str
+    limit: int
+    applies: Callable[[Outcome, TurnState], bool]
+    act: Callable[[Outcome, Deps, TurnState, Emit], Awaitable[None]]
+
+
+async def act_on(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    """Let the first row that applies act."""
+    for row in ROWS:
+        if state.used[row.name] < row.limit and row.applies(outcome, state):
+            state.used[row.name] += 1
+            await row.act(outcome, deps, state, emit)
+            return
+
+
+def _message(outcome: Outcome) -> Message | None:
+    return outcome.message if isinstance(outcome, Answer) else outcome.partial
+
+
+def _text(outcome: Outcome) -> str:
+    message = _message(outcome)
+    return message.text.strip() if message is not None else ""
+
+
+def _length(outcome: Outcome) -> bool:
+    return isinstance(outcome, Answer) and outcome.message.finish is FinishReason.LENGTH
+
+
+def _has_calls(outcome: Outcome) -> bool:
+    return isinstance(outcome, Answer) and any(outcome.message.calls())
+
+
+def _only_thought(outcome: Outcome, _: TurnState) -> bool:
+    message = _message(outcome)
+    return _length(outcome) and message is not None and not message.text.strip() and not any(message.calls())
+
+
+def _call_cut(outcome: Outcome, _: TurnState) -> bool:
+    return _length(outcome) and isinstance(outcome, Answer) and bool(incomplete_calls(outcome.message))
+
+
+def _calls(outcome: Outcome, state: TurnState) -> bool:
+    return _has_calls(outcome) and not state.final
+
+
+def _text_cut(outcome: Outcome, state: TurnState) -> bool:
+    return _length(outcome) and bool(_text(outcome)) and not state.final
+
+
+def _answered(outcome: Outcome, _: TurnState) -> bool:
+    return isinstance(outcome, Answer) and bool(_text(outcome))
+
+
+def _final(outcome: Outcome, state: TurnState) -> bool:
+    return isinstance(outcome, Answer) and state.final
+
+
+def _empty_after_tools(outcome: Outcome, state: TurnState) -> bool:
+    return isinstance(outcome, Answer) and bool(state.messages) and state.messages[-1].role is Role.TOOL
+
+
+def _empty(outcome: Outcome, _: TurnState) -> bool:
+    return isinstance(outcome, Answer)
+
+
+def _stream_cut(outcome: Outcome, _: TurnState) -> bool:
+    return isinstance(outcome, Failure) and outcome.kind is FailureKind.CUT and bool(_text(outcome))
+
+
+def _failed(outcome: Outcome, _: TurnState) -> bool:
+    return isinstance(outcome, Failure)
+
+
+def _without_calls(message: Message) -> Message:
+    """The message with its calls left out, for calls that are not to be run."""
+    parts = tuple(part for part in message.parts if not isinstance(part, ToolCallPart))
+    return Message(role=message.role, parts=parts, finish=message.finish, origin=message.origin)
+
+
+async def _thinking_exhausted(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    state.end(
+        ExitReason.THINKING_EXHAUSTED,
+        "The model spent its whole answer on thinking. Raise model.max_tokens or lower agent.reasoning_effort.",
+    )
+
+
+async def _split_calls(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    message = _message(outcome)
+    assert message is not None
+    names = ", ".join(incomplete_calls(message))
+    kept = _without_calls(message)
+    if not kept.text.strip():
+        kept = Message(
+            role=kept.role,
+            parts=(*kept.parts, TextPart(text=words.CALL_NOTE.format(names=names))),
+            finish=kept.finish,
+            origin=kept.origin,
+        )
+    await _append_answer(outcome, kept, state, emit)
+    await state.append(program_message(Role.USER, words.CALL_CUT.format(names=names)), emit)
+
+
+async def _too_long(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    state.end(
+        ExitReason.TRUNCATED,
+        "The model's answers keep reaching their length limit. Raise model.max_tokens or ask for less at once.",
+    )
+
+
+async def _run(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    assert isinstance(outcome, Answer)
+    state.answer.clear()
+    await run_calls(outcome, deps, state, emit)
+
+
+async def _go_on(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    message = _message(outcome)
+    assert message is not None
+    kept = _without_calls(message)
+    state.answer.append(kept.text)
+    await _append_answer(outcome, kept, state, emit)
+    ask = words.CONTINUE_CUT if isinstance(outcome, Failure) else words.CONTINUE_TEXT
+    await state.append(program_message(Role.USER, ask), emit)
+
+
+async def _end_with_text(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    message = _message(outcome)
+    assert message is not None
+    kept = _without_calls(message)
+    state.answer.append(kept.text)
+    await _append_answer(outcome, kept, state, emit)
+    if isinstance(outcome, Failure):
+        state.end(ExitReason.PARTIAL_STREAM, f"The answer was cut off: {outcome.message}")
+    elif state.final:
+        state.end(ExitReason.BUDGET_EXHAUSTED, "The limit of steps for one turn (agent.max_turns) was reached.")
+    elif _length(outcome):
+        await _too_long(outcome, deps, state, emit)
+    else:
+        state.end(ExitReason.TEXT_RESPONSE)
+
+
+async def _end_without_text(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    state.end(ExitReason.BUDGET_EXHAUSTED, "The limit of steps for one turn (agent.max_turns) was reached.")
+
+
+async def _nudge(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    await state.append(program_message(Role.USER, words.EMPTY_AFTER_TOOLS), emit)
+
+
+async def _again(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    """The same request once more: nothing is appended."""
+
+
+async def _end_empty(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    state.answer.append("(empty)")
+    state.end(ExitReason.EMPTY_RESPONSE, "The model gave only empty answers. Try again, or another model.")
+
+
+async def _end_failed(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    assert isinstance(outcome, Failure)
+    reason = ExitReason.RETRIES_EXHAUSTED if outcome.retryable else ExitReason.PROVIDER_ERROR
+    state.end(reason, f"{outcome.message} {outcome.hint}".strip())
+
+
+async def _append_answer(outcome: Outcome, message: Message, state: TurnState, emit: Emit) -> None:
+    usage = outcome.usage if isinstance(outcome, Answer) else None
+    await state.append(message, emit, usage)
+
+
+ROWS: tuple[Row, ...] = (
+    Row("thinking_exhausted", UNLIMITED, _only_thought, _thinking_exhausted),
+    Row("split_calls", 3, _call_cut, _split_calls),
+    Row("calls_too_long", UNLIMITED, _call_cut, _too_long),
+    Row("run_calls", UNLIMITED, _calls, _run),
+    Row("go_on", 3, _text_cut, _go_on),
+    Row("answered", UNLIMITED, _answered, _end_with_text),
+    Row("final_without_text", UNLIMITED, _final, _end_without_text),
+    Row("nudge_after_tools", 1, _empty_after_tools, _nudge),
+    Row("ask_again", 3, _empty, _again),
+    Row("empty", UNLIMITED, _empty, _end_empty),
+    Row("go_on_after_cut", 3, _stream_cut, _go_on),
+    Row("cut", UNLIMITED, _stream_cut, _end_with_text),
+    Row("failed", UNLIMITED, _failed, _end_failed),
+)

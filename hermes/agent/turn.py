@@ -1,0 +1,87 @@
+"""The one mutable thing of a turn, and the fixed things it works with."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from hermes.agent.budget import Budget
+from hermes.core.events import Event, MessageAppended
+from hermes.core.messages import Message, Role
+from hermes.core.outcomes import ExitReason
+from hermes.core.parts import ToolResultPart
+from hermes.core.protocols import EffectJournal
+from hermes.core.usage import Usage
+from hermes.llm.client import ModelClient
+from hermes.llm.lineage import Lineage
+from hermes.tools.executor import Batch, Executor
+from hermes.tools.registry import Toolbox
+from hermes.tools.session import ToolContext
+from hermes.util.clock import Clock
+
+Emit = Callable[[Event], Awaitable[None]]
+"""Where events go. When it returns from `MessageAppended` the message is on its way to disk, in order;
+when it returns from `RequestStarted`, everything before it is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """What a turn works with; the same for all turns of a session."""
+
+    model: ModelClient
+    toolbox: Toolbox
+    executor: Executor
+    context: ToolContext
+    journal: EffectJournal
+    clock: Clock
+    publish: Callable[[Event], None]
+    """Shows an event that needs not be stored."""
+    steering: Callable[[], Sequence[Message]]
+    """Takes what the person said meanwhile and wants to join at the next boundary; empty when nothing."""
+
+
+@dataclass(slots=True)
+class TurnState:
+    """Everything that changes while a turn runs."""
+
+    turn_id: str
+    session_id: str
+    user: Message
+    lineage: Lineage
+    budget: Budget
+    messages: list[Message] = field(default_factory=list)
+    requests: int = 0
+    usage: Usage = field(default_factory=Usage)
+    last_prompt_tokens: int = 0
+    used: Counter[str] = field(default_factory=Counter)
+    """How often each recovery row was used in this turn."""
+    invalid_rounds: int = 0
+    refused: int = 0
+    final: bool = False
+    """The budget is spent: the next answer is the last."""
+    batch: Batch | None = None
+    """The calls of the last assistant message while their results are not in the transcript yet."""
+    answered: dict[str, ToolResultPart] = field(default_factory=dict)
+    """Results of that message's calls that were answered without being run, by call id."""
+    answer: list[str] = field(default_factory=list)
+    """The final answer, in the pieces it came in."""
+    exit: ExitReason | None = None
+    error: str = ""
+
+    async def append(self, message: Message, emit: Emit, usage: Usage | None = None) -> None:
+        """Let the transcript grow: the lineage, the turn's own list and, through `emit`, the store."""
+        self.lineage.extend((message,))
+        self.messages.append(message)
+        if message.role is not Role.ASSISTANT:
+            self.batch, self.answered = None, {}
+        await emit(MessageAppended(message=message, usage=usage))
+
+    def known_results(self) -> dict[str, ToolResultPart]:
+        """What is known about the open calls, by call id; for a batch that was cut short, that it was."""
+        ran = self.batch.results() if self.batch is not None else ()
+        return self.answered | {result.call_id: result for result in ran}
+
+    def end(self, reason: ExitReason, error: str = "") -> None:
+        """Name the turn's end; the first name stands."""
+        if self.exit is None:
+            self.exit = reason
+            self.error = error

@@ -1,0 +1,24 @@
+"""What Hermes itself says to a model in the middle of a conversation; it stays in the transcript, flagged synthetic."""
+
+BUDGET_SPENT = (
+    "[System: the limit of steps for this turn is reached. Make no more tool calls. "
+    "Answer now from what you have, and say plainly what is done and what is not.]"
+)
+CONTINUE_TEXT = "[System: your answer reached its length limit. Go on exactly where it stopped; repeat nothing.]"
+CONTINUE_CUT = (
+    "[System: the connection broke in the middle of your answer. Go on exactly where it stopped; repeat nothing.]"
+)
+CALL_CUT = (
+    "[System: your call of {names} was longer than one answer may be and was not run. "
+    "Do not send the same call again: split the work into smaller calls.]"
+)
+EMPTY_AFTER_TOOLS = (
+    "[System: your last answer was empty. Look at the tool results above and go on with the task, "
+    "or say that it is done.]"
+)
+CALL_NOTE = "(A call of {names} was cut off.)"
+
+STOPPED = "(Stopped by the user before an answer was finished.)"
+ENDED_EARLY = "(This turn ended without an answer: {reason}.)"
+CRASHED = "(The program ended in the middle of this turn; what follows is a new one.)"
+NOT_STARTED_CALL = "Not started: the turn was stopped first."

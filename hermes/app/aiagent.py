@@ -1,0 +1,209 @@
+"""`AIAgent`: the agent as a plain synchronous object, for scripts and notebooks.
+
+It owns a loop in a thread of its own, so it works inside a running event loop, and `interrupt` may be called from any
+thread. Everything it does goes through the same runtime as every other front-end; the callbacks are views of events.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, fields
+from typing import TypeVar
+
+from hermes.app.callbacks import CallbackAdapter, CallbackAsker, Callbacks
+from hermes.app.openai_form import Plain, closed_history
+from hermes.app.options import Options
+from hermes.app.wiring import App
+from hermes.config.environment import process_environment
+from hermes.core.errors import UsageError
+from hermes.runtime.actor import Inbound, SessionActor
+
+T = TypeVar("T")
+
+
+@dataclass(kw_only=True)
+class AIAgent(Callbacks):
+    """A conversation with a model that has tools.
+
+    Every option is optional; what is not given comes from `config.yaml` and the environment. Nothing is opened and no
+    network is used before the first message. Use it as a context manager, or call `close`.
+    """
+
+    model: str = ""
+    """The model's name, as its provider writes it."""
+    provider: str = ""
+    """A provider of the catalogue, or `custom` with `base_url`."""
+    base_url: str = ""
+    """Where the provider is."""
+    api_key: str = field(default="", repr=False)
+    """The provider's key."""
+    api_mode: str = ""
+    """The wire: `chat_completions`, `responses` (`codex_responses`) or `anthropic_messages`."""
+    context_length: int | None = None
+    """Tokens of the model's window."""
+    max_iterations: int = 90
+    """Model calls that one turn may make."""
+    tool_delay: float = 1.0
+    """Seconds between tool calls that run one after the other."""
+    enabled_toolsets: Sequence[str] | None = None
+    """Tool sets that are on; None: the default ones."""
+    disabled_toolsets: Sequence[str] | None = None
+    """Tool sets that stay off."""
+    reasoning_config: Mapping[str, object] | None = None
+    """`{"effort": "low" | "medium" | "high"}`."""
+    max_tokens: int | None = None
+    """The most tokens of one answer."""
+    temperature: float | None = None
+    """Randomness of answers."""
+    platform: str = "api"
+    """The kind of front-end, for the prompt's hint on form."""
+    session_id: str = ""
+    """A session to go on with, or the name of the one to make; empty: a fresh one."""
+    allow: Sequence[str] = ()
+    """Patterns of commands that need no question."""
+    save_trajectories: bool = False
+    """Whether every turn is also written as JSON to the home's `trajectories/`."""
+    cwd: str = ""
+    """The folder to work in; empty: the process's own."""
+
+    def __post_init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()
+        self._app: App | None = None
+        self._actor: SessionActor | None = None
+        self._interrupted = threading.Event()
+
+    def chat(self, message: str) -> str:
+        """Say something and return the final answer's text."""
+        final = self.run_conversation(message)["final_response"]
+        return final if isinstance(final, str) else ""
+
+    def run_conversation(
+        self,
+        user_message: str,
+        system_message: str | None = None,
+        conversation_history: Sequence[Mapping[str, object]] | None = None,
+        task_id: str | None = None,
+        *,
+        stream_callback: Callable[[str], None] | None = None,
+    ) -> Plain:
+        """Run one turn and return what came of it.
+
+        `system_message` replaces the built prompt; `conversation_history` (dicts with role and content) goes before
+        the message in a fresh session, else the session's own history is used; `task_id` names an isolated set of
+        resources (working folder, environment, processes) and defaults to the session's. The result holds
+        `final_response`, `messages`, `completed`, `turn_exit_reason`, `api_calls`, token counts and more.
+        """
+        if not isinstance(user_message, str):
+            raise UsageError("user_message must be text.")
+        return self._call(self._turn(user_message, system_message, conversation_history, task_id, stream_callback))
+
+    def interrupt(self, message: str | None = None) -> None:
+        """Stop the running turn, from any thread. `message` is kept out of it: send it as the next one."""
+        del message
+        self._interrupted.set()
+        if self._loop is not None and self._actor is not None:
+            self._loop.call_soon_threadsafe(self._actor.stop)
+
+    def clear_interrupt(self) -> None:
+        """Forget that an interrupt was asked for."""
+        self._interrupted.clear()
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether an interrupt was asked for since the last turn began."""
+        return self._interrupted.is_set()
+
+    def close(self) -> None:
+        """End what runs, close the store and the connections, end the thread. Calling it twice is fine."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            if loop is None or thread is None:
+                return
+            asyncio.run_coroutine_threadsafe(self._shut(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+            self._loop = self._thread = None
+
+    def __enter__(self) -> "AIAgent":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def _turn(
+        self,
+        text: str,
+        system: str | None,
+        history: Sequence[Mapping[str, object]] | None,
+        task_id: str | None,
+        stream: Callable[[str], None] | None,
+    ) -> Plain:
+        self._interrupted.clear()
+        if self._app is None:
+            self._app = await App(process_environment(), self._options()).__aenter__()
+        if self._actor is None or task_id is not None or history is not None or system is not None:
+            await self._open(self._app, system, history, task_id)
+        actor = self._actor
+        assert actor is not None
+        adapter = CallbackAdapter(self, actor, stream)
+        unsubscribe = actor.subscribe(adapter)
+        try:
+            ended = await actor.post(Inbound(text=text, cwd=self._app.options.cwd))
+        finally:
+            unsubscribe()
+        result = self._app.result(actor, ended)
+        adapter.step(result)
+        return result
+
+    async def _open(
+        self, app: App, system: str | None, history: Sequence[Mapping[str, object]] | None, task_id: str | None
+    ) -> None:
+        if self._actor is not None:
+            await app.close_session(self._actor)
+        self._actor = await app.open_session(
+            self.session_id or None,
+            create=True,
+            system=system,
+            history=closed_history(history) if history is not None else None,
+            asker=CallbackAsker(self) if self.clarify_callback is not None else None,
+        )
+        self.session_id = self._actor.session_id
+        self._actor.approvals.can_ask = self.approval_callback is not None
+
+    def _options(self) -> Options:
+        shared = {spec.name for spec in fields(Options)} & {spec.name for spec in fields(self)}
+        given = {name: getattr(self, name) for name in shared}
+        effort = (self.reasoning_config or {}).get("effort")
+        given |= {
+            "max_turns": self.max_iterations,
+            "reasoning_effort": effort if isinstance(effort, str) else "",
+            "allow": tuple(self.allow),
+            "enabled_toolsets": tuple(self.enabled_toolsets) if self.enabled_toolsets is not None else None,
+            "disabled_toolsets": tuple(self.disabled_toolsets or ()),
+        }
+        return Options(**given)
+
+    def _call(self, coroutine: Coroutine[object, object, T]) -> T:
+        """Run on the agent's own loop and wait here; Ctrl-C stops the turn and then goes on as usual."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="hermes", daemon=True)
+                self._thread.start()
+            loop = self._loop
+        future: Future[T] = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            self.interrupt()
+            future.result()
+            raise
+
+    async def _shut(self) -> None:
+        if self._app is not None:
+            await self._app.__aexit__(None, None, None)
+        self._app = self._actor = None

@@ -1,0 +1,186 @@
+"""Transcripts in the form everybody knows: role, content, tool_calls. For exports, trajectories and `AIAgent`."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from hermes.core.errors import UsageError
+from hermes.core.ids import new_call_id
+from hermes.core.messages import Message, Role, program_message, user_message
+from hermes.core.parts import ImagePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
+from hermes.util.text import clean_surrogates
+
+Plain = dict[str, object]
+
+
+def to_openai(message: Message, *, hidden: bool = False) -> list[Plain]:
+    """One message as dicts; a batch of tool results becomes one dict a result.
+
+    What Hermes itself wrote is left out unless `hidden`.
+    """
+    if message.synthetic and not hidden:
+        return []
+    if message.role is Role.TOOL:
+        return _plain_results(message)
+    return [_plain_answer(message) if message.role is Role.ASSISTANT else {"role": "user", "content": _plain(message)}]
+
+
+def _plain_results(message: Message) -> list[Plain]:
+    plain: list[Plain] = [
+        {"role": "tool", "tool_call_id": part.call_id, "name": part.name, "content": part.text}
+        for part in message.results()
+    ]
+    return [*plain, {"role": "user", "content": message.text}] if message.text else plain
+
+
+def _plain_answer(message: Message) -> Plain:
+    result: Plain = {"role": "assistant", "content": _plain(message)}
+    if message.reasoning:
+        result["reasoning"] = message.reasoning
+    calls = [
+        {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in message.calls()
+    ]
+    if calls:
+        result["tool_calls"] = calls
+    if message.finish is not None:
+        result["finish_reason"] = message.finish.value
+    return result
+
+
+def _plain(message: Message) -> object:
+    """The content: a string, or a list when there are pictures."""
+    images = [
+        {"type": "image_url", "image_url": {"url": _url(part)}} for part in message.parts if isinstance(part, ImagePart)
+    ]
+    return [{"type": "text", "text": message.text}, *images] if images else message.text
+
+
+def from_openai(history: Sequence[Mapping[str, object]]) -> list[Message]:
+    """Dicts as messages, made legal on the way: results joined to their calls, neighbours of one role joined.
+
+    A result without its call is left out, a call without its result gets one that says so. Raises UsageError for an
+    entry that is not a message at all.
+    """
+    messages: list[Message] = []
+    for entry in history:
+        role = entry.get("role")
+        if role == "system":
+            continue
+        if role == "tool":
+            _take_result(messages, entry)
+            continue
+        if role not in ("user", "assistant"):
+            raise UsageError(f"A message of the history has the role {role!r}.", "Roles are user, assistant and tool.")
+        _close(messages)
+        message = _message(Role(role), entry)
+        if messages and messages[-1].role is message.role:
+            joined = msgspec.structs.replace(messages[-1], parts=(*messages[-1].parts, *message.parts))
+            messages[-1] = joined
+        elif message.parts:
+            messages.append(message)
+    _close(messages)
+    return messages
+
+
+def _message(role: Role, entry: Mapping[str, object]) -> Message:
+    parts = _content(entry.get("content"))
+    if role is Role.USER and all(isinstance(part, TextPart) for part in parts):
+        return user_message("\n\n".join(part.text for part in parts if isinstance(part, TextPart)))
+    if role is Role.ASSISTANT:
+        parts = [*_reasoning(entry.get("reasoning")), *parts, *_calls(entry.get("tool_calls"))]
+    return Message(role=role, parts=tuple(parts))
+
+
+def _reasoning(text: object) -> list[Part]:
+    return [ReasoningPart(text=clean_surrogates(text))] if isinstance(text, str) and text else []
+
+
+def _calls(items: object) -> list[Part]:
+    listed = items if isinstance(items, list) else []
+    return [call for item in listed if isinstance(item, Mapping) and (call := _call(item)) is not None]
+
+
+def _content(content: object) -> list[Part]:
+    if isinstance(content, str):
+        return [TextPart(text=clean_surrogates(content))] if content else []
+    parts: list[Part] = []
+    for item in content if isinstance(content, list) else ():
+        if not isinstance(item, Mapping):
+            continue
+        if isinstance(text := item.get("text"), str):
+            parts.append(TextPart(text=clean_surrogates(text)))
+        picture = item.get("image_url")
+        url = picture.get("url") if isinstance(picture, Mapping) else picture
+        if isinstance(url, str):
+            parts.append(image_from_url(url))
+    return parts
+
+
+def image_from_url(url: str) -> ImagePart:
+    """A picture part from an address or a `data:` URL."""
+    if url.startswith("data:") and ";base64," in url:
+        head, data = url[5:].split(";base64,", 1)
+        return ImagePart(media_type=head or "image/png", data=data)
+    return ImagePart(url=url)
+
+
+def _call(item: Mapping[str, object]) -> ToolCallPart | None:
+    function = item.get("function")
+    if not isinstance(function, Mapping) or not isinstance(name := function.get("name"), str):
+        return None
+    arguments = function.get("arguments")
+    raw = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments or {}).decode()
+    call_id = item.get("id")
+    return ToolCallPart(
+        call_id=call_id if isinstance(call_id, str) and call_id else new_call_id(), name=name, arguments=raw
+    )
+
+
+def _take_result(messages: list[Message], entry: Mapping[str, object]) -> None:
+    """Put a result beside the others of its batch; one that no call asked for is dropped."""
+    batch = messages[-1] if messages and messages[-1].role is Role.TOOL else None
+    before = messages[:-1] if batch is not None else messages
+    known = {part.call_id for part in batch.results()} if batch is not None else set()
+    wanted = {call.call_id: call for call in before[-1].calls()} if before else {}
+    call = wanted.get(str(entry.get("tool_call_id")))
+    if call is None or call.call_id in known:
+        return
+    content = entry.get("content")
+    text = content if isinstance(content, str) else msgspec.json.encode(content).decode()
+    result = ToolResultPart(call_id=call.call_id, name=call.name, text=clean_surrogates(text))
+    if batch is None:
+        messages.append(Message(role=Role.TOOL, parts=(result,)))
+    else:
+        messages[-1] = msgspec.structs.replace(batch, parts=(*batch.parts, result))
+
+
+def _close(messages: list[Message]) -> None:
+    """Give every call of the last batch a result, in call order."""
+    if not messages:
+        return
+    batch = messages.pop() if messages[-1].role is Role.TOOL else None
+    if not messages:
+        return
+    known = {part.call_id: part for part in batch.results()} if batch is not None else {}
+    calls = tuple(messages[-1].calls())
+    if calls:
+        missing = "No result was kept for this call."
+        parts = tuple(
+            known.get(call.call_id)
+            or ToolResultPart(call_id=call.call_id, name=call.name, text=missing, status=ToolStatus.UNCERTAIN)
+            for call in calls
+        )
+        messages.append(Message(role=Role.TOOL, parts=parts))
+
+
+def closed_history(history: Sequence[Mapping[str, object]]) -> list[Message]:
+    """`from_openai`, ending with the assistant's word so that a person's message may follow."""
+    messages = from_openai(history)
+    if messages and messages[-1].role is not Role.ASSISTANT:
+        messages.append(program_message(Role.ASSISTANT, "(No answer was kept here.)"))
+    return messages
+
+
+def _url(part: ImagePart) -> str:
+    return part.url or f"data:{part.media_type};base64,{part.data}"

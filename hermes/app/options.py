@@ -1,0 +1,27 @@
+"""What a front-end may choose for a run."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a front-end chooses; what it leaves empty comes from the settings."""
+
+    model: str = ""
+    provider: str = ""
+    base_url: str = ""
+    api_key: str = ""
+    api_mode: str = ""
+    context_length: int | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    reasoning_effort: str = ""
+    max_turns: int | None = None
+    tool_delay: float | None = None
+    enabled_toolsets: tuple[str, ...] | None = None
+    disabled_toolsets: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    platform: str = "cli"
+    save_trajectories: bool = False
+    share_home: bool = False
+    cwd: str = ""

@@ -1,0 +1,44 @@
+"""What came of a turn, under the keys that people know."""
+
+from hermes.app.openai_form import Plain, to_openai
+from hermes.core.events import TurnEnded
+from hermes.core.messages import Role
+from hermes.core.outcomes import ExitReason
+from hermes.providers.wire import Endpoint
+from hermes.runtime.actor import SessionActor
+
+
+def turn_result(actor: SessionActor, ended: TurnEnded, endpoint: Endpoint) -> Plain:
+    """The turn's result as a plain dict; `messages` is the session's whole visible transcript."""
+    usage = ended.usage
+    transcript = actor.conversation.messages
+    reasoning = next((message.reasoning for message in reversed(transcript) if message.role is Role.ASSISTANT), "")
+    return {
+        "final_response": ended.text,
+        "last_reasoning": reasoning or None,
+        "messages": [plain for message in transcript for plain in to_openai(message)],
+        "api_calls": ended.calls,
+        "completed": ended.reason.completed,
+        "turn_exit_reason": ended.reason.value,
+        "failed": not ended.reason.completed and ended.reason is not ExitReason.INTERRUPTED,
+        "partial": ended.reason in (ExitReason.PARTIAL_STREAM, ExitReason.TRUNCATED),
+        "interrupted": ended.reason is ExitReason.INTERRUPTED,
+        "error": ended.error or None,
+        "refused": ended.refused,
+        "model": endpoint.model,
+        "provider": endpoint.record.name,
+        "base_url": endpoint.base_url,
+        "input_tokens": usage.input - usage.cache_read - usage.cache_write,
+        "output_tokens": usage.output,
+        "cache_read_tokens": usage.cache_read,
+        "cache_write_tokens": usage.cache_write,
+        "reasoning_tokens": usage.reasoning,
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.total,
+        "last_prompt_tokens": ended.last_prompt_tokens,
+        "estimated_cost_usd": usage.cost_usd,
+        "cost_status": "reported" if usage.cost_usd is not None else "unknown",
+        "cost_source": "provider" if usage.cost_usd is not None else None,
+        "session_id": actor.session_id,
+    }

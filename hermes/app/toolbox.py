@@ -1,0 +1,79 @@
+"""The tools of one session, and everything they may touch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermes.app.options import Options
+from hermes.config.home import Home
+from hermes.config.settings import Settings
+from hermes.core.errors import ConfigError
+from hermes.core.messages import Message
+from hermes.safety.environment import public_environment
+from hermes.safety.paths import Places
+from hermes.tools import toolsets
+from hermes.tools.backends.local import LocalBackend
+from hermes.tools.gate import RuleGate
+from hermes.tools.registry import Registry, Toolbox
+from hermes.tools.session import Asker, ToolContext, ToolState
+from hermes.util.clock import Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A session that is about to be brought to life."""
+
+    session_id: str
+    fresh: bool
+    system: str | None
+    history: tuple[Message, ...]
+    cwd: str
+    asker: Asker | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTools:
+    """What the executor of a session works with."""
+
+    toolbox: Toolbox
+    gate: RuleGate
+    context: ToolContext
+    state: ToolState
+
+    async def close(self) -> None:
+        """End the session's background processes and the backend."""
+        await self.state.close()
+        await self.context.backend.close()
+
+
+def session_tools(
+    plan: Plan, *, home: Home, settings: Settings, options: Options, environ: Mapping[str, str], clock: Clock
+) -> SessionTools:
+    """Select and prepare the tools of a session. Raises ConfigError for an unknown tool set or back end."""
+    if settings.terminal.backend != "local":
+        raise ConfigError(
+            f"There is no terminal back end {settings.terminal.backend!r} yet.", "Set terminal.backend to local."
+        )
+    enabled = options.enabled_toolsets if options.enabled_toolsets is not None else settings.toolsets
+    disabled = (*settings.disabled_toolsets, *options.disabled_toolsets)
+    toolbox = Registry().select(enabled or toolsets.DEFAULT, disabled)
+    state = ToolState(cwd=Path(plan.cwd))
+    spill = home.spill / plan.session_id
+    kept = {name: environ[name] for name in settings.terminal.env_passthrough if name in environ}
+    context = ToolContext(
+        session_id=plan.session_id,
+        state=state,
+        places=Places(
+            home=str(Path(environ.get("HOME") or "~").expanduser().resolve()),
+            hermes=str(home.root.resolve()),
+            workspace=str(Path(plan.cwd).resolve()),
+            own=(str(spill.resolve()),),
+        ),
+        spill=spill,
+        backend=LocalBackend(public_environment(environ) | kept),
+        clock=clock,
+        asker=plan.asker,
+        catalogue=toolbox if toolbox.deferred_names() else None,
+        search_path=environ.get("PATH", ""),
+    )
+    return SessionTools(toolbox, RuleGate((*settings.command_allowlist, *options.allow)), context, state)

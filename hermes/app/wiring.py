@@ -1,0 +1,262 @@
+"""Puts the parts together: home, settings, store, transport, model, tools, and live sessions over them."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import TypeVar
+
+from hermes.agent.turn import Deps, TurnState
+from hermes.app.endpoint import Model, choose_model, open_model
+from hermes.app.openai_form import Plain
+from hermes.app.options import Options
+from hermes.app.result import turn_result
+from hermes.app.sessions import find_session
+from hermes.app.toolbox import Plan, SessionTools, session_tools
+from hermes.app.trajectory import write_trajectory
+from hermes.config.environment import with_dotenv
+from hermes.config.home import Home, locate_home
+from hermes.config.load import load_settings
+from hermes.config.settings import Settings
+from hermes.context.prompt import build_prompt, identity
+from hermes.core.errors import ConfigError, NotFoundError
+from hermes.core.events import Level, TurnEnded
+from hermes.core.frame import EpochFrame, Sampling
+from hermes.core.ids import new_session_id
+from hermes.core.messages import Message
+from hermes.llm.client import ModelClient
+from hermes.providers.wire import Endpoint
+from hermes.providers.wires import wire
+from hermes.runtime.actor import SessionActor
+from hermes.runtime.approvals import Approvals
+from hermes.runtime.conversation import open_conversation
+from hermes.runtime.locks import session_lock
+from hermes.runtime.recorder import Recorder
+from hermes.store.rows import NewSession
+from hermes.store.store import Store
+from hermes.tools.executor import Executor
+from hermes.tools.session import Asker
+from hermes.util.clock import Clock, SystemClock
+
+
+class App:
+    """One process's Hermes. An async context: leaving it ends every session, connection and thread of it."""
+
+    def __init__(self, environ: Mapping[str, str], options: Options, *, clock: Clock | None = None) -> None:
+        self._process = dict(environ)
+        self.options = options
+        self.notices: list[str] = []
+        """Lines for the person that were learned while opening."""
+        self._clock = clock or SystemClock()
+        self._stack = AsyncExitStack()
+        self._live: dict[str, AsyncExitStack] = {}
+        """What must be closed with each live session."""
+        self._home: Home
+        self._settings: Settings
+        self._environ: dict[str, str]
+        self._store: Store
+        self._model: Model
+
+    async def __aenter__(self) -> "App":
+        async with AsyncExitStack() as stack:
+            await self._open(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for session_id in list(self._live):
+            await self._live.pop(session_id).aclose()
+        await self._stack.aclose()
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The model that answers, and where."""
+        return self._model.endpoint
+
+    async def _open(self, stack: AsyncExitStack) -> None:
+        home = self._home = locate_home(self._process)
+        _check_shared(home, agreed=self.options.share_home)
+        loaded = load_settings(home)
+        settings = self._settings = loaded.settings
+        self.notices += loaded.warnings
+        self._environ = with_dotenv(self._process, home.env_file)
+        choice = choose_model(settings.model, self.options)
+        # What can be wrong with the model's settings is said before anything is created.
+        endpoint = open_model(choice, self._environ, ca_file=settings.model.ca_bundle)
+        home.ensure()
+        self._model = await stack.enter_async_context(endpoint)
+        if self._model.notice:
+            self.notices.append(self._model.notice)
+        self._store = await Store.open(home.root, self._clock)
+        stack.push_async_callback(self._store.close)
+
+    async def open_session(
+        self,
+        name: str | None = None,
+        *,
+        latest: bool = False,
+        create: bool = False,
+        system: str | None = None,
+        history: Sequence[Message] | None = None,
+        asker: Asker | None = None,
+    ) -> SessionActor:
+        """A live session: a fresh one, the one that `name` means, or the `latest`.
+
+        With `create` a session of that exact name is made when there is none. `history` is put before the first
+        message of a session that has none. Raises NotFoundError, BusyError when another process has it, ConfigError.
+        """
+        session_id, fresh = await self._session_id(name, latest=latest, create=create)
+        plan = Plan(
+            session_id=session_id,
+            fresh=fresh,
+            system=system,
+            history=tuple(history or ()),
+            cwd=self.options.cwd or os.getcwd(),
+            asker=asker,
+        )
+        async with AsyncExitStack() as stack:
+            stack.enter_context(session_lock(self._home.locks, session_id))
+            actor = await self._bring_to_life(plan, stack)
+            self._live[session_id] = stack.pop_all()
+        return actor
+
+    async def close_session(self, actor: SessionActor) -> None:
+        """End a live session: its turn, its processes, its lock."""
+        live = self._live.pop(actor.session_id, None)
+        if live is not None:
+            await live.aclose()
+
+    def result(self, actor: SessionActor, ended: TurnEnded) -> Plain:
+        """What came of a turn, under the keys that people know."""
+        return turn_result(actor, ended, self.endpoint)
+
+    async def _session_id(self, name: str | None, *, latest: bool, create: bool) -> tuple[str, bool]:
+        if latest:
+            row = await self._store.latest_session()
+            if row is None:
+                raise NotFoundError("There is no session to go on with yet.", 'Start one: hermes -z "..."')
+            return row.id, False
+        if name and create:
+            return name, await self._store.session(name) is None
+        if name:
+            return (await find_session(self._store, name)).id, False
+        return new_session_id(self._clock.now()), True
+
+    async def _bring_to_life(self, plan: Plan, stack: AsyncExitStack) -> SessionActor:
+        """Everything that a live session stands on, pushed onto `stack` in the order in which it is closed last."""
+        endpoint, settings, options = self.endpoint, self._settings, self.options
+        if plan.fresh:
+            await self._store.create_session(
+                NewSession(
+                    id=plan.session_id,
+                    source=options.platform,
+                    provider=endpoint.record.name,
+                    model=endpoint.model,
+                    cwd=plan.cwd,
+                )
+            )
+        tools = session_tools(
+            plan, home=self._home, settings=settings, options=options, environ=self._environ, clock=self._clock
+        )
+        stack.push_async_callback(tools.close)
+        conversation = await open_conversation(
+            self._store,
+            plan.session_id,
+            wanted=lambda: self._frame(tools, plan.system),
+            endpoint=endpoint,
+            system=plan.system,
+        )
+        if plan.history and not conversation.messages:
+            await self._store.append(plan.session_id, conversation.epoch, None, plan.history)
+            conversation.messages.extend(plan.history)
+            conversation.lineage.extend(plan.history)
+        recorder = Recorder(self._store, session_id=plan.session_id, epoch=conversation.epoch, untitled=plan.fresh)
+        approvals = Approvals(seconds=settings.approvals.timeout)
+        client = ModelClient(endpoint, self._model.transport, self._clock, retries=settings.agent.api_max_retries)
+        deps = Deps(
+            model=client,
+            toolbox=tools.toolbox,
+            executor=Executor(
+                tools.toolbox,
+                tools.gate,
+                approver=approvals,
+                tool_delay=_first(options.tool_delay, settings.agent.tool_delay),
+            ),
+            context=tools.context,
+            journal=recorder,
+            clock=self._clock,
+            publish=recorder.publish,
+            steering=tuple,
+        )
+        turns = _first(options.max_turns, settings.agent.max_turns)
+        actor = SessionActor(conversation, deps, recorder, approvals, max_turns=turns)
+        if options.save_trajectories or settings.agent.save_trajectories:
+            actor.on_turn_end.append(self._save_trajectory(actor))
+        stack.push_async_callback(actor.close)
+        return actor
+
+    def _frame(self, tools: SessionTools, system: str | None) -> EpochFrame:
+        """The frame of a new epoch."""
+        settings, endpoint = self._settings, self.endpoint
+        schemas = tools.toolbox.schemas() if endpoint.record.tools else ()
+        if system is None and endpoint.record.prompt:
+            system = endpoint.record.prompt
+        if system is None:
+            who = identity(self._home.identity_file)
+            system = build_prompt(who, has_tools=bool(schemas), platform=self.options.platform)
+        return EpochFrame(
+            provider=endpoint.record.name,
+            model=endpoint.model,
+            wire=endpoint.wire,
+            encoder_version=wire(endpoint.wire).version,
+            system=system,
+            tools=schemas,
+            sampling=Sampling(
+                temperature=_first(self.options.temperature, settings.model.temperature),
+                max_tokens=_first(self.options.max_tokens, settings.model.max_tokens),
+                reasoning_effort=self.options.reasoning_effort or settings.agent.reasoning_effort or None,
+            ),
+        )
+
+    def _save_trajectory(self, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
+        async def save(state: TurnState, ended: TurnEnded) -> None:
+            try:
+                await write_trajectory(
+                    self._home.trajectories,
+                    actor.session_id,
+                    system=actor.conversation.frame.system,
+                    messages=state.messages,
+                    ended=ended,
+                )
+            except OSError as error:
+                actor.notify(Level.WARNING, f"The trajectory of this turn could not be written: {error.strerror}.")
+
+        return save
+
+
+T = TypeVar("T")
+
+
+def _first(given: T | None, configured: T) -> T:
+    return configured if given is None else given
+
+
+def _check_shared(home: Home, *, agreed: bool) -> None:
+    """Refuse to keep our files beside another program's before the person has agreed to it."""
+    other = "" if agreed else home.foreign()
+    if other:
+        raise ConfigError(
+            f"{home.root} is also another program's home ({other} is not ours); nothing in it was touched.",
+            "`hermes home share` lets Hermes keep its own files there; HERMES_HOME names another folder.",
+        )
+
+
+async def share_home(environ: Mapping[str, str]) -> Home:
+    """Agree that the home is shared: Hermes' own database is made in it, and nothing else is touched."""
+    home = locate_home(environ)
+    home.ensure()
+    store = await Store.open(home.root, SystemClock())
+    await store.close()
+    return home

@@ -1,0 +1,90 @@
+"""Asks the person on the terminal that this process belongs to, wherever its input and output go."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+
+from hermes.cli.terminal import Lines
+from hermes.core.events import ApprovalAsked, Event
+from hermes.runtime.actor import SessionActor
+from hermes.util.text import inert
+
+
+@contextlib.contextmanager
+def controlling_terminal() -> Iterator[int | None]:
+    """The descriptor of /dev/tty while the context lasts; None when this process has no terminal."""
+    try:
+        descriptor = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+class TerminalAsker:
+    """Shows approvals and the model's questions on the terminal, one at a time; Enter alone means no.
+
+    It is the subscriber that hears of questions and the `Asker` of the `clarify` tool. Its tasks end with its context.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lines = Lines(descriptor)
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._actor: SessionActor | None = None
+
+    async def __aenter__(self) -> "TerminalAsker":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def attach(self, actor: SessionActor) -> None:
+        """Answer this session's questions from now on."""
+        self._actor = actor
+        actor.approvals.can_ask = True
+        actor.subscribe(self._hear)
+
+    async def ask(self, question: str, choices: Sequence[str]) -> str | None:
+        """The answer to a question of the model's: the text, or the choice whose number was typed."""
+        async with self._turn:
+            self._show(f"\n? {inert(question)}\n")
+            for number, choice in enumerate(choices, 1):
+                self._show(f"  {number}. {inert(choice)}\n")
+            self._show("> ")
+            line = await self._lines.next()
+        if line is None:
+            return None
+        if line.strip().isdigit() and 0 < int(line) <= len(choices):
+            return choices[int(line) - 1]
+        return line
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, ApprovalAsked):
+            task = asyncio.get_running_loop().create_task(self._approve(event))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _approve(self, event: ApprovalAsked) -> None:
+        async with self._turn:
+            self._show(f"\n! {event.tool} wants to run:\n    {inert(event.subject)}\n  {inert(event.reason)}\n")
+            self._show("  Allow it this once? [y/N] ")
+            line = await self._lines.next()
+        allowed = line is not None and line.strip().lower() in ("y", "yes", "是", "好")
+        if self._actor is not None:
+            self._actor.approvals.answer(event.approval_id, allowed=allowed, by="person")
+
+    def _show(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._descriptor, text.encode())

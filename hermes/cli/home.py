@@ -1,0 +1,35 @@
+"""`hermes home`: where Hermes keeps its things, and agreeing to share a folder with another program."""
+
+import argparse
+import asyncio
+
+from hermes.app.wiring import share_home
+from hermes.cli.report import failed
+from hermes.config.environment import process_environment
+from hermes.config.home import locate_home
+from hermes.core.errors import HermesError
+
+
+def run(arguments: list[str]) -> int:
+    """Show the home, or agree to share it."""
+    parser = argparse.ArgumentParser(
+        prog="hermes home",
+        description="Show the home folder. `share` agrees that Hermes keeps its own files beside another program's.",
+        epilog="example: hermes home share",
+    )
+    parser.add_argument("action", nargs="?", choices=["show", "share"], default="show")
+    given = parser.parse_args(arguments)
+    environ = process_environment()
+    try:
+        home = locate_home(environ)
+        if given.action == "share":
+            asyncio.run(share_home(environ))
+            print(f"Hermes now keeps hermes.db and search.db in {home.root}; nothing else there was touched.")
+            return 0
+        print(home.root)
+        other = home.foreign()
+        if other:
+            print(f"Another program keeps its state here too ({other}). `hermes home share` agrees to that.")
+        return 0
+    except HermesError as error:
+        return failed(error)

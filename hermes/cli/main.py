@@ -1,0 +1,100 @@
+"""Finds the verb and hands over. Nothing that a verb needs is imported before the verb is known."""
+
+import sys
+
+VERBS: dict[str, tuple[str, str]] = {
+    "chat": ("hermes.cli.chat", "talk with the agent (`-q TEXT` for one message, with its work shown)"),
+    "sessions": ("hermes.cli.sessions", "list, show, search, export and delete sessions"),
+    "home": ("hermes.cli.home", "show the home folder, or agree to share one with another program"),
+    "version": ("hermes.cli.version", "show the version"),
+}
+"""Verbs: the module with its `run(arguments)`, and what it does."""
+
+_TAKES_TEXT = ("-z", "--oneshot", "-q", "--query")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _dispatch(_joined(given))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        _quiet_stdout()
+        return 141
+
+
+def _dispatch(given: list[str]) -> int:
+    first = given[0] if given else ""
+    if first in ("-h", "--help", "help"):
+        print(help_text())
+        return 0
+    if first in ("-V", "--version"):
+        first = "version"
+    if first in VERBS:
+        import importlib
+
+        module = importlib.import_module(VERBS[first][0])
+        return int(module.run(given[1:]))
+    if first and not first.startswith("-"):
+        from hermes.plugins import suggestion
+
+        near = suggestion(first, VERBS)
+        print(
+            f"hermes: there is no command {first!r}. {near} `hermes --help` lists them.".replace("  ", " "),
+            file=sys.stderr,
+        )
+        return 2
+    from hermes.cli.chat import run
+
+    return run(given)
+
+
+def _joined(given: list[str]) -> list[str]:
+    """Tie the text of `-z` and `-q` to its option, so that a text that begins with `-` is not taken for an option."""
+    joined: list[str] = []
+    rest = iter(given)
+    for word in rest:
+        if word in _TAKES_TEXT and (text := next(rest, None)) is not None:
+            joined.append(f"{word}={text}" if word.startswith("--") else f"{word}{text}")
+        else:
+            joined.append(word)
+    return joined
+
+
+def help_text() -> str:
+    """What `hermes --help` prints; the options are those of `hermes chat`, which has the long form."""
+    verbs = "\n".join(f"  {name:<10} {what}" for name, (_, what) in VERBS.items())
+    return f"""\
+usage: hermes [options]              start a chat
+       hermes -z TEXT [options]      do one task, print only the final answer
+       hermes COMMAND ...
+
+commands:
+{verbs}
+
+common options (all of them: `hermes chat --help`):
+  -z, --oneshot TEXT    one task; `-` reads it from standard input
+  -m, --model MODEL     the model to use          --provider NAME     who serves it
+  -t, --toolsets A,B    tool sets that are on     --max-turns N       model calls for one turn
+  -r, --resume ID       go on with a session      -c, --continue      go on with the newest one
+  --allow PATTERN       commands that may run without a question (repeatable)
+  --no-input            never ask; what would need a question is refused (exit code 3)
+  --usage-file FILE     write tokens and cost of the run as JSON
+
+examples:
+  hermes -z "What is in this folder, and how large is it?"
+  hermes -z "Run the tests and mend what fails" --allow "pytest*"
+  hermes chat -q "Explain setup.cfg" --continue
+
+exit codes: 0 done, 1 failed, 2 wrong usage, 3 something was refused because nobody could be asked,
+            75 the session is open elsewhere, 78 the configuration cannot be used, 130 stopped
+"""
+
+
+def _quiet_stdout() -> None:
+    """The reader of our output is gone: keep the interpreter's last flush from complaining."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,0 +1,59 @@
+"""The options of `hermes` and `hermes chat`."""
+
+import argparse
+import os
+import sys
+
+from hermes.app.options import Options
+
+
+def parser(program: str) -> argparse.ArgumentParser:
+    """The parser of everything that starts a conversation."""
+    made = argparse.ArgumentParser(
+        prog=program,
+        description="Talk with the agent. Without -z or -q: a chat in this terminal.",
+        epilog='example: hermes -z "Run the tests and mend what fails" --allow "pytest*"',
+    )
+    one = made.add_mutually_exclusive_group()
+    one.add_argument(
+        "-z", "--oneshot", metavar="TEXT", help="one task; only the final answer is printed; `-` reads standard input"
+    )
+    one.add_argument("-q", "--query", metavar="TEXT", help="one message; the work is shown")
+    made.add_argument("-m", "--model", default="", help="the model's name")
+    made.add_argument("--provider", default="", help="a provider of the catalogue, or `custom` with --base-url")
+    made.add_argument("--base-url", default="", help="where the provider is")
+    made.add_argument("-t", "--toolsets", default=None, metavar="A,B", help="tool sets that are on, joined by commas")
+    made.add_argument("--max-turns", type=int, default=None, metavar="N", help="model calls for one turn")
+    which = made.add_mutually_exclusive_group()
+    which.add_argument(
+        "-r", "--resume", metavar="ID", help="go on with this session (an id, its beginning, or a title)"
+    )
+    which.add_argument("-c", "--continue", dest="latest", action="store_true", help="go on with the newest session")
+    made.add_argument("--allow", action="append", default=[], metavar="PATTERN", help="commands that need no question")
+    made.add_argument("--no-input", action="store_true", help="never ask; what would need a question is refused")
+    made.add_argument("--image", action="append", default=[], metavar="FILE", help="a picture to send along")
+    made.add_argument("--usage-file", metavar="FILE", help="write tokens and cost of the run as JSON")
+    made.add_argument("--share-home", action="store_true", help="agree that this home is shared with another program")
+    return made
+
+
+def app_options(given: argparse.Namespace) -> Options:
+    """What the command line chose."""
+    toolsets = None
+    if given.toolsets is not None:
+        toolsets = tuple(name.strip() for name in given.toolsets.split(",") if name.strip())
+    return Options(
+        model=given.model,
+        provider=given.provider,
+        base_url=given.base_url,
+        max_turns=given.max_turns,
+        enabled_toolsets=toolsets,
+        allow=tuple(given.allow),
+        share_home=given.share_home,
+        cwd=os.getcwd(),
+    )
+
+
+def prompt_text(text: str) -> str:
+    """The prompt as given, or standard input for `-`."""
+    return sys.stdin.read() if text == "-" else text

@@ -1,0 +1,75 @@
+"""Events as lines in a plain terminal."""
+
+import sys
+from typing import TextIO
+
+from hermes.core.events import (
+    EpochBegan,
+    Event,
+    Level,
+    Notice,
+    Refused,
+    Retrying,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+)
+from hermes.core.parts import ToolStatus
+from hermes.core.stream import TextDelta
+from hermes.util.text import inert, one_line
+
+
+class Renderer:
+    """Streams the answer to `out` and tells the work in a line a step. With `quiet` only warnings, to `err`."""
+
+    def __init__(self, *, quiet: bool = False, out: TextIO | None = None, err: TextIO | None = None) -> None:
+        self._quiet = quiet
+        self._out = out or sys.stdout
+        self._err = err or sys.stderr
+        self._in_line = False
+
+    def __call__(self, event: Event) -> None:
+        """Show one event."""
+        match event:
+            case Refused():
+                self._warn(f"refused: {one_line(inert(event.subject))} ({inert(event.reason)})")
+            case Retrying():
+                self._warn(f"{inert(event.message)} Trying again in {event.delay:.1f} s (attempt {event.attempt}).")
+            case Notice() if event.level is not Level.INFO:
+                self._warn(inert(event.text))
+            case TurnEnded() if event.error and not self._quiet:
+                self._warn(inert(event.error))
+            case _ if not self._quiet:
+                self._work(event)
+
+    def _work(self, event: Event) -> None:
+        match event:
+            case TextDelta():
+                text = inert(event.text)
+                self._out.write(text)
+                self._out.flush()
+                self._in_line = not text.endswith("\n") if text else self._in_line
+            case ToolStarted():
+                self._line(f"· {event.name} {one_line(inert(event.summary or event.arguments), 100)}")
+            case ToolEnded() if event.status is not ToolStatus.OK:
+                self._line(f"  {event.status.value} after {event.seconds:.1f} s: {one_line(inert(event.preview), 100)}")
+            case EpochBegan() if event.number > 1:
+                self._line(f"· new epoch: {event.reason}")
+            case TurnEnded():
+                self._line("")
+            case _:
+                pass
+
+    def _line(self, text: str) -> None:
+        if self._in_line:
+            self._out.write("\n")
+            self._in_line = False
+        if text:
+            self._out.write(text + "\n")
+        self._out.flush()
+
+    def _warn(self, text: str) -> None:
+        if not self._quiet:
+            self._line("")
+        self._err.write(f"hermes: {' '.join(text.split())}\n")
+        self._err.flush()

@@ -1,0 +1,147 @@
+"""`hermes sessions`: list, show, search, export and delete."""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from hermes.app.sessions import Sessions, stored_sessions
+from hermes.cli.report import complain, failed
+from hermes.config.environment import process_environment
+from hermes.core.errors import HermesError
+from hermes.util.text import inert, one_line
+
+Plain = dict[str, object]
+
+
+def run(arguments: list[str]) -> int:
+    """Parse and run one of the verbs."""
+    given = _parser().parse_args(arguments)
+    try:
+        return asyncio.run(_run(given))
+    except HermesError as error:
+        return failed(error)
+
+
+def _parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="hermes sessions",
+        description="Look at, search, export and delete what was said.",
+        epilog="example: hermes sessions search '天气 report' --limit 5",
+    )
+    verbs = made.add_subparsers(dest="verb", required=True, metavar="VERB")
+    listing = verbs.add_parser("list", help="the newest sessions")
+    show = verbs.add_parser("show", help="one session's messages")
+    search = verbs.add_parser("search", help="messages that hold these words")
+    export = verbs.add_parser("export", help="one session as JSON lines, a message each")
+    delete = verbs.add_parser("delete", help="delete a session and every word of it")
+    for verb in (listing, show, search, delete):
+        verb.add_argument("--json", action="store_true", help="print JSON")
+    for verb in (listing, search):
+        verb.add_argument("--limit", type=int, default=20, metavar="N", help="how many at the most")
+    for verb in (show, export, delete):
+        verb.add_argument("session", help="an id, its beginning, or a title")
+    for verb in (show, export):
+        verb.add_argument("--hidden", action="store_true", help="what Hermes itself wrote for the model, too")
+    search.add_argument("words", nargs="+")
+    search.add_argument("--best", action="store_true", help="best match first instead of newest first")
+    export.add_argument("-o", "--output", metavar="FILE", help="a file instead of standard output")
+    delete.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    return made
+
+
+async def _run(given: argparse.Namespace) -> int:
+    async with stored_sessions(process_environment()) as sessions:
+        match given.verb:
+            case "list":
+                return _print(await sessions.newest(given.limit), given.json, _session_line)
+            case "show":
+                found = await sessions.show(given.session, hidden=given.hidden)
+                return _show(found, as_json=given.json)
+            case "search":
+                hits = await sessions.search(" ".join(given.words), limit=given.limit, newest=not given.best)
+                return _print(hits, given.json, _hit_line)
+            case "export":
+                return _export(await sessions.show(given.session, hidden=given.hidden), given.output)
+            case _:
+                return await _delete(sessions, given)
+
+
+def _print(rows: list[Plain], as_json: bool, line: Callable[[Plain], str]) -> int:
+    if as_json:
+        sys.stdout.write(_pretty(rows))
+    else:
+        for row in rows:
+            print(line(row))
+    return 0
+
+
+def _show(found: Plain, *, as_json: bool) -> int:
+    if as_json:
+        sys.stdout.write(_pretty(found))
+        return 0
+    print(_session_line(found))
+    messages = found["messages"]
+    assert isinstance(messages, list)
+    for message in messages:
+        calls = "".join(
+            f"\n  · {call['function']['name']} {call['function']['arguments']}"
+            for call in message.get("tool_calls", ())
+        )
+        print(f"\n[{message['role']}] {inert(str(message['content'] or ''))}{inert(calls)}")
+    return 0
+
+
+def _export(found: Plain, output: str | None) -> int:
+    messages = found.pop("messages")
+    assert isinstance(messages, list)
+    lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in [found, *messages])
+    if output is None:
+        sys.stdout.buffer.write(lines)
+        return 0
+    try:
+        Path(output).write_bytes(lines)
+    except OSError as error:
+        complain(f"{output} cannot be written: {error.strerror}.")
+        return 1
+    return 0
+
+
+async def _delete(sessions: Sessions, given: argparse.Namespace) -> int:
+    if not given.yes:
+        if not sys.stdin.isatty():
+            complain("Deleting needs a yes: add --yes.")
+            return 2
+        print(f"Delete session {given.session} and every word of it? [y/N] ", end="", flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes", "是", "好"):
+            return 1
+    deleted = await sessions.delete(given.session)
+    if given.json:
+        sys.stdout.write(_pretty({"deleted": deleted}))
+    else:
+        print(f"Deleted {deleted}.")
+    return 0
+
+
+def _session_line(row: Plain) -> str:
+    title = one_line(inert(str(row.get("title") or "")), 60)
+    count = f"{row['message_count']:>5} messages"
+    return f"{row['id']}  {_when(row['updated_at'])}  {count}  {row.get('model') or ''}  {title}"
+
+
+def _hit_line(row: Plain) -> str:
+    return (
+        f"{row['session_id']}  {_when(row['created_at'])}  {row['role']}: {one_line(inert(str(row['snippet'])), 160)}"
+    )
+
+
+def _when(seconds: object) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(float(str(seconds))))
+
+
+def _pretty(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value)).decode() + "\n"

@@ -1,0 +1,62 @@
+"""Where Hermes keeps its things: one folder, `HERMES_HOME`, `~/.hermes` unless told otherwise."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from hermes.core.errors import ConfigError
+
+_OTHER_PROGRAM = ("state.db", "hermes-agent", "kanban.db", "gateway_state.json", "processes.json")
+"""Names that the described system (hermes-agent) leaves in its home and Hermes never makes."""
+
+
+class Home:
+    """The layout of the home. Nothing is created before `ensure`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.config_file = root / "config.yaml"
+        self.env_file = root / ".env"
+        self.identity_file = root / "SOUL.md"
+        self.database = root / "hermes.db"
+        self.cache = root / "cache"
+        self.logs = root / "logs"
+        self.locks = root / "run"
+        self.spill = root / "spill"
+        self.trajectories = root / "trajectories"
+
+    def ensure(self) -> None:
+        """Create the home, private to its owner. Raises ConfigError with what to do when that cannot be."""
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise ConfigError(f"{self.root} is not a folder.", "Set HERMES_HOME to a folder.") from None
+        except OSError as error:
+            raise ConfigError(
+                f"The home {self.root} cannot be created: {error.strerror}.", "Set HERMES_HOME to a folder you own."
+            ) from None
+        if not os.access(self.root, os.R_OK | os.W_OK | os.X_OK):
+            raise ConfigError(
+                f"The home {self.root} cannot be read and written.",
+                "Mend its permissions (chmod u+rwx) or set HERMES_HOME to another folder.",
+            )
+
+    def foreign(self) -> str:
+        """The name of a file that shows that another program keeps its state here too; empty when there is none.
+
+        A home in which Hermes already has its database has been agreed on, and is not asked about again.
+        """
+        if self.database.exists():
+            return ""
+        return next((name for name in _OTHER_PROGRAM if (self.root / name).exists()), "")
+
+
+def locate_home(environ: Mapping[str, str]) -> Home:
+    """The home that the environment names, or the default one."""
+    named = environ.get("HERMES_HOME", "")
+    if named:
+        return Home(Path(named).expanduser().absolute())
+    try:
+        return Home(Path(environ.get("HOME") or Path.home()) / ".hermes")
+    except RuntimeError:
+        raise ConfigError("No home folder is known.", "Set HERMES_HOME to a folder.") from None

@@ -1,0 +1,163 @@
+"""Reads `config.yaml`.
+
+Parsing YAML costs more than the rest of start-up's own code, so the parsed document is kept as JSON in the home's
+cache, under the identity of the file it came from (device, inode, size, time); a changed file is parsed anew.
+"""
+
+import contextlib
+import math
+import os
+from pathlib import Path
+
+import msgspec
+
+from hermes.config.home import Home
+from hermes.config.settings import LoadedSettings, Settings
+from hermes.core.errors import ConfigError
+from hermes.plugins import suggestion
+from hermes.util.atomic import write_atomic
+
+_CACHE_VERSION = 1
+_LIMIT = 4 << 20
+
+# fmt: off
+KNOWN_ELSEWHERE = frozenset(
+    {
+        "model", "providers", "fallback_providers", "credential_pool_strategies", "toolsets",
+        "max_concurrent_sessions", "max_live_sessions", "agent", "terminal", "web", "browser", "checkpoints",
+        "context_file_max_chars", "file_read_max_chars", "mcp_discovery_timeout", "mcp", "tool_output",
+        "tool_loop_guardrails", "compression", "kanban", "prompt_caching", "openrouter", "bedrock", "auxiliary",
+        "display", "dashboard", "privacy", "tts", "stt", "voice", "human_delay", "context", "memory", "delegation",
+        "prefill_messages_file", "goals", "moa", "skills", "curator", "honcho", "timezone", "slack", "discord",
+        "whatsapp", "telegram", "mattermost", "matrix", "approvals", "command_allowlist", "quick_commands",
+        "platform_hints", "hooks", "hooks_auto_accept", "personalities", "security", "cron", "code_execution",
+        "tools", "logging", "model_catalog", "network", "gateway", "streaming", "sessions", "onboarding", "updates",
+        "lsp", "x_search", "secrets", "paste_collapse_threshold", "paste_collapse_threshold_fallback",
+        "paste_collapse_char_threshold", "computer_use", "desktop", "vertex", "_config_version", "custom_providers",
+        "fallback_model", "mcp_servers", "platforms", "plugins", "platform_toolsets", "session_reset",
+        "reset_triggers", "group_sessions_per_user", "thread_sessions_per_user", "multiplex_profiles",
+        "profile_routes", "unauthorized_dm_behavior", "image_gen", "video_gen", "smart_model_routing",
+        "always_log_local", "filter_silence_narration", "stt_echo_transcripts", "require_mention", "signal",
+        "known_plugin_toolsets",
+    }
+)
+# fmt: on
+"""Top-level keys that guides for such agents mention; those this version does not act on are no mistake."""
+
+
+class _Cached(msgspec.Struct):
+    version: int
+    identity: tuple[int, int, int, int]
+    document: dict[str, object]
+
+
+def load_settings(home: Home) -> LoadedSettings:
+    """The settings of this home; defaults where there is no file. Raises ConfigError that names the file and line."""
+    document = _document(home)
+    warnings = list(_unknown_keys(document))
+    known = {name: value for name, value in document.items() if name in Settings.__struct_fields__}
+    for name in [name for name, value in known.items() if value is None]:
+        del known[name]
+    if isinstance(known.get("model"), str):
+        known["model"] = {"default": known["model"]}
+    try:
+        settings = msgspec.convert(known, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        reason = str(error).replace("`$.", "`")
+        raise ConfigError(f"{home.config_file}: {reason}.", "Mend that line and try again.") from None
+    _check_numbers(settings, home.config_file)
+    if settings.approvals.mode != "ask":
+        warnings.append(f"config.yaml: approvals.mode {settings.approvals.mode!r} is not there yet; this version asks.")
+    return LoadedSettings(settings=settings, warnings=tuple(warnings))
+
+
+def _check_numbers(settings: Settings, file: Path) -> None:
+    """Refuse numbers that no turn could run with."""
+    positive = {
+        "agent.max_turns": settings.agent.max_turns,
+        "terminal.timeout": settings.terminal.timeout,
+        "approvals.timeout": settings.approvals.timeout,
+        "tool_output.max_chars": settings.tool_output.max_chars,
+        "model.context_length": settings.model.context_length,
+        "model.max_tokens": settings.model.max_tokens,
+    }
+    for key, value in positive.items():
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise ConfigError(f"{file}: {key} must be above zero, not {value}.", "Mend that line and try again.")
+
+
+def _document(home: Home) -> dict[str, object]:
+    """The YAML file as a mapping, from the cache when the file has not changed."""
+    file = home.config_file
+    try:
+        with open(file, "rb") as source:
+            status = os.fstat(source.fileno())
+            identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+            cached = _read_cache(home.cache / "config.json")
+            if cached is not None and cached.version == _CACHE_VERSION and cached.identity == identity:
+                return cached.document
+            if status.st_size > _LIMIT:
+                raise ConfigError(f"{file} is larger than 4 MB.", "It should hold settings only.")
+            raw = source.read(_LIMIT + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}.", "Mend its permissions.") from None
+    document = _parse(raw, file)
+    if document:
+        _write_cache(home, _Cached(version=_CACHE_VERSION, identity=identity, document=document))
+    return document
+
+
+def _parse(raw: bytes, file: Path) -> dict[str, object]:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        document = yaml.load(raw, Loader=loader)  # noqa: S506 - a safe loader, the compiled one where it exists
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f", line {mark.line + 1}" if mark else ""
+        raise ConfigError(f"{file}{where}: not valid YAML: {error.problem}.", "Mend that line and try again.") from None
+    except (yaml.YAMLError, UnicodeError, RecursionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"{file} is not valid YAML: {reason}.", "Mend the file and try again.") from None
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise ConfigError(f"{file} must hold `key: value` lines, not a {type(document).__name__}.")
+    plain: object = msgspec.to_builtins(document, str_keys=True, enc_hook=str)
+    assert isinstance(plain, dict)
+    return plain
+
+
+def _read_cache(file: Path) -> _Cached | None:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=_Cached)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _write_cache(home: Home, cached: _Cached) -> None:
+    """Keep the parsed document; a home that cannot be written is reported where it matters, not here."""
+    with contextlib.suppress(OSError):
+        home.cache.mkdir(mode=0o700, exist_ok=True)
+        write_atomic(home.cache / "config.json", msgspec.json.encode(cached), mode=0o600, sync=False)
+
+
+def _unknown_keys(document: dict[str, object]) -> list[str]:
+    """A line for each key that nobody knows, with the nearest known one."""
+    lines = []
+    names = set(Settings.__struct_fields__)
+    for key, value in document.items():
+        if key not in names and key not in KNOWN_ELSEWHERE:
+            near = suggestion(key, names | KNOWN_ELSEWHERE)
+            lines.append(f"config.yaml: nobody knows the key `{key}`. {near}".rstrip())
+        if key == "model" and isinstance(value, dict):
+            inner = type(Settings().model).__struct_fields__
+            lines += [
+                f"config.yaml: nobody knows the key `model.{name}`. {suggestion(str(name), inner)}".rstrip()
+                for name in value
+                if name not in inner
+            ]
+    return lines

@@ -1,0 +1,91 @@
+"""Every setting, typed, with what it means. Keys are those that guides for such agents use."""
+
+from msgspec import Struct, field
+
+
+class ModelSettings(Struct, frozen=True, forbid_unknown_fields=False):
+    """Which model answers (`model:`; a plain string there is the same as `model.default`)."""
+
+    default: str = ""
+    """The model's name, as its provider writes it."""
+    provider: str = ""
+    """A provider of the catalogue, or `custom` with `base_url`; empty: found from the URL, the name or the keys."""
+    base_url: str = ""
+    """Where the provider is; empty: the catalogue's."""
+    api_key: str = ""
+    """The key, or `${VARIABLE}`; empty: the provider's own variable from the environment or `.env`."""
+    api_mode: str = ""
+    """`chat_completions`, `responses` (or `codex_responses`) or `anthropic_messages`; empty: the provider's own."""
+    context_length: int | None = None
+    """Tokens that fit the model's window; empty: asked of the provider or taken from the catalogue."""
+    max_tokens: int | None = None
+    """The most tokens of one answer; empty: the provider's own limit."""
+    temperature: float | None = None
+    """Randomness of answers; empty: the provider's own."""
+    ca_bundle: str = ""
+    """A file of certificates to trust beside the system's, for a company's proxy."""
+
+
+class AgentSettings(Struct, frozen=True):
+    """How a turn runs (`agent:`)."""
+
+    max_turns: int = 90
+    """Model calls that one turn may make."""
+    api_max_retries: int = 3
+    """How often a failed model call is tried again before anything was shown."""
+    tool_delay: float = 0.0
+    """Seconds between tool calls that run one after the other."""
+    reasoning_effort: str = ""
+    """`low`, `medium`, `high` or what the provider knows; empty: the provider's own."""
+    save_trajectories: bool = False
+    """Whether every turn is also written as JSON to `trajectories/` in the home."""
+
+
+class TerminalSettings(Struct, frozen=True):
+    """How commands run (`terminal:`)."""
+
+    backend: str = "local"
+    """Where commands run."""
+    timeout: float = 180.0
+    """Seconds that a command in the foreground may take unless the model asks for more (at most 600)."""
+    env_passthrough: tuple[str, ...] = ()
+    """Names of variables that look like secrets and are handed to commands all the same."""
+
+
+class ApprovalSettings(Struct, frozen=True):
+    """When a person is asked (`approvals:`)."""
+
+    mode: str = "ask"
+    """`ask`; other modes come with the full gate."""
+    timeout: float = 300.0
+    """Seconds that a question waits for its answer; no answer means no."""
+
+
+class ToolSettings(Struct, frozen=True):
+    """What tools may return (`tool_output:`)."""
+
+    max_chars: int = 50_000
+    """Characters of one result that a model is shown; the rest goes to a file it can read."""
+
+
+class Settings(Struct, frozen=True):
+    """The whole of `config.yaml` that this version acts on."""
+
+    model: ModelSettings = ModelSettings()
+    agent: AgentSettings = AgentSettings()
+    terminal: TerminalSettings = TerminalSettings()
+    approvals: ApprovalSettings = ApprovalSettings()
+    tool_output: ToolSettings = ToolSettings()
+    toolsets: tuple[str, ...] = ()
+    """Tool sets that are on; empty: the front-end's own default."""
+    disabled_toolsets: tuple[str, ...] = ()
+    """Tool sets that stay off whatever else is said."""
+    command_allowlist: tuple[str, ...] = ()
+    """Patterns of commands that need no question (`*` and `?` as in file names; the whole command must match)."""
+
+
+class LoadedSettings(Struct, frozen=True):
+    """Settings with what was odd about their source, a line each."""
+
+    settings: Settings
+    warnings: tuple[str, ...] = field(default=())

@@ -1,0 +1,44 @@
+"""The one door for extension.
+
+Built-ins are found by scanning a folder's file names, so listing them imports nothing; a name's module is imported when
+it is used. Outsiders register under the entry point group `hermes.<kind>`; those are read only when a name is not built
+in, since reading the installed packages' metadata costs tens of milliseconds.
+"""
+
+import difflib
+import importlib
+import os
+import types
+from collections.abc import Iterable
+
+
+def builtin_names(package: types.ModuleType) -> tuple[str, ...]:
+    """Names of the modules and packages in a folder of built-ins, sorted; those that begin with `_` are left out."""
+    found = set()
+    for folder in package.__path__:
+        for entry in os.scandir(folder):
+            stem, suffix = os.path.splitext(entry.name)
+            if not stem.startswith(("_", ".")) and (suffix == ".py" or (entry.is_dir() and not suffix)):
+                found.add(stem)
+    return tuple(sorted(found))
+
+
+def load_builtin(package: types.ModuleType, name: str) -> types.ModuleType:
+    """Import one built-in by its file name."""
+    return importlib.import_module(f"{package.__name__}.{name}")
+
+
+def load_outside(kind: str, name: str) -> object | None:
+    """What an installed distribution offers as `name` under the entry point group `hermes.<kind>`, or None."""
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=f"hermes.{kind}", name=name):
+        loaded: object = entry.load()
+        return loaded
+    return None
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """A short `did you mean` sentence for a mistyped name; empty when nothing is near."""
+    near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
+    return f"Did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,15 @@
+"""The small model that comes with Hermes, started in this process."""
+
+from hermes.providers.wire import ProviderRecord, Quirks
+
+RECORD = ProviderRecord(
+    name="local",
+    title="The embedded model",
+    base_url="",
+    key_required=False,
+    quirks=Quirks(effort=""),
+    tools=False,
+    prompt="You are a helpful assistant. Answer in one short sentence.",
+    tested=True,
+    notes="No tools: its template knows none. Used when nothing else is configured.",
+)

@@ -1,0 +1,15 @@
+"""Ollama, on this machine or another."""
+
+from hermes.providers.wire import ProviderRecord, Quirks
+
+RECORD = ProviderRecord(
+    name="ollama",
+    title="Ollama",
+    base_url="http://127.0.0.1:11434/v1",
+    base_url_variable="OLLAMA_BASE_URL",
+    key_variables=("OLLAMA_API_KEY",),
+    key_required=False,
+    quirks=Quirks(reasoning_field="reasoning", probe="show"),
+    notes="The window is what the server was started with (OLLAMA_CONTEXT_LENGTH, num_ctx), often less than the "
+    "model's own; /api/show tells both (docs.ollama.com, API).",
+)

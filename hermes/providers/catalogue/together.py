@@ -1,0 +1,14 @@
+"""Together AI."""
+
+from hermes.providers.wire import ProviderRecord, Quirks
+
+RECORD = ProviderRecord(
+    name="together",
+    title="Together AI",
+    base_url="https://api.together.xyz/v1",
+    base_url_variable="TOGETHER_BASE_URL",
+    hosts=("api.together.ai",),
+    key_variables=("TOGETHER_API_KEY",),
+    quirks=Quirks(vendor_names=True, reasoning_field="reasoning", probe="models"),
+    notes="GET /models gives context_length (docs.together.ai, List all models).",
+)

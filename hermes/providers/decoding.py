@@ -1,0 +1,219 @@
+"""What the decoders of all wires share: reading JSON whose shape nobody guarantees, joining what comes in pieces."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from hermes.core.ids import new_call_id
+from hermes.core.parts import Part, ReasoningPart, TextPart, ToolCallPart
+from hermes.core.stream import CallStarted
+from hermes.providers.wire import ServerEvent, WireError
+from hermes.util.text import clean_surrogates
+
+Table = Mapping[str, object]
+EMPTY: Table = {}
+
+
+def parse(data: str) -> Table:
+    """One event's JSON object.
+
+    Half of a surrogate pair (an emoji split over two deltas) is legal here and stays a lone surrogate until its other
+    half arrives. Raises `WireError` when the text is not a JSON object.
+    """
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        import json  # msgspec takes no half of a surrogate pair
+
+        try:
+            value = json.loads(data)
+        except ValueError:
+            raise WireError(f"The provider sent an event that is not JSON: {data[:120]!r}", code="not_json") from None
+    if not isinstance(value, dict):
+        raise WireError(f"The provider sent an event that is not an object: {data[:120]!r}", code="not_json")
+    return value
+
+
+def kind_of(event: ServerEvent, data: Table) -> str:
+    """What an event is: the `type` in its data, which gateways keep; but an event named `error` is one in any case.
+
+    llama-server's errors on the Anthropic wire have the error's own type there (`server_error`).
+    """
+    return "error" if event.event == "error" else text_of(data, "type") or event.event
+
+
+def text_of(table: Table, key: str) -> str:
+    """The member as a string; empty when it is missing, null or anything else."""
+    value = table.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def number_of(table: Table, key: str) -> int:
+    """The member as a count; 0 when it is missing, null or not a number."""
+    value = table.get(key)
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def index_of(table: Table, key: str) -> int | None:
+    """The member as a position, or None when there is none."""
+    value = table.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def table_of(table: Table, key: str) -> Table:
+    """The member as an object; empty when it is anything else."""
+    value = table.get(key)
+    return value if isinstance(value, dict) else EMPTY
+
+
+def tables_of(table: Table, key: str) -> list[Table]:
+    """The objects in a list member."""
+    value = table.get(key)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def json_text(value: object) -> str:
+    """A value of the provider as JSON text, to be stored and given back."""
+    import json
+
+    return clean_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def raise_error(error: object) -> None:
+    """Raise the `WireError` that an error object (or a bare string) of any vendor describes."""
+    if isinstance(error, dict):
+        code = error.get("code")
+        metadata = table_of(error, "metadata")
+        named = code if isinstance(code, int) and 400 <= code < 600 else number_of(error, "status_code")
+        message = text_of(error, "message") or json_text(error)
+        raw = metadata.get("raw")
+        if isinstance(raw, str) and raw and raw not in message:
+            message = f"{message}: {raw}"
+        error_type = text_of(error, "type") or text_of(error, "status") or text_of(metadata, "error_type")
+        raise WireError(message, code=str(code or ""), error_type=error_type, status=named)
+    raise WireError(str(error))
+
+
+def raise_reported(kind: str, data: Table) -> None:
+    """Raise the `WireError` that an event reports, if it reports one: by its kind or by an `error` member."""
+    if kind == "error" or data.get("error"):
+        raise_error(data.get("error") or dict(data))
+
+
+def is_whole_object(text: str) -> bool:
+    """Whether the text is one complete JSON object."""
+    stripped = text.strip()
+    if not (stripped.startswith("{") and stripped.endswith("}")):
+        return False
+    import json
+
+    try:
+        json.loads(stripped)
+    except ValueError:
+        return False
+    return True
+
+
+class TextPieces:
+    """Text that arrives in pieces; a surrogate pair cut between two pieces comes out whole."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._half = ""
+
+    def add(self, text: str) -> str:
+        """Take a piece; what can be shown now (a high surrogate at the end waits for its other half)."""
+        if not text:
+            return ""
+        if text.isascii() and not self._half:
+            self._pieces.append(text)
+            return text
+        text = self._half + text
+        self._half = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
+        text = clean_surrogates(text[:-1] if self._half else text)
+        self._pieces.append(text)
+        return text
+
+    def whole(self) -> str:
+        """All of it."""
+        return "".join(self._pieces) + ("\ufffd" if self._half else "")
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces) or bool(self._half)
+
+
+class CallPieces:
+    """One tool call while its name, id and arguments arrive."""
+
+    def __init__(self, call_id: str = "", name: str = "") -> None:
+        self.call_id = call_id
+        self.name = name
+        self.extra: dict[str, object] = {}
+        self.item_id = ""
+        self.done = False
+        self._announced = False
+        self._arguments: list[str] = []
+
+    def add_arguments(self, text: str) -> None:
+        """Take a piece of the arguments; a whole object that is sent a second time is not taken twice."""
+        if text.lstrip()[:1] == "{" and self.complete:
+            return
+        self._arguments.append(text)
+
+    def replace_arguments(self, text: str) -> None:
+        """Take the provider's final word on the arguments."""
+        self._arguments = [text]
+
+    @property
+    def arguments(self) -> str:
+        """The raw JSON text so far."""
+        return clean_surrogates("".join(self._arguments))
+
+    @property
+    def complete(self) -> bool:
+        """Whether the arguments are a whole object by now."""
+        return (
+            bool(self._arguments) and self._arguments[-1].rstrip()[-1:] in ("}", "") and is_whole_object(self.arguments)
+        )
+
+    def announce(self) -> list[CallStarted]:
+        """The event that says a call has begun, once, as soon as its name is known."""
+        if self._announced or not self.name:
+            return []
+        self._announced = True
+        self.call_id = self.call_id or new_call_id()
+        return [CallStarted(call_id=self.call_id, name=self.name)]
+
+    def part(self) -> ToolCallPart:
+        """The call as it is stored."""
+        self.call_id = self.call_id or new_call_id()
+        extra = json_text(self.extra) if self.extra else ""
+        return ToolCallPart(
+            call_id=self.call_id, name=self.name, arguments=self.arguments, extra=extra, item_id=self.item_id
+        )
+
+
+def call_parts(calls: list[CallPieces], *, whole: bool) -> list[ToolCallPart]:
+    """The calls as parts, each with an id of its own; of a cut answer only those whose arguments are complete.
+
+    Providers that give two parallel calls the same id are known; a result must find its own call, so the second one
+    gets a fresh id.
+    """
+    parts: list[ToolCallPart] = []
+    seen: set[str] = set()
+    for call in calls:
+        if not call.name or not (whole or call.done or call.complete):
+            continue
+        part = call.part()
+        if part.call_id in seen:
+            part = ToolCallPart(
+                call_id=new_call_id(), name=part.name, arguments=part.arguments, extra=part.extra, item_id=part.item_id
+            )
+        seen.add(part.call_id)
+        parts.append(part)
+    return parts
+
+
+def plain_parts(reasoning: list[ReasoningPart], text: str, calls: list[ToolCallPart]) -> tuple[Part, ...]:
+    """Parts in the order in which a model produces them: reasoning, text, calls."""
+    return (*reasoning, *([TextPart(text=text)] if text else []), *calls)

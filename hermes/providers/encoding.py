@@ -1,0 +1,171 @@
+"""What the encoders of all wires share: JSON that is always valid, ids and names that vendors accept."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from hermes.core.frame import EpochFrame
+from hermes.core.messages import Message
+from hermes.core.parts import ImagePart, TextPart, ToolCallPart, ToolResultPart
+from hermes.providers.wire import Endpoint, Quirks
+from hermes.util.text import clean_surrogates
+
+Json = str | int | float | bool | None | msgspec.Raw | Mapping[str, "Json"] | list["Json"]
+
+_ENCODER = msgspec.json.Encoder()
+_RAW = msgspec.json.Decoder(msgspec.Raw)
+_BAD_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_STRICT_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_PRINTABLE_ID = re.compile(r"[!-~]+")
+_PLAIN_ID = re.compile(r"[a-zA-Z0-9]+")
+
+
+def encode(value: Json) -> bytes:
+    """The value as JSON in UTF-8; halves of surrogate pairs become U+FFFD. The same value gives the same bytes."""
+    try:
+        return _ENCODER.encode(value)
+    except UnicodeEncodeError:
+        return _ENCODER.encode(_clean(value))
+
+
+def _clean(value: Json) -> Json:
+    if isinstance(value, str):
+        return clean_surrogates(value)
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    if isinstance(value, Mapping):
+        return {clean_surrogates(key): _clean(item) for key, item in value.items()}
+    return value
+
+
+def raw_json(text: str, opening: str) -> msgspec.Raw | None:
+    """The text as JSON to be put into a request untouched, or None when it is not valid or opens with another sign."""
+    stripped = text.strip()
+    if not stripped.startswith(opening):
+        return None
+    try:
+        return _RAW.decode(stripped)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return _without_lone_surrogates(stripped)
+
+
+def _without_lone_surrogates(text: str) -> msgspec.Raw | None:
+    """JSON that only breaks the rules by halves of surrogate pairs, written anew without them; else None."""
+    if "\\ud" not in text.lower() and text == clean_surrogates(text):
+        return None
+    import json  # msgspec takes no half of a surrogate pair
+
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    try:
+        return msgspec.Raw(
+            json.dumps(_clean(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        )
+    except ValueError:
+        return None
+
+
+def call_arguments(text: str) -> msgspec.Raw:
+    """A stored call's arguments as a JSON object, whatever the model wrote.
+
+    An object stands as it was written; nothing at all becomes `{}`; anything else is wrapped as `{"_raw": "..."}`, so
+    that the model sees its own broken text and the request is valid.
+    """
+    if not text.strip():
+        return msgspec.Raw(b"{}")
+    return raw_json(text, "{") or msgspec.Raw(encode({"_raw": text}))
+
+
+def call_id(text: str, quirks: Quirks, *, strict: bool = False) -> str:
+    """The call's id as this provider accepts it: its own, or a hash of it, the same one in call and result.
+
+    `strict` demands letters, digits, `_` and `-` only.
+    """
+    allowed = _PLAIN_ID if quirks.call_id_exact else _STRICT_ID if strict else _PRINTABLE_ID
+    long_enough = len(text) == quirks.call_id_limit or not quirks.call_id_exact
+    if len(text) <= quirks.call_id_limit and long_enough and allowed.fullmatch(text):
+        return text
+    import hashlib  # only for ids of another vendor
+
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+    return digest[: quirks.call_id_limit] if quirks.call_id_exact else f"call_{digest[:24]}"
+
+
+def call_name(text: str) -> str:
+    """A tool's name as every vendor accepts it; a name that the model made up may hold anything."""
+    return _BAD_NAME.sub("_", text)[:64] or "unknown"
+
+
+def joined_text(message: Message) -> str:
+    """The message's text parts as one string."""
+    return "\n\n".join(part.text for part in message.parts if isinstance(part, TextPart) and part.text)
+
+
+def image_url(image: ImagePart) -> str:
+    """A picture's address, or the picture itself as a data URL."""
+    return image.url or f"data:{image.media_type};base64,{image.data}"
+
+
+def same_origin(message: Message, endpoint: Endpoint) -> bool:
+    """Whether the very model that is asked now wrote the message; only then may its own marks go back to it."""
+    origin = message.origin
+    return (
+        origin is not None
+        and origin.provider == endpoint.record.name
+        and origin.model == endpoint.model
+        and origin.wire == endpoint.wire
+    )
+
+
+def matches(model: str, patterns: Iterable[str]) -> bool:
+    """Whether the model's name is in a record's list: literally, or by a prefix that ends in `*`."""
+    return any(model == item or (item.endswith("*") and model.startswith(item[:-1])) for item in patterns)
+
+
+def result_pictures(results: Iterable[ToolResultPart]) -> list[tuple[str, ImagePart]]:
+    """Pictures of tool results with a line that says whose they are, for wires whose results hold text only."""
+    return [
+        (f"[picture from the result of {call_name(result.name)}, call {result.call_id}]", image)
+        for result in results
+        for image in result.images
+    ]
+
+
+def call_extra(call: ToolCallPart) -> dict[str, Json]:
+    """What the provider attached to the call and wants back, as members of the call's object."""
+    raw = raw_json(call.extra, "{") if call.extra else None
+    if raw is None:
+        return {}
+    members: dict[str, msgspec.Raw] = msgspec.json.decode(bytes(raw), type=dict[str, msgspec.Raw])
+    return dict(members)
+
+
+def body(head: Mapping[str, Json], field: str, elements: list[bytes | bytearray], tail: bytes, extra: bytes) -> bytes:
+    """A whole request in one concatenation: `head`'s members, the record's own, `field` with its elements, `tail`."""
+    start = encode(head)[:-1]
+    more = b"," + extra if extra else b""
+    listed = [element for element in elements if element]
+    pieces: list[bytes | bytearray] = [start, more, b',"', field.encode(), b'":[']
+    for index, element in enumerate(listed):
+        if index:
+            pieces.append(b",")
+        pieces.append(element)
+    pieces += [b"]", tail, b"}"]
+    return b"".join(pieces)
+
+
+def sampling_members(frame: EpochFrame, endpoint: Endpoint) -> dict[str, Json]:
+    """Temperature, top_p and the limit of generated tokens, as far as they are set."""
+    sampling = frame.sampling
+    limit = sampling.max_tokens if sampling.max_tokens is not None else endpoint.record.quirks.default_max_tokens
+    members: dict[str, Json] = {}
+    if sampling.temperature is not None:
+        members["temperature"] = sampling.temperature
+    if sampling.top_p is not None:
+        members["top_p"] = sampling.top_p
+    if limit is not None:
+        members[endpoint.record.quirks.max_tokens_field] = limit
+    return members

@@ -1,0 +1,131 @@
+"""What every HTTP transport shares: addresses taken apart, failures in words, encoded bodies."""
+
+import socket
+import ssl
+import zlib
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from hermes.core.errors import TransportError
+from hermes.core.outcomes import FailureKind
+
+
+class Target(Struct, frozen=True):
+    """An http or https address, taken apart. `host` is as a resolver wants it, `authority` as a Host field does."""
+
+    scheme: str
+    host: str
+    port: int
+    authority: str
+    path: str
+
+    @property
+    def secure(self) -> bool:
+        """Whether TLS is spoken."""
+        return self.scheme == "https"
+
+
+@lru_cache(maxsize=64)
+def target(url: str) -> Target:
+    """Take an address apart. Raises `TransportError` when it is not one that can be asked."""
+    try:
+        parts = urlsplit(url.strip())
+        host, port = (parts.hostname or "").encode("idna").decode(), parts.port
+    except (ValueError, UnicodeError):
+        host, port, parts = "", None, urlsplit("")
+    if parts.scheme not in ("http", "https") or not host:
+        raise TransportError(
+            FailureKind.UNREACHABLE, f"`{url}` is not an http or https address.", "Check `model.base_url`."
+        )
+    default = 443 if parts.scheme == "https" else 80
+    shown = f"[{host}]" if ":" in host else host
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Target(
+        scheme=parts.scheme,
+        host=host,
+        port=port or default,
+        authority=shown if port in (None, default) else f"{shown}:{port}",
+        path=path.replace(" ", "%20"),
+    )
+
+
+def connect_failure(error: BaseException, where: Target, seconds: float, *, uds: str = "") -> TransportError:
+    """Say in one line why no connection came about. Looks through the causes of a library's own errors."""
+    name = uds or where.authority
+    chain = _causes(error)
+    for cause in chain:
+        if isinstance(cause, ssl.SSLError):
+            return _tls_failure(cause, name)
+        if isinstance(cause, socket.gaierror):
+            said, hint = f"The host {where.host} cannot be found.", "Check `model.base_url` and the network."
+            return TransportError(FailureKind.UNREACHABLE, said, hint)
+        if isinstance(cause, TimeoutError):
+            return TransportError(FailureKind.TIMEOUT, f"{name} did not answer within {seconds:g} s of connecting.")
+        if isinstance(cause, ConnectionRefusedError | FileNotFoundError):
+            return TransportError(FailureKind.UNREACHABLE, f"Nothing answers at {name}.", "Is the server running?")
+    reason = next((cause.strerror for cause in chain if isinstance(cause, OSError) and cause.strerror), str(error))
+    return TransportError(
+        FailureKind.UNREACHABLE, f"{name} cannot be reached: {reason}.", "Check `model.base_url` and the network."
+    )
+
+
+def _tls_failure(error: ssl.SSLError, name: str) -> TransportError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return TransportError(
+            FailureKind.TLS,
+            f"The certificate of {name} is not trusted: {error.verify_message or error.reason}.",
+            "If a company's proxy inspects traffic, set SSL_CERT_FILE to its CA file.",
+        )
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    return TransportError(FailureKind.TLS, f"TLS with {name} failed: {reason}.", "Is it really https?")
+
+
+def cut_failure(where: Target, *, answered: bool) -> TransportError:
+    """The connection ended too early."""
+    what = "before the answer was complete" if answered else "without an answer"
+    return TransportError(FailureKind.CUT, f"{where.authority} closed the connection {what}.")
+
+
+def slow_failure(where: Target, seconds: float) -> TransportError:
+    """Nothing came for too long."""
+    return TransportError(FailureKind.TIMEOUT, f"{where.authority} sent nothing for {seconds:g} s.")
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    found: list[BaseException] = []
+    waiting: list[BaseException | None] = [error]
+    while waiting and len(found) < 16:
+        cause = waiting.pop(0)
+        if cause is None or cause in found:
+            continue
+        found.append(cause)
+        waiting += [cause.__cause__, cause.__context__]
+        if isinstance(cause, BaseExceptionGroup):
+            waiting += cause.exceptions
+    return found
+
+
+class BodyCoding:
+    """Undoes a content encoding that we did not ask for but some gateways apply all the same."""
+
+    def __init__(self, name: str, where: Target) -> None:
+        self._where = where
+        wanted = name.strip().lower()
+        if wanted not in ("", "identity", "gzip", "x-gzip", "deflate"):
+            raise TransportError(
+                FailureKind.BAD_RESPONSE, f"{where.authority} answered in an encoding nobody asked for: {wanted}."
+            )
+        self._decoder = zlib.decompressobj(47) if wanted not in ("", "identity") else None
+
+    def feed(self, data: bytes) -> bytes:
+        """The plain bytes. Raises `TransportError` when they are not what the server says."""
+        if self._decoder is None:
+            return data
+        try:
+            return self._decoder.decompress(data)
+        except zlib.error as error:
+            raise TransportError(
+                FailureKind.BAD_RESPONSE, f"{self._where.authority} sent a body that cannot be unpacked: {error}."
+            ) from error

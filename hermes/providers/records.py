@@ -1,0 +1,100 @@
+"""Find a provider's record by name. Listing names imports nothing; using one imports that one file."""
+
+from hermes.core.errors import ConfigError
+from hermes.plugins import builtin_names, load_builtin, load_outside, suggestion
+from hermes.providers import catalogue
+from hermes.providers.wire import ProviderRecord
+
+ALIASES = {
+    "alibaba": "qwen",
+    "claude": "anthropic",
+    "dashscope": "qwen",
+    "fireworks-ai": "fireworks",
+    "google": "gemini",
+    "google-ai-studio": "gemini",
+    "grok": "xai",
+    "kimi-coding": "kimi",
+    "llama-cpp": "llamacpp",
+    "llama-server": "llamacpp",
+    "llama.cpp": "llamacpp",
+    "lm-studio": "lmstudio",
+    "mistralai": "mistral",
+    "moonshot": "kimi",
+    "moonshotai": "kimi",
+    "nousresearch": "nous",
+    "openai-codex": "openai",
+    "togetherai": "together",
+    "x-ai": "xai",
+    "z-ai": "glm",
+    "z.ai": "glm",
+    "zai": "glm",
+    "zhipu": "glm",
+}
+
+HOSTS = {
+    "api.anthropic.com": "anthropic",
+    "api.deepseek.com": "deepseek",
+    "api.fireworks.ai": "fireworks",
+    "api.groq.com": "groq",
+    "api.minimax.chat": "minimax",
+    "api.minimax.io": "minimax",
+    "api.minimaxi.com": "minimax",
+    "api.mistral.ai": "mistral",
+    "api.moonshot.ai": "kimi",
+    "api.moonshot.cn": "kimi",
+    "api.openai.com": "openai",
+    "api.together.ai": "together",
+    "api.together.xyz": "together",
+    "api.x.ai": "xai",
+    "api.z.ai": "glm",
+    "dashscope-intl.aliyuncs.com": "qwen",
+    "dashscope-us.aliyuncs.com": "qwen",
+    "dashscope.aliyuncs.com": "qwen",
+    "generativelanguage.googleapis.com": "gemini",
+    "inference-api.nousresearch.com": "nous",
+    "open.bigmodel.cn": "glm",
+    "openrouter.ai": "openrouter",
+}
+"""Whose host an address has. The same as in the records, here so that none has to be imported to find out."""
+
+LOCAL_PORTS = {1234: "lmstudio", 8000: "vllm", 8080: "llamacpp", 11434: "ollama"}
+"""Who usually listens on a port of this machine."""
+
+KEYS = {
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_TOKEN"),
+    "openai": ("OPENAI_API_KEY",),
+    "nous": ("NOUS_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "kimi": ("KIMI_API_KEY", "MOONSHOT_API_KEY"),
+    "glm": ("GLM_API_KEY", "ZAI_API_KEY", "Z_AI_API_KEY", "ZHIPUAI_API_KEY"),
+    "qwen": ("DASHSCOPE_API_KEY", "QWEN_API_KEY"),
+    "minimax": ("MINIMAX_API_KEY",),
+    "mistral": ("MISTRAL_API_KEY",),
+    "xai": ("XAI_API_KEY",),
+    "groq": ("GROQ_API_KEY",),
+    "together": ("TOGETHER_API_KEY",),
+    "fireworks": ("FIREWORKS_API_KEY",),
+}
+"""Whose key decides when nothing else names a provider: the first of these that has one in the environment."""
+
+
+def provider_names() -> tuple[str, ...]:
+    """All built-in providers, sorted."""
+    return builtin_names(catalogue)
+
+
+def record(name: str) -> ProviderRecord:
+    """The record of that name or alias, built in or from an entry point of the group `hermes.providers`.
+
+    Raises `ConfigError` with the nearest name for one that nobody offers.
+    """
+    wanted = name.strip().lower()
+    wanted = ALIASES.get(wanted, wanted)
+    known = provider_names()
+    found = load_builtin(catalogue, wanted).RECORD if wanted in known else load_outside("providers", wanted)
+    if not isinstance(found, ProviderRecord):
+        near = suggestion(wanted, [*known, *ALIASES]) or f"Known are: {', '.join(known)}."
+        raise ConfigError(f"There is no provider `{name}`.", f"{near} Set it in `model.provider`.")
+    return found

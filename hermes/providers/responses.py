@@ -1,0 +1,349 @@
+"""OpenAI's newer wire: `POST /responses`, used without storage on their side.
+
+Source: the OpenAI API reference, chapters Responses and Streaming events. Nothing is stored there (`store: false`), so
+reasoning goes back as the encrypted items themselves, without their ids: an id would be looked up and not be found.
+"""
+
+from hermes.core.frame import EpochFrame, ToolSchema
+from hermes.core.messages import FinishReason, Message, Origin, Role
+from hermes.core.parts import ImagePart, Part, ReasoningPart, TextPart, ToolCallPart
+from hermes.core.stream import Answer, ReasoningDelta, StreamDelta, TextDelta
+from hermes.core.usage import Usage
+from hermes.providers import decoding as d
+from hermes.providers import encoding as e
+from hermes.providers.wire import Endpoint, ServerEvent
+
+_NO_REASON = "The provider ended the answer as failed and gave no reason."
+_FINAL = frozenset({"response.completed", "response.incomplete", "response.done", "response.failed"})
+_DELTAS: dict[str, type[TextDelta] | type[ReasoningDelta]] = {
+    "response.output_text.delta": TextDelta,
+    "response.refusal.delta": TextDelta,
+    "response.reasoning_summary_text.delta": ReasoningDelta,
+    "response.reasoning_text.delta": ReasoningDelta,
+}
+
+
+class Responses:
+    """The encoder. Pure; one instance serves every endpoint."""
+
+    name = "responses"
+    version = 1
+    path = "/responses"
+
+    def headers(self, endpoint: Endpoint) -> dict[str, str]:
+        """A bearer token, and what the record adds."""
+        fields = {"content-type": "application/json", "accept": "text/event-stream"}
+        if endpoint.api_key:
+            fields["authorization"] = f"Bearer {endpoint.api_key}"
+        return {**fields, **endpoint.record.quirks.extra_headers}
+
+    def encode_message(self, message: Message, endpoint: Endpoint) -> bytes:
+        """The message as items of `input`."""
+        if message.role is Role.ASSISTANT:
+            items = _answer_items(message, endpoint)
+        elif message.role is Role.TOOL:
+            items = _tool_results(message, endpoint)
+        else:
+            items = [{"role": "user", "content": _user_content(message)}]
+        return b",".join(e.encode(item) for item in items)
+
+    def encode_body(self, frame: EpochFrame, messages: bytes | bytearray, endpoint: Endpoint, *, final: bool) -> bytes:
+        """A whole request; the system prompt is `instructions`."""
+        quirks = endpoint.record.quirks
+        head: dict[str, e.Json] = {"model": endpoint.model, "stream": True, "store": False}
+        head |= e.sampling_members(frame, endpoint)
+        if "max_completion_tokens" in head or "max_tokens" in head:
+            head["max_output_tokens"] = head.pop("max_completion_tokens", None) or head.pop("max_tokens", None)
+        if not e.matches(endpoint.model, quirks.unreasoning_models):
+            head["include"] = ["reasoning.encrypted_content"]
+            if frame.sampling.reasoning_effort:
+                head["reasoning"] = {"effort": frame.sampling.reasoning_effort, "summary": "auto"}
+        if frame.system:
+            head["instructions"] = frame.system
+        if frame.tools:
+            head["tools"] = [_tool(tool) for tool in frame.tools]
+        none = final and frame.tools and quirks.tool_choice_none
+        tail = b',"tool_choice":"none"' if none else b""
+        return e.body(head, "input", [messages], tail, quirks.extra_body)
+
+    def decoder(self, endpoint: Endpoint) -> "ResponsesDecoder":
+        """A fresh decoder for one answer."""
+        return ResponsesDecoder(endpoint)
+
+
+def _tool(tool: ToolSchema) -> e.Json:
+    parameters = e.raw_json(tool.parameters.decode(), "{")
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": parameters,
+        "strict": False,
+    }
+
+
+def _image(image: ImagePart) -> e.Json:
+    return {"type": "input_image", "detail": "auto", "image_url": e.image_url(image)}
+
+
+def _user_content(message: Message) -> e.Json:
+    if not any(isinstance(part, ImagePart) for part in message.parts):
+        return e.joined_text(message)
+    content: list[e.Json] = []
+    for part in message.parts:
+        if isinstance(part, TextPart) and part.text:
+            content.append({"type": "input_text", "text": part.text})
+        elif isinstance(part, ImagePart):
+            content.append(_image(part))
+    return content
+
+
+def _tool_results(message: Message, endpoint: Endpoint) -> list[e.Json]:
+    """One output item a result; then one user message with their pictures and the text that joins here."""
+    quirks = endpoint.record.quirks
+    results = list(message.results())
+    items: list[e.Json] = []
+    for result in results:
+        given = e.call_id(result.call_id, quirks)
+        items.append({"type": "function_call_output", "call_id": given, "output": result.text})
+    content: list[e.Json] = []
+    for label, image in e.result_pictures(results):
+        content += [{"type": "input_text", "text": label}, _image(image)]
+    text = e.joined_text(message)
+    if text and content:
+        content.append({"type": "input_text", "text": text})
+    if content or text:
+        items.append({"role": "user", "content": content or text})
+    return items
+
+
+def _answer_items(message: Message, endpoint: Endpoint) -> list[e.Json]:
+    """The answer's parts in order. Reasoning goes back encrypted, to its own model, and never as the last item."""
+    quirks = endpoint.record.quirks
+    own = e.same_origin(message, endpoint)
+    items: list[e.Json] = []
+    held: list[e.Json] = []
+    for part in message.parts:
+        if isinstance(part, ReasoningPart):
+            if own and part.opaque:
+                held.append(_reasoning(part))
+            continue
+        if isinstance(part, TextPart) and part.text:
+            items += [*held, _said(part.text)]
+            held = []
+        elif isinstance(part, ToolCallPart):
+            call: dict[str, e.Json] = {
+                "type": "function_call",
+                "call_id": e.call_id(part.call_id, quirks),
+                "name": e.call_name(part.name),
+                "arguments": bytes(e.call_arguments(part.arguments)).decode(),
+            }
+            items += [*held, call]
+            held = []
+    return items or [_said("")]
+
+
+def _said(text: str) -> e.Json:
+    """The full form of an item, without an id: llama.cpp does not take the short one from an assistant."""
+    return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+
+
+def _reasoning(part: ReasoningPart) -> e.Json:
+    summary: list[e.Json] = [{"type": "summary_text", "text": part.text}] if part.text else []
+    return {"type": "reasoning", "summary": summary, "encrypted_content": part.opaque}
+
+
+class _Item:
+    """One output item while it arrives."""
+
+    def __init__(self, start: d.Table) -> None:
+        self.kind = d.text_of(start, "type")
+        self.text = d.TextPieces()
+        self.call = d.CallPieces()
+        self.whole: d.Table | None = None
+        self.take(start)
+
+    def take(self, item: d.Table) -> None:
+        """Take what the item says of itself."""
+        self.kind = d.text_of(item, "type") or self.kind
+        self.call.call_id = d.text_of(item, "call_id") or self.call.call_id
+        self.call.name = d.text_of(item, "name") or self.call.name
+        self.call.item_id = d.text_of(item, "id") or self.call.item_id
+
+    def close(self, item: d.Table) -> None:
+        """Take the item's final form."""
+        self.take(item)
+        self.whole = item
+        self.call.done = True
+        arguments = d.text_of(item, "arguments")
+        if arguments:
+            self.call.replace_arguments(arguments)
+
+    def parts(self, *, whole: bool) -> list[Part]:
+        """The item as stored parts."""
+        if self.kind == "message":
+            text = self.text.whole() or (_item_text(self.whole) if self.whole else "")
+            return [TextPart(text=text)] if text else []
+        if self.kind == "reasoning":
+            final = self.whole or d.EMPTY
+            opaque = d.text_of(final, "encrypted_content")
+            text = _reasoning_text(final) or self.text.whole()
+            if not text and not opaque:
+                return []
+            return [ReasoningPart(text=text, kind="reasoning", opaque=opaque, item_id=self.call.item_id)]
+        if self.kind == "function_call":
+            return list(d.call_parts([self.call], whole=whole))
+        return []
+
+
+def _item_text(item: d.Table) -> str:
+    return "".join(d.text_of(part, "text") or d.text_of(part, "refusal") for part in d.tables_of(item, "content"))
+
+
+def _reasoning_text(item: d.Table) -> str:
+    """The summary's paragraphs; the open text of models that show it."""
+    summary = [d.text_of(part, "text") for part in d.tables_of(item, "summary")]
+    return "\n\n".join(text for text in summary if text) or _item_text(item)
+
+
+class ResponsesDecoder:
+    """Follows the items of one answer. A whole `response` object counts as all of them."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._items: dict[int | str, _Item] = {}
+        self._status = ""
+        self._reason = ""
+        self._usage: Usage | None = None
+        self._model = ""
+
+    @property
+    def finished(self) -> bool:
+        """The response is completed or says why it is not."""
+        return bool(self._status)
+
+    @property
+    def ended(self) -> bool:
+        """Nothing follows the final event."""
+        return bool(self._status)
+
+    def feed(self, event: ServerEvent) -> list[StreamDelta]:
+        """Take the next event; unknown ones are passed over."""
+        if event.data.strip() == "[DONE]":
+            return []
+        data = d.parse(event.data)
+        kind = d.kind_of(event, data)
+        shown = _DELTAS.get(kind)
+        if shown is not None:
+            return self._shown(shown, data)
+        if kind.startswith(("response.output_item.", "response.function_call_arguments.")):
+            return self._item_event(kind, data)
+        if kind == "response.reasoning_summary_part.added":
+            return self._paragraph(data)
+        if kind in _FINAL or data.get("object") == "response":
+            return self._close(d.table_of(data, "response") or data)
+        d.raise_reported(kind, data)
+        self._model = d.text_of(d.table_of(data, "response"), "model") or self._model
+        return []
+
+    def _shown(self, kind: type[TextDelta] | type[ReasoningDelta], data: d.Table) -> list[StreamDelta]:
+        item = self._item(data, "message" if kind is TextDelta else "reasoning")
+        text = item.text.add(d.text_of(data, "delta"))
+        return [kind(text=text)] if text else []
+
+    def _paragraph(self, data: d.Table) -> list[StreamDelta]:
+        """A further part of a summary is a paragraph of its own."""
+        if d.number_of(data, "summary_index") == 0:
+            return []
+        self._item(data, "reasoning").text.add("\n\n")
+        return [ReasoningDelta(text="\n\n")]
+
+    def answer(self) -> Answer:
+        """What has arrived."""
+        found: list[Part] = []
+        for item in self._items.values():
+            found += item.parts(whole=self.finished)
+        called = any(isinstance(part, ToolCallPart) for part in found)
+        finish = FinishReason.TOOL_CALLS if called else FinishReason.STOP
+        if not self.finished:
+            finish = FinishReason.CUT
+        elif self._status == "incomplete":
+            finish = FinishReason.CONTENT_FILTER if self._reason == "content_filter" else FinishReason.LENGTH
+        endpoint = self._endpoint
+        origin = Origin(provider=endpoint.record.name, model=endpoint.model, wire=endpoint.wire)
+        message = Message(role=Role.ASSISTANT, parts=tuple(found), finish=finish, origin=origin)
+        return Answer(message=message, usage=self._usage, served_model=self._model)
+
+    def _item(self, data: d.Table, kind: str) -> _Item:
+        """The item an event is about, by position, else by id, else the last of its kind."""
+        key: int | str | None = d.index_of(data, "output_index")
+        if key is None:
+            key = d.text_of(data, "item_id") or d.text_of(d.table_of(data, "item"), "id") or kind
+        item = self._items.get(key)
+        if item is None:
+            item = self._items[key] = _Item({"type": kind})
+        return item
+
+    def _item_event(self, kind: str, data: d.Table) -> list[StreamDelta]:
+        given = d.table_of(data, "item")
+        item = self._item(data, d.text_of(given, "type") or "function_call")
+        if kind == "response.output_item.added":
+            item.take(given)
+        elif kind == "response.output_item.done":
+            return self._finish_item(item, given)
+        elif kind == "response.function_call_arguments.delta":
+            item.call.add_arguments(d.text_of(data, "delta"))
+        elif kind == "response.function_call_arguments.done" and d.text_of(data, "arguments"):
+            item.call.replace_arguments(d.text_of(data, "arguments"))
+        return list(item.call.announce()) if item.kind == "function_call" else []
+
+    def _finish_item(self, item: _Item, given: d.Table) -> list[StreamDelta]:
+        """Close an item; text that came only now is shown now."""
+        item.close(given)
+        if item.kind == "function_call":
+            return list(item.call.announce())
+        text = _item_text(given) if item.kind == "message" else _reasoning_text(given)
+        if item.text or not text:
+            return []
+        shown = item.text.add(text)
+        return [TextDelta(text=shown) if item.kind == "message" else ReasoningDelta(text=shown)]
+
+    def _close(self, response: d.Table) -> list[StreamDelta]:
+        """Take the final object: its status, its usage, and items that no event has brought."""
+        if response.get("status") == "failed" or response.get("type") == "response.failed" or response.get("error"):
+            d.raise_error(response.get("error") or _NO_REASON)
+        deltas = self._missing_items(d.tables_of(response, "output"))
+        self._model = d.text_of(response, "model") or self._model
+        usage = d.table_of(response, "usage")
+        self._usage = _usage(usage) if usage else self._usage
+        self._reason = d.text_of(d.table_of(response, "incomplete_details"), "reason")
+        self._status = d.text_of(response, "status") or "completed"
+        return deltas
+
+    def _missing_items(self, output: list[d.Table]) -> list[StreamDelta]:
+        """Items of the final object that no event has closed."""
+        deltas: list[StreamDelta] = []
+        known = {item.call.item_id for item in self._items.values() if item.call.item_id}
+        for index, given in enumerate(output):
+            item = self._items.get(index)
+            if item is None and d.text_of(given, "id") not in known:
+                item = self._items[index] = _Item(given)
+            if item is not None and item.whole is None:
+                deltas += self._finish_item(item, given)
+        return deltas
+
+
+def _usage(usage: d.Table) -> Usage:
+    read = d.table_of(usage, "input_tokens_details")
+    cost = usage.get("cost")
+    return Usage(
+        input=d.number_of(usage, "input_tokens"),
+        output=d.number_of(usage, "output_tokens"),
+        cache_read=d.number_of(read, "cached_tokens"),
+        cache_write=d.number_of(read, "cache_write_tokens"),
+        reasoning=d.number_of(d.table_of(usage, "output_tokens_details"), "reasoning_tokens"),
+        cost_usd=float(cost) if isinstance(cost, int | float) else None,
+    )
+
+
+WIRE = Responses()

@@ -1,0 +1,124 @@
+"""A session brought back to life: its epoch restored or begun, its transcript encoded, its last turn closed."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hermes.agent import words
+from hermes.agent.closing import closing_messages
+from hermes.core.errors import NotFoundError
+from hermes.core.frame import EpochFrame
+from hermes.core.messages import Message, Role
+from hermes.core.outcomes import ExitReason
+from hermes.core.parts import Part, Source, TextPart
+from hermes.llm.lineage import Lineage
+from hermes.providers.wire import Endpoint
+from hermes.store.rows import StoredEpoch
+from hermes.store.store import Store
+
+
+@dataclass(slots=True)
+class Conversation:
+    """The live part of a session."""
+
+    session_id: str
+    epoch: int
+    began: str
+    """Why the epoch began, when it began just now; empty for a restored one."""
+    frame: EpochFrame
+    lineage: Lineage
+    messages: list[Message]
+    last_told: float | None = None
+    """When date and time were last told to the model, in seconds since the epoch."""
+    last_cwd: str | None = None
+
+
+def same_lineage(stored: EpochFrame, wanted: EpochFrame) -> str:
+    """Why `stored` cannot be gone on with as `wanted`; empty when it can.
+
+    Tools are compared by name: what a newer program would say of the same tool is not worth the cached prefix.
+    """
+    if (stored.provider, stored.model, stored.wire) != (wanted.provider, wanted.model, wanted.wire):
+        return "another model"
+    if [tool.name for tool in stored.tools] != [tool.name for tool in wanted.tools]:
+        return "another tool set"
+    if stored.sampling != wanted.sampling:
+        return "other model parameters"
+    if stored.encoder_version != wanted.encoder_version:
+        return "a newer encoder"
+    return ""
+
+
+async def open_conversation(
+    store: Store, session_id: str, *, wanted: Callable[[], EpochFrame], endpoint: Endpoint, system: str | None = None
+) -> Conversation:
+    """Restore the session's epoch, or begin one with the frame that `wanted` makes.
+
+    `system` is a prompt that the caller insists on; one that differs from the stored one begins a new epoch.
+    """
+    if await store.session(session_id) is None:
+        raise NotFoundError(f"There is no session {session_id!r}.", "`hermes sessions list` shows them.")
+    await _close_lost_turns(store, session_id)
+    stored = await store.current_epoch(session_id)
+    frame = wanted()
+    reason = "a new session" if stored is None else _epoch_ends(stored.frame, frame, system)
+    if stored is not None and not reason:
+        number, frame = stored.number, stored.frame
+    else:
+        number = await _begin_epoch(store, session_id, stored, frame, reason)
+    rows = await store.transcript(session_id) if stored is not None else []
+    lineage = Lineage(frame, endpoint)
+    messages = [row.message for row in rows]
+    lineage.extend(messages)
+    conversation = Conversation(
+        session_id=session_id, epoch=number, began=reason, frame=frame, lineage=lineage, messages=messages
+    )
+    _recall_notes(conversation, [(row.created_at, row.message) for row in rows])
+    return conversation
+
+
+def _epoch_ends(stored: EpochFrame, wanted: EpochFrame, system: str | None) -> str:
+    """The named event that ends the stored epoch; empty when it goes on."""
+    reason = same_lineage(stored, wanted)
+    if not reason and system is not None and system != stored.system:
+        reason = "another system prompt"
+    return reason
+
+
+async def _begin_epoch(
+    store: Store, session_id: str, stored: StoredEpoch | None, frame: EpochFrame, reason: str
+) -> int:
+    if stored is not None:
+        await store.end_epoch(session_id, stored.number, reason)
+    return await store.begin_epoch(session_id, frame, reason)
+
+
+def _recall_notes(conversation: Conversation, rows: Sequence[tuple[float, Message]]) -> None:
+    """Find what the model was last told about time and place."""
+    for created_at, message in reversed(rows):
+        if message.role is Role.USER and not message.synthetic and any(_is_note(part) for part in message.parts):
+            conversation.last_told = created_at
+            return
+
+
+def _is_note(part: Part) -> bool:
+    return isinstance(part, TextPart) and part.provenance is not None and part.provenance.source is Source.PROGRAM
+
+
+async def _close_lost_turns(store: Store, session_id: str) -> None:
+    """Close turns whose process died: results that are known are kept, the rest is named uncertain."""
+    lost = await store.open_turns(session_id)
+    if not lost:
+        return
+    rows = await store.transcript(session_id)
+    last = rows[-1].message if rows else None
+    results = {}
+    for turn in lost:
+        for effect in await store.effects(turn.id):
+            if effect.result is not None:
+                results[effect.call_id] = effect.result
+    epoch = await store.current_epoch(session_id)
+    closing = closing_messages(last, results, words.CRASHED)
+    if closing and epoch is not None:
+        await store.append(session_id, epoch.number, lost[-1].id, closing)
+    for turn in lost:
+        await store.end_turn(turn.id, ExitReason.LOCAL_ERROR, error="the process ended in the middle of the turn")

@@ -1,0 +1,230 @@
+"""The store's verbs by concern: sessions and epochs, transcripts, turns. `Store` has them all."""
+
+import os
+from asyncio import Future
+from collections.abc import Sequence
+
+import apsw
+
+from hermes.core.frame import EpochFrame
+from hermes.core.messages import Message
+from hermes.core.outcomes import ExitReason
+from hermes.core.parts import ToolResultPart
+from hermes.core.protocols import Intent
+from hermes.core.usage import Usage
+from hermes.store import sessions, transcript, turns
+from hermes.store.db import Database
+from hermes.store.rows import (
+    EffectRow,
+    MessageState,
+    NewSession,
+    SessionExport,
+    SessionRow,
+    Spend,
+    StoredEpoch,
+    StoredMessage,
+    TurnRow,
+    TurnState,
+)
+from hermes.store.transcript import Entry
+from hermes.store.turns import TurnEnd
+from hermes.util.clock import Clock
+
+
+class Access:
+    """What the verbs stand on."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+
+class SessionAccess(Access):
+    """Sessions and their epochs. What names a session that is not there raises `NotFoundError`."""
+
+    async def create_session(self, session: NewSession) -> None:
+        """Store a new session; `UsageError` when its id is taken."""
+        now = self._clock.now()
+        await self._database.write(lambda connection: sessions.create(connection, session, now))
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        """The session of exactly this id."""
+        return await self._database.read(lambda connection: sessions.get(connection, session_id))
+
+    async def find_sessions(self, prefix_or_title: str, *, limit: int = 20) -> list[SessionRow]:
+        """Sessions whose id begins with the text or whose title contains it, the one used last first."""
+        return await self._database.read(lambda connection: sessions.find(connection, prefix_or_title, limit))
+
+    async def list_sessions(
+        self, limit: int, *, before: str | None = None, source: str | None = None
+    ) -> list[SessionRow]:
+        """Sessions by last use, newest first; `before` is the last id of the page that came before."""
+        return await self._database.read(
+            lambda connection: sessions.newest(connection, limit, before=before, source=source)
+        )
+
+    async def latest_session(self, source: str | None = None) -> SessionRow | None:
+        """The session that was used last."""
+        return next(iter(await self.list_sessions(1, source=source)), None)
+
+    async def rename_session(self, session_id: str, title: str) -> None:
+        """Give a session another title."""
+        await self._database.write(lambda connection: sessions.rename(connection, session_id, title))
+
+    async def end_session(self, session_id: str, reason: str) -> None:
+        """Mark a session as ended; appending to it opens it again."""
+        now = self._clock.now()
+        await self._database.write(lambda connection: sessions.end(connection, session_id, reason, now))
+
+    async def begin_epoch(self, session_id: str, frame: EpochFrame, reason: str) -> int:
+        """Begin the session's next epoch, ending the one that is open; its number (from 1)."""
+        now = self._clock.now()
+        return await self._database.write(
+            lambda connection: sessions.begin_epoch(connection, session_id, frame, reason, now)
+        )
+
+    async def end_epoch(self, session_id: str, number: int, reason: str) -> None:
+        """End an epoch; one that has ended stays as it is."""
+        now = self._clock.now()
+        await self._database.write(lambda connection: sessions.end_epoch(connection, session_id, number, reason, now))
+
+    async def current_epoch(self, session_id: str) -> StoredEpoch | None:
+        """The session's open epoch."""
+        return await self._database.read(lambda connection: sessions.current_epoch(connection, session_id))
+
+
+class TranscriptAccess(Access):
+    """The messages of sessions."""
+
+    def append(
+        self,
+        session_id: str,
+        epoch: int,
+        turn_id: str | None,
+        messages: Sequence[Message],
+        usage: Usage | None = None,
+    ) -> Future[list[int]]:
+        """Queue messages behind every write before and go on; the future gives their ids once they are on disk.
+
+        Writes are in order, so whoever awaits a later one may take these for stored, unless this future holds an
+        error: await it before the turn ends. `usage` is of the call that wrote the assistant message among them.
+        """
+        entry = Entry(session_id=session_id, epoch=epoch, turn_id=turn_id, messages=tuple(messages), usage=usage)
+        now = self._clock.now()
+        return self._database.submit(lambda connection: transcript.append(connection, entry, now))
+
+    async def transcript(self, session_id: str) -> list[StoredMessage]:
+        """The conversation as it stands: active messages in order; empty for an unknown session."""
+        return await self._database.read(lambda connection: transcript.read(connection, session_id))
+
+    async def export_session(self, session_id: str) -> SessionExport | None:
+        """All of a session in one state: its row, every epoch and every message, undone and compacted ones too."""
+
+        def work(connection: apsw.Connection) -> SessionExport | None:
+            row = sessions.get(connection, session_id)
+            if row is None:
+                return None
+            return SessionExport(
+                session=row,
+                epochs=tuple(sessions.epochs(connection, session_id)),
+                messages=tuple(transcript.read(connection, session_id, everything=True)),
+            )
+
+        return await self._database.read(work)
+
+    async def compact(
+        self, session_id: str, epoch: int, covered: Sequence[int], messages: Sequence[Message]
+    ) -> list[int]:
+        """Let `messages` stand for the covered ones, at their place; the covered ones are kept. The new ids."""
+        entry = Entry(session_id=session_id, epoch=epoch, turn_id=None, messages=tuple(messages))
+        now = self._clock.now()
+        return await self._database.write(lambda connection: transcript.compact(connection, entry, covered, now))
+
+    async def mark_messages(self, session_id: str, ids: Sequence[int], state: MessageState) -> None:
+        """Undo messages or bring them back; search follows. Rows are kept."""
+        await self._database.write(lambda connection: transcript.set_state(connection, session_id, ids, state))
+
+
+class TurnAccess(Access):
+    """Turns, their effects and their cost."""
+
+    async def begin_turn(self, session_id: str, turn_id: str, *, text: str = "") -> None:
+        """Store that a turn begins here; `text` is kept until the turn's first message is appended."""
+        turn = TurnRow(
+            id=turn_id,
+            session_id=session_id,
+            state=TurnState.RUNNING,
+            text=text,
+            started_at=self._clock.now(),
+            ended_at=None,
+            reason="",
+            error="",
+            calls=0,
+            usage=Usage(),
+            owner_pid=os.getpid(),
+            fence=1,
+        )
+        await self._database.write(lambda connection: turns.begin(connection, turn))
+
+    async def end_turn(
+        self, turn_id: str, reason: ExitReason, *, usage: Usage | None = None, calls: int = 0, error: str = ""
+    ) -> None:
+        """Store a turn's named end, once; `NotFoundError` when it is not running."""
+        now = self._clock.now()
+        how = TurnEnd(reason=reason, usage=usage or Usage(), calls=calls, error=error)
+        await self._database.write(lambda connection: turns.end(connection, turn_id, how, now))
+
+    async def turn(self, turn_id: str) -> TurnRow | None:
+        """The turn of this id."""
+        return await self._database.read(lambda connection: turns.get_turn(connection, turn_id))
+
+    async def open_turns(self, session_id: str) -> list[TurnRow]:
+        """The session's turns that have not ended: at work, or of a process that died."""
+        return await self._database.read(lambda connection: turns.running(connection, session_id))
+
+    async def intend(self, turn_id: str, intents: Sequence[Intent]) -> None:
+        """Record the calls of a batch, all or none, before the first of them starts."""
+        now = self._clock.now()
+        await self._database.write(lambda connection: turns.intend(connection, turn_id, intents, now))
+
+    async def done(self, turn_id: str, result: ToolResultPart) -> None:
+        """Record what a call gave back."""
+        now = self._clock.now()
+        await self._database.write(lambda connection: turns.done(connection, turn_id, result, now))
+
+    async def doubt(self, turn_id: str) -> int:
+        """Mark what was under way and is not repeatable as uncertain; how many calls that are."""
+        return await self._database.write(lambda connection: turns.doubt(connection, turn_id))
+
+    async def effects(self, turn_id: str) -> list[EffectRow]:
+        """The turn's effects in the order of their intents."""
+        return await self._database.read(lambda connection: turns.effects(connection, turn_id))
+
+    async def record_spend(self, spend: Spend) -> None:
+        """Write down what a model call has cost; kept when its session is deleted."""
+        now = self._clock.now()
+        await self._database.write(lambda connection: turns.record_spend(connection, spend, now))
+
+    async def spent(self, since: float, *, session_id: str | None = None) -> Usage:
+        """The sum of all model calls from `since` on, of one session or of all."""
+        return await self._database.read(lambda connection: turns.spent(connection, since, session_id=session_id))
+
+    def journal(self, turn_id: str) -> "TurnJournal":
+        """The effect journal of one turn, for the executor."""
+        return TurnJournal(self, turn_id)
+
+
+class TurnJournal:
+    """One turn's `EffectJournal`."""
+
+    def __init__(self, store: TurnAccess, turn_id: str) -> None:
+        self._store = store
+        self._turn_id = turn_id
+
+    async def intend(self, intents: Sequence[Intent]) -> None:
+        """Record the intents of a batch, all or none."""
+        await self._store.intend(self._turn_id, intents)
+
+    async def done(self, result: ToolResultPart) -> None:
+        """Record what a call gave back."""
+        await self._store.done(self._turn_id, result)

@@ -1,0 +1,121 @@
+"""Opening SQLite the way Hermes needs it, and its errors in words that a person can act on."""
+
+import contextlib
+import errno
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+
+from hermes.core.errors import StoreError, StoreFullError
+
+PATIENCE = 30.0
+"""Seconds that a write waits for other processes before it is given up."""
+_SHORTEST_NAP = 0.0005
+_LONGEST_NAP = 0.015
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_SETTINGS = (
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA secure_delete = ON",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA trusted_schema = OFF",
+    "PRAGMA journal_size_limit = 16777216",
+)
+
+
+class _Patience:
+    """A busy handler: naps of random length, so that many waiting writers take turns fairly.
+
+    SQLite's own time-out lets late comers overtake: its longest wait is several times this one's.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._deadline = 0.0
+
+    def __call__(self, attempt: int) -> bool:
+        now = time.monotonic()
+        if attempt == 0:
+            self._deadline = now + self._limit
+        elif now >= self._deadline:
+            return False
+        time.sleep(random.uniform(_SHORTEST_NAP, _LONGEST_NAP))
+        return True
+
+
+def connect(path: Path, *, create: bool, vfs: str | None = None) -> apsw.Connection:
+    """Open the database at `path`, made with mode 0600 if `create` is set and there is none; raises `apsw.Error`.
+
+    The connection belongs to the calling thread. The journal mode is left alone: see `use_wal`.
+    """
+    fresh = create and not path.exists()
+    flags = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOMUTEX | apsw.SQLITE_OPEN_READWRITE
+    if create:
+        flags |= apsw.SQLITE_OPEN_CREATE
+    connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
+    if fresh:
+        path.chmod(0o600)  # before anything is in it; its -wal and -shm take the mode over
+    connection.set_busy_handler(_Patience(PATIENCE))
+    for setting in _SETTINGS:
+        connection.execute(setting).fetchall()
+    return connection
+
+
+def use_wal(connection: apsw.Connection, *, synchronous: str) -> bool:
+    """Switch to write-ahead logging, or to a rollback journal where the file system has no shared memory.
+
+    Gives whether WAL is in use. Several processes may do this to a new file at once: the lock that the switch needs is
+    taken outside the busy handler's reach, so it is tried again here.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            mode = connection.pragma("journal_mode", "wal")
+            break
+        except apsw.BusyError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(random.uniform(_SHORTEST_NAP, _LONGEST_NAP))
+    if mode != "wal":
+        connection.pragma("journal_mode", "delete")
+    connection.execute(f"PRAGMA synchronous = {synchronous}").fetchall()
+    return bool(mode == "wal")
+
+
+@contextlib.contextmanager
+def transaction(connection: apsw.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """Run the statements inside in one transaction, rolled back when one of them fails."""
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def explain(error: apsw.Error, path: Path, system_errno: int = 0) -> StoreError:
+    """The error in plain words. `system_errno` is the connection's, read before it is used again."""
+    if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and system_errno in _NO_ROOM):
+        return StoreFullError(
+            f"There is no room to write {path}.",
+            "Free some disk space, or raise the process's file size limit; nothing of this was stored.",
+        )
+    for kind, what, hint in _WORDS:
+        if isinstance(error, kind):
+            return StoreError(what.format(path=path), hint)
+    return StoreError(f"The database {path} cannot be used: {error}")
+
+
+_WORDS: tuple[tuple[type[apsw.Error], str, str], ...] = (
+    (apsw.BusyError, "{path} has been locked by another program for too long.", "End that program, or try again."),
+    (apsw.LockedError, "{path} is in use by another step of this program.", "Try again."),
+    (apsw.ReadOnlyError, "{path} cannot be written.", "Make the folder and the file writable for this user."),
+    (apsw.CantOpenError, "{path} cannot be opened.", "Check that its folder exists and belongs to this user."),
+    (apsw.PermissionsError, "{path} cannot be opened.", "Check that it belongs to this user."),
+    (apsw.NotADBError, "{path} is not a database.", "Move it away, or put back a copy from the folder `backups`."),
+    (apsw.CorruptError, "{path} is damaged.", "Move it away, or put back a copy from the folder `backups`."),
+    (apsw.IOError, "The disk reported an error on {path}.", "Check the disk; nothing of this was stored."),
+)

@@ -1,0 +1,123 @@
+"""The tables of `hermes.db`.
+
+Words of a conversation stand in `messages.body` and nowhere else for long: a turn's `text` is emptied once the message
+is stored, an effect's arguments and result once the turn has ended. So a deleted message leaves nothing behind.
+"""
+
+from hermes.store.migrations import Schema
+
+_FIRST = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+INSERT INTO meta VALUES ('id', lower(hex(randomblob(16))));
+
+CREATE TABLE sessions (
+    id TEXT PRIMARY KEY,
+    source TEXT NOT NULL,
+    user_id TEXT NOT NULL,
+    title TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    cwd TEXT NOT NULL,
+    parent_id TEXT REFERENCES sessions ON DELETE SET NULL,
+    created_at REAL NOT NULL,
+    updated_at REAL NOT NULL,
+    ended_at REAL,
+    end_reason TEXT NOT NULL DEFAULT '',
+    message_count INTEGER NOT NULL DEFAULT 0,
+    tool_call_count INTEGER NOT NULL DEFAULT 0,
+    input_tokens INTEGER NOT NULL DEFAULT 0,
+    output_tokens INTEGER NOT NULL DEFAULT 0,
+    cache_read_tokens INTEGER NOT NULL DEFAULT 0,
+    cache_write_tokens INTEGER NOT NULL DEFAULT 0,
+    reasoning_tokens INTEGER NOT NULL DEFAULT 0,
+    cost_usd REAL
+) STRICT;
+CREATE INDEX sessions_updated ON sessions (updated_at, id);
+CREATE INDEX sessions_parent ON sessions (parent_id) WHERE parent_id IS NOT NULL;
+
+CREATE TABLE epochs (
+    session_id TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    frame BLOB NOT NULL,
+    began_at REAL NOT NULL,
+    begin_reason TEXT NOT NULL,
+    ended_at REAL,
+    end_reason TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (session_id, number)
+) STRICT;
+
+-- state: 0 active, 1 compacted (a later message stands for it), 2 undone.
+-- position orders a session's messages: the id, but for a summary that stands where what it covers stood.
+CREATE TABLE messages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    session_id TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
+    epoch INTEGER NOT NULL,
+    turn_id TEXT,
+    role TEXT NOT NULL,
+    state INTEGER NOT NULL DEFAULT 0,
+    position INTEGER NOT NULL,
+    created_at REAL NOT NULL,
+    prompt_tokens INTEGER,
+    output_tokens INTEGER,
+    body BLOB NOT NULL
+) STRICT;
+CREATE INDEX messages_session ON messages (session_id, position, id);
+
+-- What the search index must look at again. erase: 1 when words must vanish from its file, not only from results.
+CREATE TABLE changes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    message_id INTEGER NOT NULL,
+    erase INTEGER NOT NULL
+) STRICT;
+
+-- fence counts the owners of a turn: a write with an older number comes from one that was taken for dead.
+CREATE TABLE turns (
+    id TEXT PRIMARY KEY,
+    session_id TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
+    state TEXT NOT NULL,
+    text TEXT NOT NULL,
+    started_at REAL NOT NULL,
+    ended_at REAL,
+    reason TEXT NOT NULL DEFAULT '',
+    error TEXT NOT NULL DEFAULT '',
+    calls INTEGER NOT NULL DEFAULT 0,
+    usage BLOB,
+    owner_pid INTEGER,
+    fence INTEGER NOT NULL DEFAULT 1
+) STRICT;
+CREATE INDEX turns_session ON turns (session_id, state);
+
+CREATE TABLE effects (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    turn_id TEXT NOT NULL REFERENCES turns ON DELETE CASCADE,
+    call_id TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    arguments TEXT NOT NULL,
+    repeatable INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    result BLOB,
+    intended_at REAL NOT NULL,
+    done_at REAL
+) STRICT;
+CREATE INDEX effects_call ON effects (turn_id, call_id);
+
+-- Kept when a session is deleted: caps for a day or a month still count it.
+CREATE TABLE spend (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at REAL NOT NULL,
+    session_id TEXT,
+    turn_id TEXT,
+    purpose TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cache_read_tokens INTEGER NOT NULL,
+    cache_write_tokens INTEGER NOT NULL,
+    reasoning_tokens INTEGER NOT NULL,
+    cost_usd REAL
+) STRICT;
+CREATE INDEX spend_at ON spend (at);
+"""
+
+HERMES = Schema(application_id=0x4845524D, steps=(_FIRST,))

@@ -1,0 +1,141 @@
+"""Sessions and epochs: functions over a connection, inside the caller's transaction."""
+
+import apsw
+import msgspec
+
+from hermes.core.errors import NotFoundError, UsageError
+from hermes.core.frame import EpochFrame
+from hermes.store.rows import NewSession, SessionRow, StoredEpoch
+from hermes.util.text import clean_surrogates
+
+_COLUMNS = SessionRow.__struct_fields__
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM sessions"
+_FRAME = msgspec.json.Decoder(EpochFrame)
+
+
+def _row(values: tuple[object, ...]) -> SessionRow:
+    return msgspec.convert(dict(zip(_COLUMNS, values, strict=True)), SessionRow)
+
+
+def create(connection: apsw.Connection, session: NewSession, now: float) -> None:
+    """Store a new session; `UsageError` when the id is taken, `NotFoundError` when the parent is unknown."""
+    if session.parent_id is not None and get(connection, session.parent_id) is None:
+        raise NotFoundError(f"There is no session {session.parent_id}.")
+    values = [
+        clean_surrogates(value) if isinstance(value, str) else value for value in msgspec.structs.astuple(session)
+    ]
+    names = NewSession.__struct_fields__
+    marks = ", ".join("?" * (len(names) + 2))
+    connection.execute(
+        f"INSERT INTO sessions ({', '.join(names)}, created_at, updated_at) VALUES ({marks})"
+        " ON CONFLICT (id) DO NOTHING",
+        (*values, now, now),
+    )
+    if connection.changes() == 0:
+        raise UsageError(f"There is a session {session.id} already.")
+
+
+def get(connection: apsw.Connection, session_id: str) -> SessionRow | None:
+    """The session of exactly this id."""
+    row = connection.execute(f"{_SELECT} WHERE id = ?", (session_id,)).fetchone()
+    return None if row is None else _row(row)
+
+
+def find(connection: apsw.Connection, text: str, limit: int) -> list[SessionRow]:
+    """Sessions whose id begins with `text` or whose title contains it, the one used last first."""
+    text = clean_surrogates(text)
+    if not text:
+        return []
+    rows = connection.execute(
+        f"{_SELECT} WHERE (id >= ?1 AND id < ?1 || char(1114111)) OR instr(lower(title), lower(?1))"
+        " ORDER BY updated_at DESC, id DESC LIMIT ?2",
+        (text, limit),
+    )
+    return [_row(row) for row in rows]
+
+
+def newest(
+    connection: apsw.Connection, limit: int, *, before: str | None = None, source: str | None = None
+) -> list[SessionRow]:
+    """Sessions by last use, newest first; `before` is the id of the last one of the page that came before."""
+    wanted, values = [], list[str | int]()
+    if before is not None:
+        wanted.append("(updated_at, id) < (SELECT updated_at, id FROM sessions WHERE id = ?)")
+        values.append(before)
+    if source is not None:
+        wanted.append("source = ?")
+        values.append(source)
+    where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
+    rows = connection.execute(f"{_SELECT} {where} ORDER BY updated_at DESC, id DESC LIMIT ?", (*values, limit))
+    return [_row(row) for row in rows]
+
+
+def rename(connection: apsw.Connection, session_id: str, title: str) -> None:
+    """Give the session another title."""
+    connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (clean_surrogates(title), session_id))
+    must_have_changed(connection, session_id)
+
+
+def end(connection: apsw.Connection, session_id: str, reason: str, now: float) -> None:
+    """Mark the session as ended; appending to it opens it again."""
+    connection.execute("UPDATE sessions SET ended_at = ?, end_reason = ? WHERE id = ?", (now, reason, session_id))
+    must_have_changed(connection, session_id)
+
+
+def must_have_changed(connection: apsw.Connection, session_id: str) -> None:
+    """Raise `NotFoundError` when the last statement has touched no row."""
+    if connection.changes() == 0:
+        raise NotFoundError(f"There is no session {session_id}.", "`hermes sessions list` shows those there are.")
+
+
+def begin_epoch(connection: apsw.Connection, session_id: str, frame: EpochFrame, reason: str, now: float) -> int:
+    """Begin the session's next epoch (numbers count from 1), ending the one that is open."""
+    connection.execute(
+        "UPDATE sessions SET provider = ?, model = ? WHERE id = ?", (frame.provider, frame.model, session_id)
+    )
+    must_have_changed(connection, session_id)
+    connection.execute(
+        "UPDATE epochs SET ended_at = ?, end_reason = ? WHERE session_id = ? AND ended_at IS NULL",
+        (now, reason, session_id),
+    )
+    last = connection.execute("SELECT coalesce(max(number), 0) FROM epochs WHERE session_id = ?", (session_id,)).get
+    number = msgspec.convert(last, int) + 1
+    connection.execute(
+        "INSERT INTO epochs (session_id, number, frame, began_at, begin_reason) VALUES (?, ?, ?, ?, ?)",
+        (session_id, number, msgspec.json.encode(frame), now, reason),
+    )
+    return number
+
+
+def end_epoch(connection: apsw.Connection, session_id: str, number: int, reason: str, now: float) -> None:
+    """End an epoch; ending one that has ended changes nothing."""
+    connection.execute(
+        "UPDATE epochs SET ended_at = ?, end_reason = ? WHERE session_id = ? AND number = ? AND ended_at IS NULL",
+        (now, reason, session_id, number),
+    )
+
+
+def epochs(connection: apsw.Connection, session_id: str) -> list[StoredEpoch]:
+    """All epochs of a session, in order."""
+    rows = connection.execute(
+        "SELECT session_id, number, frame, began_at, begin_reason, ended_at, end_reason FROM epochs"
+        " WHERE session_id = ? ORDER BY number",
+        (session_id,),
+    )
+    return [
+        StoredEpoch(
+            session_id=row[0],
+            number=row[1],
+            frame=_FRAME.decode(row[2]),
+            began_at=row[3],
+            begin_reason=row[4],
+            ended_at=row[5],
+            end_reason=row[6],
+        )
+        for row in rows
+    ]
+
+
+def current_epoch(connection: apsw.Connection, session_id: str) -> StoredEpoch | None:
+    """The session's open epoch; None when it has none."""
+    return next((epoch for epoch in reversed(epochs(connection, session_id)) if epoch.ended_at is None), None)

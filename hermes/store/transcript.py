@@ -1,0 +1,182 @@
+"""Messages: functions over a connection, inside the caller's transaction."""
+
+import json
+from collections.abc import Iterable, Sequence
+
+import apsw
+import msgspec
+
+from hermes.core.errors import NotFoundError
+from hermes.core.messages import Message, Role
+from hermes.core.usage import Usage
+from hermes.store.rows import MessageState, StoredMessage
+from hermes.store.sessions import must_have_changed
+from hermes.util.text import clean_surrogates
+
+_BODIES = msgspec.json.Decoder(list[Message])
+_INSERT = (
+    "INSERT INTO messages"
+    " (id, session_id, epoch, turn_id, role, position, created_at, prompt_tokens, output_tokens, body)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_COUNT = (
+    "UPDATE sessions SET updated_at = ?, ended_at = NULL, end_reason = '', message_count = message_count + ?,"
+    " tool_call_count = tool_call_count + ?, input_tokens = input_tokens + ?, output_tokens = output_tokens + ?,"
+    " cache_read_tokens = cache_read_tokens + ?, cache_write_tokens = cache_write_tokens + ?,"
+    " reasoning_tokens = reasoning_tokens + ?,"
+    " cost_usd = iif(?9 IS NULL, cost_usd, coalesce(cost_usd, 0) + ?9) WHERE id = ?"
+)
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages to be appended together. `usage` is of the call that wrote the first assistant message among them."""
+
+    session_id: str
+    epoch: int
+    turn_id: str | None
+    messages: tuple[Message, ...]
+    usage: Usage | None = None
+
+
+def encode(message: Message) -> bytes:
+    """The message as it is stored: JSON, lone surrogates replaced."""
+    try:
+        return msgspec.json.encode(message)
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(message), ensure_ascii=False, separators=(",", ":"))
+        return clean_surrogates(text).encode()
+
+
+def append(connection: apsw.Connection, entry: Entry, now: float, *, position: int | None = None) -> list[int]:
+    """Store the messages and count them in their session; their ids, in order.
+
+    `position` puts them where other messages stood instead of at the end.
+    """
+    usage = entry.usage or Usage()
+    calls = sum(1 for message in entry.messages for _ in message.calls())
+    totals = (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning, usage.cost_usd)
+    connection.execute(_COUNT, (now, len(entry.messages), calls, *totals, entry.session_id))
+    must_have_changed(connection, entry.session_id)
+    last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'messages'").get or 0
+    speaker = _speaker(entry)
+    ids = []
+    for number, message in enumerate(entry.messages):
+        last += 1
+        tokens = (usage.input, usage.output) if number == speaker else (None, None)
+        place = last if position is None else position
+        connection.execute(
+            _INSERT,
+            (last, entry.session_id, entry.epoch, entry.turn_id, message.role, place, now, *tokens, encode(message)),
+        )
+        ids.append(last)
+    if entry.turn_id is not None:
+        connection.execute("UPDATE turns SET text = '' WHERE id = ? AND text <> ''", (entry.turn_id,))
+    return ids
+
+
+def _speaker(entry: Entry) -> int:
+    """Which of the messages the usage belongs to; -1 when there is none."""
+    if entry.usage is None:
+        return -1
+    return next((n for n, message in enumerate(entry.messages) if message.role is Role.ASSISTANT), 0)
+
+
+def read(connection: apsw.Connection, session_id: str, *, everything: bool = False) -> list[StoredMessage]:
+    """The session's active messages in order; with `everything` compacted and undone ones too."""
+    which = "" if everything else f"AND state = {MessageState.ACTIVE:d}"
+    rows = list(
+        connection.execute(
+            "SELECT body, id, epoch, turn_id, state, created_at, prompt_tokens, output_tokens FROM messages"
+            f" WHERE session_id = ? {which} ORDER BY position, id",
+            (session_id,),
+        )
+    )
+    messages = _BODIES.decode(b"[" + b",".join([row[0] for row in rows]) + b"]")
+    states = tuple(MessageState)
+    return [
+        StoredMessage(identity, epoch, turn_id, states[state], created_at, prompt, output, message)
+        for (_, identity, epoch, turn_id, state, created_at, prompt, output), message in zip(
+            rows, messages, strict=True
+        )
+    ]
+
+
+def set_state(connection: apsw.Connection, session_id: str, ids: Sequence[int], state: MessageState) -> None:
+    """Make messages active, compacted or undone. Raises `NotFoundError` when one of them is not the session's."""
+    known = _listed(connection, session_id, ids)
+    if len(known) != len(set(ids)):
+        raise NotFoundError(f"Session {session_id} has no message {min(set(ids) - known)}.")
+    listed = json.dumps(sorted(known))
+    connection.execute(
+        "UPDATE messages SET state = ? WHERE id IN (SELECT value FROM json_each(?))", (int(state), listed)
+    )
+    _changed(connection, listed, erase=False)
+
+
+def compact(connection: apsw.Connection, entry: Entry, covered: Sequence[int], now: float) -> list[int]:
+    """Let the entry's messages stand for the covered ones, at the place of the last of these.
+
+    Undone by `set_state`: the covered ones active, the new ones undone.
+    """
+    set_state(connection, entry.session_id, covered, MessageState.COMPACTED)
+    position = connection.execute(
+        "SELECT max(position) FROM messages WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(covered)),)
+    ).get
+    return append(connection, entry, now, position=position)
+
+
+def replace(connection: apsw.Connection, session_id: str, message_id: int, message: Message) -> None:
+    """Put another message in the place of one, for redaction: the old words are to vanish from every file."""
+    _forget_effects(connection, json.dumps([message_id]))
+    connection.execute(
+        "UPDATE messages SET body = ?, role = ? WHERE id = ? AND session_id = ?",
+        (encode(message), message.role, message_id, session_id),
+    )
+    if connection.changes() == 0:
+        raise NotFoundError(f"Session {session_id} has no message {message_id}.")
+    _changed(connection, json.dumps([message_id]), erase=True)
+
+
+def delete(connection: apsw.Connection, session_id: str, ids: Sequence[int]) -> int:
+    """Delete messages, with what the effect journal holds of their calls; how many there were."""
+    listed = json.dumps(sorted(_listed(connection, session_id, ids)))
+    _forget_effects(connection, listed)
+    _changed(connection, listed, erase=True)
+    connection.execute("DELETE FROM messages WHERE id IN (SELECT value FROM json_each(?))", (listed,))
+    gone = connection.changes()
+    connection.execute("UPDATE sessions SET message_count = message_count - ? WHERE id = ?", (gone, session_id))
+    return gone
+
+
+def delete_session(connection: apsw.Connection, session_id: str) -> int:
+    """Delete a session and all that belongs to it; how many messages it had. `NotFoundError` when there is none."""
+    connection.execute(
+        "INSERT INTO changes (message_id, erase) SELECT id, 1 FROM messages WHERE session_id = ?", (session_id,)
+    )
+    gone = connection.changes()
+    connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+    must_have_changed(connection, session_id)
+    return gone
+
+
+def _listed(connection: apsw.Connection, session_id: str, ids: Iterable[int]) -> set[int]:
+    rows = connection.execute(
+        "SELECT id FROM messages WHERE session_id = ? AND id IN (SELECT value FROM json_each(?))",
+        (session_id, json.dumps(list(ids))),
+    )
+    return {row[0] for row in rows}
+
+
+def _changed(connection: apsw.Connection, listed: str, *, erase: bool) -> None:
+    connection.execute(
+        "INSERT INTO changes (message_id, erase) SELECT value, ? FROM json_each(?)", (int(erase), listed)
+    )
+
+
+def _forget_effects(connection: apsw.Connection, listed: str) -> None:
+    """Empty the journal of the turns that these messages belong to; running turns may still hold their words."""
+    connection.execute(
+        "UPDATE effects SET arguments = '', result = NULL WHERE turn_id IN"
+        " (SELECT turn_id FROM messages WHERE id IN (SELECT value FROM json_each(?)))",
+        (listed,),
+    )

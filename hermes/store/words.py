@@ -1,0 +1,185 @@
+"""From text to what the index stores, from a question to what it is asked, and a line of text around a hit.
+
+The index's tokenizer splits at everything that is not a letter or digit. Scripts without spaces (Han, kana, Hangul)
+are spaced out, one character a token, so that a word of any length is a phrase. Single characters are common, which
+makes phrases of them slow; so each two neighbours are stored as a token too, and a run of two or more is a phrase of
+such pairs. Private-use characters are reserved
+for the index's own labels.
+"""
+
+import re
+import unicodedata
+from hashlib import blake2b
+
+import msgspec
+
+from hermes.core.messages import Message
+from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
+from hermes.util.text import clean_surrogates, one_line
+
+TEXT_LIMIT = 65_536
+"""Characters of one message that can be found."""
+_QUERY_LIMIT = 1_000
+_TERM_LIMIT = 24
+_CHUNK_LIMIT = 64
+_CJK = (
+    "\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3040-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff"
+)
+_RUN = re.compile(f"[{_CJK}]+")
+_PIECE = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
+_PRIVATE = re.compile("[\0\ue000-\uf8ff\U000f0000-\U0010ffff]")
+_BLOB = re.compile(r"[A-Za-z0-9+/=_-]{129,}")
+_SPACES = re.compile(r"[\s，。！？；：、（）「」『』《》〈〉【】“”‘’…—]+")
+_ENDINGS = (
+    "ations", "ation", "ments", "ment", "ings", "ing", "ions", "ion", "edly", "ies", "ers",
+    "er", "ed", "es", "ly", "s", "e", "y",
+)  # fmt: skip
+
+
+class Term(msgspec.Struct, frozen=True):
+    """A word of a question as the index is asked for it: exactly as written, and with its other endings."""
+
+    exact: str
+    loose: str
+    needle: str
+    """What to look for in a text, in lower case, to show the place."""
+
+
+def normal(text: str) -> str:
+    """One form for characters that look or mean the same; nothing that the index keeps for itself."""
+    if text.isascii():
+        return text.replace("\0", " ")
+    text = unicodedata.normalize("NFKC", clean_surrogates(text))
+    return _PRIVATE.sub(" ", text)
+
+
+def spaced(text: str) -> str:
+    """The text with every character of a script without spaces standing by itself."""
+    if text.isascii():
+        return text
+    return _RUN.sub(lambda run: f" {' '.join(run[0])} ", text)
+
+
+def paired(text: str) -> str:
+    """Each two neighbours in the runs of characters of scripts without spaces, in order."""
+    if text.isascii():
+        return ""
+    return " ".join([" ".join(map(str.__add__, run, run[1:])) for run in _RUN.findall(text) if len(run) > 1])
+
+
+def message_text(message: Message) -> str:
+    """What can be found of a message: what was said, what tools were asked and what they gave back.
+
+    Reasoning, pictures, injected text and what Hermes itself added are left out.
+    """
+    if message.synthetic:
+        return ""
+    pieces = [message.text] if any(isinstance(part, TextPart) for part in message.parts) else []
+    for part in message.parts:
+        if isinstance(part, ToolCallPart):
+            pieces.append(part.name)
+            pieces.extend(_argument_text(part.arguments))
+        elif isinstance(part, ToolResultPart):
+            pieces.append(part.text)
+    return "\n".join(pieces)[:TEXT_LIMIT]
+
+
+def _argument_text(arguments: str) -> list[str]:
+    """The strings in a call's JSON arguments, escapes undone; the raw text when it is no JSON."""
+    try:
+        todo: list[object] = [msgspec.json.decode(arguments)]
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return [arguments]
+    found: list[str] = []
+    while todo:
+        value = todo.pop()
+        if isinstance(value, dict):
+            todo.extend(reversed(value.values()))
+        elif isinstance(value, list):
+            todo.extend(reversed(value))
+        elif value is not None and not isinstance(value, bool):
+            found.append(str(value))
+    return found
+
+
+def index_text(message: Message) -> tuple[str, str]:
+    """The message's text as the index takes it: words and characters, and pairs of characters."""
+    text = message_text(message)
+    if len(text) > 1_000:
+        text = _BLOB.sub(" ", text)
+    text = normal(text)
+    return spaced(text), paired(text)
+
+
+def label(kind: str, value: str) -> str:
+    """A token that no text contains, for what a search can be limited to."""
+    return f"\ue000{kind}{blake2b(value.encode('utf-8', 'replace'), digest_size=8).hexdigest()}"
+
+
+def terms(query: str) -> list[Term]:
+    """The words of a question. Nothing in it is query syntax; what holds no letter or digit is left out."""
+    found: dict[str, Term] = {}
+    for chunk in _SPACES.split(query[:_QUERY_LIMIT]):
+        pieces = _PIECE.findall(normal(chunk)[:_CHUNK_LIMIT])
+        if pieces:
+            term = _term(pieces)
+            found.setdefault(term.exact, term)
+    return list(found.values())[:_TERM_LIMIT]
+
+
+def parts(found: list[Term]) -> list[Term]:
+    """Smaller words for a second look: compounds taken apart, long runs of characters as overlapping pairs."""
+    smaller: dict[str, Term] = {}
+    for term in found:
+        for piece in _PIECE.findall(term.needle):
+            pairs = [piece]
+            if _RUN.match(piece) and len(piece) > 2:
+                pairs = [piece[start : start + 2] for start in range(len(piece) - 1)]
+            for pair in pairs:
+                one = _term([pair], typo=True)
+                smaller.setdefault(one.exact, one)
+    return list(smaller.values())[:_TERM_LIMIT]
+
+
+def _term(pieces: list[str], *, typo: bool = False) -> Term:
+    """A phrase of the pieces. `typo`: leave more of a word's ending out than the endings that there are."""
+    exact = f'"{paired(pieces[0]) if len(pieces) == 1 else ""}"'
+    if exact == '""':
+        exact = f'"{spaced(" ".join(pieces)).strip()}"'
+    needle = " ".join(pieces).lower()
+    last = pieces[-1]
+    if _RUN.match(last) or len(last) < 3 or not last.isalpha():
+        return Term(exact, exact, needle)
+    if len(pieces) == 1 and len(last) == 3:  # as the beginning of other words it would stand for too many
+        return Term(exact, f'({exact} OR "{last}s")', needle)
+    if len(pieces) > 1 or not last.isascii():
+        return Term(exact, f"{exact}*", needle)
+    stem = _stem(last.lower())
+    if typo:
+        stem = stem[: max(4, len(last) - max(2, len(last) // 3))]
+    return Term(exact, f'"{stem}"*', stem)
+
+
+def _stem(word: str) -> str:
+    """The word without an English ending, if at least four letters are left."""
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 4:
+            return word[: -len(ending)]
+    return word
+
+
+def snippet(text: str, needles: list[str], width: int = 160) -> str:
+    """One line of the text around the first of the needles that is in it, else its beginning."""
+    lowered = text.lower()
+    start = -1
+    for needle in needles:
+        for form in (needle, needle.replace(" ", ""), needle.split(" ", 1)[0]):
+            start = lowered.find(form)
+            if start >= 0:
+                break
+        if start >= 0:
+            break
+    begin = max(0, start - width // 3)
+    line = one_line(text[begin : begin + 2 * width], width)
+    return f"…{line}" if begin else line

@@ -1,0 +1,124 @@
+"""What is done with answers that are cut, empty, broken or full of calls that cannot be run."""
+
+import pytest
+
+from hermes.app.options import Options
+from hermes.app.wiring import App
+from hermes.core.events import TurnEnded
+from hermes.core.outcomes import ExitReason
+from hermes.runtime.actor import Inbound
+from hermes.testing.home import TempHome
+from hermes.testing.prefix import check_prefixes
+from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say
+from hermes.testing.server import ScriptedServer
+
+
+async def turn(replies: list[Reply], **options: int) -> tuple[TurnEnded, ScriptedServer]:
+    async with ScriptedServer(replies) as server:
+        config = {"agent": {"api_max_retries": 0}}
+        with TempHome.for_server(server.url, more_config=config) as home:
+            (home.cwd / "a").write_text("apple\n")
+            async with App(home.environ, Options(cwd=str(home.cwd), max_turns=options.get("max_turns"))) as app:
+                actor = await app.open_session()
+                ended = await actor.post(Inbound(text="go", cwd=str(home.cwd)))
+        check_prefixes(server.requests)
+        return ended, server
+
+
+async def test_a_cut_answer_is_continued_and_joined() -> None:
+    ended, server = await turn([Say("one ", finish="length"), Say("two ", finish="length"), Say("three")])
+    assert (ended.reason, ended.text) == (ExitReason.TEXT_RESPONSE, "one two three")
+    assert "Go on exactly where it stopped" in server.requests[1].last_user_text
+
+
+async def test_an_answer_that_is_cut_four_times_ends_as_truncated() -> None:
+    ended, _ = await turn([Say("x", finish="length")] * 4)
+    assert (ended.reason, ended.text) == (ExitReason.TRUNCATED, "xxxx")
+
+
+async def test_a_truncated_call_is_not_run_and_the_model_is_asked_to_split_it() -> None:
+    call = Call("write_file", '{"path": "b", "content": "lon')
+    ended, server = await turn([Say(calls=(call,), finish="length"), Say("smaller then")])
+    assert ended.text == "smaller then"
+    assert "write_file" in server.requests[1].last_user_text
+    assert "lon" not in server.requests[1].body.decode().replace("longer", "").replace("long", "")
+
+
+async def test_thinking_that_uses_up_the_answer_is_an_error() -> None:
+    ended, server = await turn([Say("", reasoning="hm " * 50, finish="length")])
+    assert ended.reason is ExitReason.THINKING_EXHAUSTED
+    assert "max_tokens" in ended.error
+    assert len(server.requests) == 1
+
+
+async def test_empty_answers_are_asked_for_again_and_end_by_name() -> None:
+    ended, server = await turn([Say("")] * 4)
+    assert (ended.reason, ended.text, len(server.requests)) == (ExitReason.EMPTY_RESPONSE, "(empty)", 4)
+    ended, server = await turn([Say(""), Say("here")])
+    assert (ended.text, len(server.requests)) == ("here", 2)
+
+
+async def test_an_empty_answer_after_tools_is_nudged_once() -> None:
+    ended, server = await turn([Say(calls=(Call("read_file", {"path": "a"}),)), Say(""), Say("apple")])
+    assert ended.text == "apple"
+    assert "last answer was empty" in server.requests[2].last_user_text
+
+
+@pytest.mark.parametrize("name", ["Read_File", "readfile", "read-file", "functions.read_file"])
+async def test_a_mistyped_tool_is_mended(name: str) -> None:
+    ended, server = await turn([Say(calls=(Call(name, {"path": "a"}),)), Say("ok")])
+    assert ended.text == "ok"
+    assert "apple" in next(iter(server.requests[1].results.values()))
+
+
+async def test_an_unknown_tool_is_told_three_times_and_ends_the_turn_at_the_fourth() -> None:
+    ended, server = await turn([Say(calls=(Call("frobnicate", {"n": n}),)) for n in range(5)])
+    assert (ended.reason, len(server.requests)) == (ExitReason.INVALID_CALLS, 4)
+    assert "read_file" in next(iter(server.requests[1].results.values()))
+
+
+async def test_broken_arguments_are_never_run_as_empty_ones() -> None:
+    broken = Say(calls=(Call("todo", '{"todos": [{"id"'),))
+    ended, server = await turn([broken, broken, broken, broken])
+    assert (ended.reason, len(server.requests)) == (ExitReason.INVALID_CALLS, 4)
+    ended, server = await turn([broken, Say("fine")])
+    assert ended.text == "fine"
+    assert "JSON" in next(iter(server.requests[1].results.values())) or "cut off" in server.requests[1].body.decode()
+
+
+async def test_the_same_call_twice_in_a_batch_runs_once() -> None:
+    twice = (Call("terminal", {"command": "echo x >> log"}), Call("terminal", {"command": "echo x >> log"}))
+    ended, server = await turn([Say(calls=twice), Say(calls=(Call("read_file", {"path": "log"}),)), Say("ok")])
+    assert ended.text == "ok"
+    assert list(server.requests[2].results.values())[2].count("x") == 1
+
+
+async def test_results_stand_in_call_order() -> None:
+    calls = tuple(Call("terminal", {"command": f"sleep 0.{3 - n}; echo n{n}"}) for n in range(3))
+    _, server = await turn([Say(calls=calls), Say("ok")])
+    assert ["n0" in text or "n1" in text or "n2" in text for text in server.requests[1].results.values()] == [True] * 3
+    assert [f"n{n}" in text for n, text in enumerate(server.requests[1].results.values())] == [True] * 3
+
+
+async def test_a_stream_that_breaks_is_continued() -> None:
+    cut = Delivery(ending=Ending.CUT, at=-3)
+    ended, server = await turn([Say("one two three four", delivery=cut, chunk=4), Say(" and the rest")])
+    assert ended.reason is ExitReason.TEXT_RESPONSE
+    assert ended.text.startswith("one ")
+    assert ended.text.endswith(" and the rest")
+    assert "connection broke" in server.requests[1].last_user_text
+
+
+async def test_a_failure_names_what_the_provider_said() -> None:
+    ended, _ = await turn([Fail(400, message="temperature must be a fish")])
+    assert ended.reason is ExitReason.PROVIDER_ERROR
+    assert "temperature must be a fish" in ended.error
+
+
+async def test_calls_after_the_last_step_are_not_run() -> None:
+    calling = Say("thinking", calls=(Call("terminal", {"command": "touch ran"}),))
+    ended, server = await turn(
+        [calling, Say("the end", calls=(Call("terminal", {"command": "touch ran2"}),))], max_turns=1
+    )
+    assert (ended.reason, ended.text) == (ExitReason.BUDGET_EXHAUSTED, "the end")
+    assert len(server.requests) == 2

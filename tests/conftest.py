@@ -1,0 +1,30 @@
+"""What holds for the whole suite: no test reaches beyond this machine."""
+
+import ipaddress
+import sys
+
+_LOCAL_NAMES = {"localhost", "ip6-localhost"}
+
+
+def _refuse_the_network(event: str, arguments: tuple[object, ...]) -> None:
+    """Refuse connections and name look-ups that leave the machine; an audit hook sees every library's."""
+    if event == "socket.connect":
+        address = arguments[1]
+        host = address[0] if isinstance(address, tuple) else ""
+    elif event == "socket.getaddrinfo":
+        host = arguments[0]
+    else:
+        return
+    if isinstance(host, bytes):
+        host = host.decode()
+    if not isinstance(host, str) or not host or host in _LOCAL_NAMES or host.endswith(".invalid"):
+        return
+    try:
+        local = ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        local = False
+    if not local:
+        raise RuntimeError(f"a test tried to reach {host}")
+
+
+sys.addaudithook(_refuse_the_network)

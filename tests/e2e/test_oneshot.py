@@ -1,0 +1,144 @@
+"""`hermes -z` as a program: a real process, a real home, a scripted model on a real socket."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from hermes.core.usage import Usage
+from hermes.testing.home import Finished, TempHome
+from hermes.testing.prefix import check_prefixes
+from hermes.testing.script import Call, Fail, Reply, Say
+from hermes.testing.server import ScriptedServer
+
+WIRES = ["chat_completions", "responses", "anthropic_messages"]
+
+
+async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> Finished:
+    return await home.run(sys.executable, "-m", "hermes", *arguments, stdin=stdin)
+
+
+async def one_shot(
+    replies: list[Reply], *arguments: str, api_mode: str = "", files: dict[str, str] | None = None
+) -> tuple[Finished, ScriptedServer, dict[str, str]]:
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url, api_mode=api_mode) as home:
+            for name, text in (files or {}).items():
+                (home.cwd / name).write_text(text)
+            done = await hermes(home, *arguments)
+            after = {path.name: path.read_text() for path in home.cwd.iterdir() if path.is_file()}
+            return done, server, after
+
+
+@pytest.mark.parametrize("api_mode", WIRES)
+async def test_only_the_answer_is_printed(api_mode: str) -> None:
+    done, server, _ = await one_shot([Say("Hello there.")], "-z", "hi", api_mode=api_mode)
+    assert done == Finished(0, "Hello there.\n", "")
+    assert "hi" in server.requests[0].last_user_text
+
+
+@pytest.mark.parametrize("api_mode", WIRES)
+async def test_tools_act_on_real_files(api_mode: str) -> None:
+    replies: list[Reply] = [
+        Say(calls=(Call("read_file", {"path": "in.txt"}), Call("terminal", {"command": "echo made > made.txt"}))),
+        Say("Read it.", calls=(Call("write_file", {"path": "out.txt", "content": "fruit"}),)),
+        Say("Both done."),
+    ]
+    done, server, after = await one_shot(replies, "-z", "work", api_mode=api_mode, files={"in.txt": "apple\n"})
+    assert (done.code, done.stdout, done.stderr) == (0, "Both done.\n", "")
+    assert after["out.txt"] == "fruit"
+    assert after["made.txt"] == "made\n"
+    results = list(server.requests[1].results.values())
+    assert "apple" in results[0]
+    assert check_prefixes(server.requests) == 2
+
+
+async def test_a_prompt_may_begin_with_a_dash_or_come_from_standard_input() -> None:
+    async with ScriptedServer([Say("a"), Say("b")]) as server:
+        with TempHome.for_server(server.url) as home:
+            assert (await hermes(home, "-z", "-rf is an option of what?")).stdout == "a\n"
+            assert (await hermes(home, "-z", "-", stdin="问题".encode())).stdout == "b\n"
+        assert server.requests[0].last_user_text.startswith("-rf is")
+        assert server.requests[1].last_user_text.startswith("问题")
+
+
+async def test_a_refusal_is_told_to_the_model_and_to_the_person() -> None:
+    replies: list[Reply] = [
+        Say(calls=(Call("terminal", {"command": "git push --force origin main"}),)),
+        Say("I may not."),
+    ]
+    done, server, _ = await one_shot(replies, "-z", "push it", "--no-input")
+    assert done.code == 3
+    assert done.stdout == "I may not.\n"
+    assert "refused: git push --force origin main" in done.stderr
+    assert "not" in next(iter(server.requests[1].results.values()))
+
+
+async def test_an_allowed_pattern_runs_without_a_question() -> None:
+    replies: list[Reply] = [Say(calls=(Call("terminal", {"command": "rm -r build"}),)), Say("Gone.")]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            (home.cwd / "build").mkdir()
+            done = await hermes(home, "-z", "clean", "--allow", "rm -r build")
+            assert (done.code, done.stdout) == (0, "Gone.\n")
+            assert not (home.cwd / "build").exists()
+
+
+async def test_resume_and_continue_go_on_where_it_stopped() -> None:
+    replies: list[Reply] = [Say(calls=(Call("read_file", {"path": "a"}),)), Say("one"), Say("two"), Say("three")]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            (home.cwd / "a").write_text("content of a\n")
+            await hermes(home, "-z", "first")
+            listed = await hermes(home, "sessions", "list", "--json")
+            session = json.loads(listed.stdout)[0]
+            assert (await hermes(home, "-z", "second", "--resume", session["id"])).stdout == "two\n"
+            assert (await hermes(home, "-z", "third", "--continue")).stdout == "three\n"
+            shown = json.loads((await hermes(home, "sessions", "show", session["id"], "--json")).stdout)
+        assert check_prefixes(server.requests) == 3
+    assert [message["role"] for message in shown["messages"]] == [
+        "user", "assistant", "tool", "assistant", "user", "assistant", "user", "assistant",
+    ]  # fmt: skip
+
+
+async def test_a_usage_file_tells_what_it_cost_even_when_it_failed(tmp_path: Path) -> None:
+    file = tmp_path / "usage.json"
+    used = Usage(input=100, output=7, cache_read=60)
+    done, _, _ = await one_shot([Say("ok", usage=used)], "-z", "x", "--usage-file", str(file))
+    told = json.loads(file.read_bytes())
+    assert (done.code, told["prompt_tokens"], told["cache_read_tokens"], told["completion_tokens"]) == (0, 100, 60, 7)
+    done, _, _ = await one_shot([Fail(400, message="no such thing")], "-z", "x", "--usage-file", str(file))
+    assert done.code == 1
+    assert json.loads(file.read_bytes())["turn_exit_reason"] == "provider_error"
+
+
+async def test_a_query_shows_its_work() -> None:
+    replies: list[Reply] = [Say(calls=(Call("terminal", {"command": "echo hi"}),)), Say("All \x1b[31mred\x1b[0m.")]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            done = await hermes(home, "chat", "-q", "go")
+    assert done.code == 0
+    assert "· terminal" in done.stdout
+    assert "All [31mred[0m." in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+async def test_a_plain_chat_reads_lines_until_the_end() -> None:
+    async with ScriptedServer([Say("one"), Say("two")]) as server:
+        with TempHome.for_server(server.url) as home:
+            done = await hermes(home, stdin=b"first\n\nsecond\n/quit\nthird\n")
+        assert done.code == 0
+        assert done.stdout.split() == ["one", "two"]
+        assert len(server.requests) == 2
+
+
+async def test_the_second_process_sends_the_same_tools_and_system_prompt() -> None:
+    async with ScriptedServer([Say("one"), Say("two")]) as server:
+        with TempHome.for_server(server.url) as home:
+            await hermes(home, "-z", "a")
+            await hermes(home, "-z", "b")
+        first, second = server.requests
+        assert first.body.partition(b'{"role":"user"')[0] == second.body.partition(b'{"role":"user"')[0]
+        assert (first.system, first.tools) == (second.system, second.tools)
+        assert len(first.body) <= 12_000

@@ -1,0 +1,173 @@
+"""Questions and chats on a real terminal: a pseudo-terminal that is the process's controlling one."""
+
+import asyncio
+import fcntl
+import os
+import signal
+import sys
+import termios
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from hermes.testing.home import TempHome
+from hermes.testing.script import Call, Delivery, Ending, Reply, Say
+from hermes.testing.server import ScriptedServer
+
+
+class Screen:
+    """What a process shows on its terminal, and a way to type."""
+
+    def __init__(self, master: int, process: asyncio.subprocess.Process) -> None:
+        self.master = master
+        self.process = process
+        self.text = ""
+        self._news = asyncio.Event()
+        os.set_blocking(master, False)
+        asyncio.get_running_loop().add_reader(master, self._read)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self.master, 65536)
+        except OSError:
+            data = b""
+        if not data:
+            asyncio.get_running_loop().remove_reader(self.master)
+        self.text += data.decode("utf-8", "replace")
+        self._news.set()
+
+    async def shows(self, text: str) -> None:
+        async with asyncio.timeout(10):
+            while text not in self.text:
+                self._news.clear()
+                await self._news.wait()
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    async def end(self) -> int:
+        async with asyncio.timeout(10):
+            return await self.process.wait()
+
+
+@asynccontextmanager
+async def on_a_terminal(home: TempHome, *arguments: str, piped: bool = False) -> AsyncIterator[Screen]:
+    master, slave = os.openpty()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "hermes",
+        *arguments,
+        cwd=home.cwd,
+        env=home.environ,
+        stdin=asyncio.subprocess.DEVNULL if piped else slave,
+        stdout=asyncio.subprocess.PIPE if piped else slave,
+        stderr=asyncio.subprocess.PIPE if piped else slave,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(slave, termios.TIOCSCTTY, 0),
+    )
+    try:
+        # Our own end of the terminal stays open: a terminal that nobody has open hangs up its reader.
+        yield Screen(master, process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        asyncio.get_running_loop().remove_reader(master)
+        os.close(master)
+        os.close(slave)
+
+
+REMOVE: list[Reply] = [Say(calls=(Call("terminal", {"command": "rm -r old"}),)), Say("Done with it.")]
+
+
+async def test_a_piped_one_shot_asks_on_the_terminal_and_yes_runs_it() -> None:
+    async with ScriptedServer(REMOVE) as server:
+        with TempHome.for_server(server.url) as home:
+            (home.cwd / "old").mkdir()
+            async with on_a_terminal(home, "-z", "clean", piped=True) as screen:
+                await screen.shows("rm -r old")
+                await screen.shows("[y/N]")
+                screen.type("y\n")
+                assert await screen.end() == 0
+                assert screen.process.stdout is not None
+                assert await screen.process.stdout.read() == b"Done with it.\n"
+            assert not (home.cwd / "old").exists()
+
+
+async def test_enter_alone_means_no() -> None:
+    async with ScriptedServer(REMOVE) as server:
+        with TempHome.for_server(server.url) as home:
+            (home.cwd / "old").mkdir()
+            async with on_a_terminal(home, "-z", "clean", piped=True) as screen:
+                await screen.shows("[y/N]")
+                screen.type("\n")
+                assert await screen.end() == 0
+            assert (home.cwd / "old").exists()
+        assert "Not allowed" in next(iter(server.requests[1].results.values()))
+
+
+async def test_no_answer_in_time_means_no() -> None:
+    async with ScriptedServer(REMOVE) as server:
+        with TempHome.for_server(server.url, more_config={"approvals": {"timeout": 0.2}}) as home:
+            (home.cwd / "old").mkdir()
+            async with on_a_terminal(home, "-z", "clean", piped=True) as screen:
+                assert await screen.end() == 0
+            assert (home.cwd / "old").exists()
+
+
+async def test_the_models_question_is_answered_on_the_terminal() -> None:
+    replies: list[Reply] = [
+        Say(calls=(Call("clarify", {"question": "Which one?", "choices": ["red", "blue"]}),)),
+        Say("ok"),
+    ]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            async with on_a_terminal(home, "-z", "choose", piped=True) as screen:
+                await screen.shows("2. blue")
+                screen.type("2\n")
+                assert await screen.end() == 0
+        assert "blue" in next(iter(server.requests[1].results.values()))
+
+
+async def test_escape_sequences_in_a_question_are_inert() -> None:
+    command = "rm -r old \x1b]52;c;aGk=\x07 \u202e"
+    async with ScriptedServer([Say(calls=(Call("terminal", {"command": command}),)), Say("ok")]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with on_a_terminal(home, "-z", "clean", piped=True) as screen:
+                await screen.shows("[y/N]")
+                assert "\x1b" not in screen.text
+                assert "\u202e" not in screen.text
+                screen.type("n\n")
+                await screen.end()
+
+
+async def test_a_chat_streams_and_ctrl_c_stops_one_answer_only() -> None:
+    hang = Delivery(ending=Ending.HANG, at=4)
+    async with ScriptedServer(
+        [Say("Good morning."), Say("a very slow answer", chunk=3, delivery=hang), Say("Here.")]
+    ) as server:
+        with TempHome.for_server(server.url) as home:
+            async with on_a_terminal(home) as screen:
+                await screen.shows("> ")
+                screen.type("hello\n")
+                await screen.shows("Good morning.")
+                screen.type("slow\n")
+                await screen.shows("a ver")
+                screen.process.send_signal(signal.SIGINT)
+                await server.wait_closed(server.requests[1])
+                screen.type("still there?\n")
+                await screen.shows("Here.")
+                screen.type("/quit\n")
+                assert await screen.end() == 0
+        assert "Stopped by the user" in server.requests[2].body.decode()
+
+
+async def test_a_one_shot_that_is_stopped_says_so() -> None:
+    async with ScriptedServer([Say("slow", delivery=Delivery(ending=Ending.HANG, at=1))]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with on_a_terminal(home, "-z", "x") as screen:
+                request = await server.wait_for(1)
+                screen.process.send_signal(signal.SIGTERM)
+                assert await screen.end() == 130
+                await server.wait_closed(request)
+                await screen.shows("Stopped.")
