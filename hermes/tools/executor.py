@@ -253,7 +253,7 @@ class _Round:
     def _result(self, item: _Prepared, output: ToolOutput) -> ToolResultPart:
         text = clean_surrogates(output.text)
         crowded = len(text) > 2 * PREVIEW and self._batch.characters + len(text) > BATCH_CAP
-        if crowded or len(text) > min(item.tool.cap, RESULT_CAP):
+        if crowded or len(text) > min(item.tool.cap or self._context.limits.result_characters, RESULT_CAP):
             text = self._spilled(text, item.call.call_id)
         return ToolResultPart(
             call_id=item.call.call_id,

@@ -51,6 +51,18 @@ class Todo(Struct, frozen=True):
     status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
 
 
+class Limits(Struct, frozen=True, kw_only=True):
+    """What the person has set for all tools of a session."""
+
+    command_seconds: float = 180.0
+    """How long a command in the foreground may take when the model names no time."""
+    result_characters: int = 50_000
+    """How much of a result the model is shown; a tool with a cap of its own goes by that."""
+
+
+DEFAULT_LIMITS = Limits()
+
+
 @dataclass(slots=True)
 class ToolState:
     """What changes from call to call in one session. Owned by whoever owns the session; `close` ends its processes."""
@@ -84,6 +96,7 @@ class ToolContext:
     spill: Path
     backend: TerminalBackend
     clock: Clock
+    limits: Limits = DEFAULT_LIMITS
     asker: Asker | None = None
     catalogue: Catalogue | None = None
     search_path: str = ""

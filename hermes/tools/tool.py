@@ -86,8 +86,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     parallel: Parallel = Parallel.SERIAL
     repeatable: bool = False
     """Whether running it twice does no harm, so that a crash in between needs no question."""
-    cap: int = DEFAULT_CAP
-    """Characters of a result before it is spilled."""
+    cap: int = 0
+    """Characters of a result before it is spilled to a file; 0: what the session's limits say."""
     deferred: bool = False
     """Whether it is kept out of the fixed array and found through `tool_search`."""
     refunds: bool = False

@@ -115,4 +115,4 @@ def test_the_decorator_takes_name_and_description_from_the_function() -> None:
     made = tool("file", parallel=Parallel.SAFE, repeatable=True)(sample)
     assert (made.name, made.description, made.toolset) == ("sample", "Do it.", "file")
     assert made.schema.parameters == Parameters(sample).schema()
-    assert made.parallel is Parallel.SAFE and made.repeatable and made.cap == 50_000
+    assert made.parallel is Parallel.SAFE and made.repeatable and made.cap == 0

@@ -14,6 +14,7 @@ from hermes.core.parts import ToolCallPart, ToolStatus
 from hermes.tools.backends.local import LocalBackend
 from hermes.tools.executor import Batch
 from hermes.tools.registry import Registry
+from hermes.tools.session import Limits
 
 from .conftest import Session, make_context
 
@@ -68,11 +69,11 @@ async def test_a_folder_that_went_away_is_left(session: Session) -> None:
 async def test_keys_are_not_handed_on(tmp_path: Path) -> None:
     secret = "sk-" + "x" * 20
     names = ("OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "HARMLESS")
-    backend = LocalBackend({"PATH": os.environ["PATH"], **dict.fromkeys(names, secret)})
+    backend = LocalBackend({"PATH": os.environ["PATH"], **dict.fromkeys(names, secret)}, passed=["DB_PASSWORD", "NONE"])
     context = make_context(tmp_path.resolve(), backend=backend)
     session = Session(context, Registry().select())
     text = await session.text("terminal", command="env | grep sk-")
-    assert text == f"HARMLESS={secret}\n[exit code 0]"
+    assert sorted(text.split("\n")) == [f"DB_PASSWORD={secret}", f"HARMLESS={secret}", "[exit code 0]"]
 
 
 async def test_escape_codes_and_redrawn_lines_are_made_plain(session: Session) -> None:
@@ -231,3 +232,20 @@ async def test_no_more_than_so_many_processes(session: Session) -> None:
     first = session.state.processes.all()[0]
     await session.text("process", action="kill", session_id=first.process_id)
     assert (await session.call("terminal", command="true", background=True)).status is ToolStatus.OK
+
+
+async def test_the_configured_time_is_used_when_the_model_names_none(tmp_path: Path) -> None:
+    context = make_context(tmp_path, limits=Limits(command_seconds=0.3))
+    limited = Session(context, Registry().select())
+    result = await limited.call("terminal", command="sleep 30")
+    assert "stopped after 0.3 s" in result.text
+    await context.state.close()
+
+
+async def test_the_configured_length_decides_what_is_shown(tmp_path: Path) -> None:
+    context = make_context(tmp_path, limits=Limits(result_characters=5_000))
+    limited = Session(context, Registry().select())
+    result = await limited.call("terminal", command="seq 2000")
+    assert len(result.text) < 3_000
+    assert str(context.spill) in result.text
+    await context.state.close()

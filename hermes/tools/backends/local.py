@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import IO
 
 from hermes.core.errors import ToolError
@@ -27,12 +27,18 @@ _OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "TERM", "BASH_ENV", "ENV", "SHE
 
 
 class LocalBackend:
-    """Runs commands with the shell of this machine. `environment` is the process's own; its keys are not handed on."""
+    """Runs commands with the shell of this machine.
+
+    `environment` is the process's own; of its keys only those named in `passed` are handed on.
+    """
 
     name = "local"
 
-    def __init__(self, environment: Mapping[str, str], *, shell: str | None = None) -> None:
-        self._environment = public_environment(environment)
+    def __init__(
+        self, environment: Mapping[str, str], *, passed: Collection[str] = (), shell: str | None = None
+    ) -> None:
+        kept = {name: environment[name] for name in passed if name in environment}
+        self._environment = public_environment(environment) | kept
         self._shell = shell or shutil.which("bash", path=environment.get("PATH", os.defpath)) or "/bin/sh"
 
     async def start(self, command: Command, sink: Sink) -> "LocalRunning":
