@@ -25,6 +25,7 @@ from hermes.core.frame import EpochFrame, Sampling
 from hermes.core.ids import new_session_id
 from hermes.core.messages import Message
 from hermes.llm.client import ModelClient
+from hermes.llm.context_length import known_context_length
 from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
 from hermes.runtime.actor import SessionActor
@@ -128,6 +129,10 @@ class App:
         if live is not None:
             await live.aclose()
 
+    async def context_length(self) -> int | None:
+        """Tokens of the model's window; asks the provider where neither settings nor catalogue know. None: unknown."""
+        return await known_context_length(self.endpoint, self._model.transport)
+
     def result(self, actor: SessionActor, ended: TurnEnded) -> Plain:
         """What came of a turn, under the keys that people know."""
         return turn_result(actor, ended, self.endpoint)
@@ -188,7 +193,7 @@ class App:
             journal=recorder,
             clock=self._clock,
             publish=recorder.publish,
-            steering=tuple,
+            steering=tools.notices,
         )
         turns = _first(options.max_turns, settings.agent.max_turns)
         actor = SessionActor(conversation, deps, recorder, approvals, max_turns=turns)
