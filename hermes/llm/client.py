@@ -136,7 +136,7 @@ class ModelClient:
             await call.take([ServerEvent(event="", data=body.decode("utf-8", "replace"))])
             if call.decoder.finished:
                 return None
-        shown = one_line(body[:2000].decode("utf-8", "replace"), 120)
+        shown = one_line(without_key(body[:2000].decode("utf-8", "replace"), self.endpoint), 120)
         message = f"{self._url} answered with {kind.partition(';')[0]} instead of an event stream: {shown}"
         return Failure(
             kind=FailureKind.BAD_RESPONSE,
