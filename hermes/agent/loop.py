@@ -17,6 +17,7 @@ from hermes.core.events import RequestEnded, RequestStarted, TurnEnded, TurnStar
 from hermes.core.messages import Role, program_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import Answer
+from hermes.util.scopes import unbroken
 from hermes.util.text import one_line
 
 _LOG = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ async def run_turn(deps: Deps, state: TurnState, emit: Emit) -> TurnEnded:
             await _step(deps, state, emit)
     except asyncio.CancelledError:
         state.exit = ExitReason.INTERRUPTED
-        await _close(state, emit)
+        await unbroken(_close(state, emit))
         raise
     except HermesError:
         raise
@@ -44,7 +45,8 @@ async def run_turn(deps: Deps, state: TurnState, emit: Emit) -> TurnEnded:
         _LOG.exception("turn %s failed", state.turn_id)
         said = f"Hermes failed by an error of its own ({type(error).__name__}: {one_line(str(error))})."
         state.end(ExitReason.LOCAL_ERROR, f"{said} What was said so far is kept; try again.")
-    return await _close(state, emit)
+    # A stop that comes this late changes nothing: the turn has ended, and only its end is still written down.
+    return await unbroken(_close(state, emit))
 
 
 async def _step(deps: Deps, state: TurnState, emit: Emit) -> None:
