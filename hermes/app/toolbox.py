@@ -9,13 +9,12 @@ from hermes.config.home import Home
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError
 from hermes.core.messages import Message
-from hermes.safety.environment import public_environment
-from hermes.safety.paths import Places
+from hermes.safety.places import Places
 from hermes.tools import toolsets
 from hermes.tools.backends.local import LocalBackend
 from hermes.tools.gate import RuleGate
 from hermes.tools.registry import Registry, Toolbox
-from hermes.tools.session import Asker, ToolContext, ToolState
+from hermes.tools.session import Asker, Limits, ToolContext, ToolState
 from hermes.util.clock import Clock
 
 
@@ -59,7 +58,6 @@ def session_tools(
     toolbox = Registry().select(enabled or toolsets.DEFAULT, disabled)
     state = ToolState(cwd=Path(plan.cwd))
     spill = home.spill / plan.session_id
-    kept = {name: environ[name] for name in settings.terminal.env_passthrough if name in environ}
     context = ToolContext(
         session_id=plan.session_id,
         state=state,
@@ -70,8 +68,9 @@ def session_tools(
             own=(str(spill.resolve()),),
         ),
         spill=spill,
-        backend=LocalBackend(public_environment(environ) | kept),
+        backend=LocalBackend(environ, passed=settings.terminal.env_passthrough),
         clock=clock,
+        limits=Limits(command_seconds=settings.terminal.timeout, result_characters=settings.tool_output.max_chars),
         asker=plan.asker,
         catalogue=toolbox if toolbox.deferred_names() else None,
         search_path=environ.get("PATH", ""),

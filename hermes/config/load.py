@@ -66,6 +66,8 @@ def load_settings(home: Home) -> LoadedSettings:
         reason = str(error).replace("`$.", "`")
         raise ConfigError(f"{home.config_file}: {reason}.", "Mend that line and try again.") from None
     _check_numbers(settings, home.config_file)
+    if settings.approvals.mode != "ask":
+        warnings.append(f"config.yaml: approvals.mode {settings.approvals.mode!r} is not there yet; this version asks.")
     return LoadedSettings(settings=settings, warnings=tuple(warnings))
 
 

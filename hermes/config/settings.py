@@ -82,8 +82,6 @@ class Settings(Struct, frozen=True):
     """Tool sets that stay off whatever else is said."""
     command_allowlist: tuple[str, ...] = ()
     """Patterns of commands that need no question (`*` and `?` as in file names; the whole command must match)."""
-    language: str = ""
-    """`en` or `zh`; empty: the system's."""
 
 
 class LoadedSettings(Struct, frozen=True):

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from hermes.safety import rules
 from hermes.safety.findings import Finding, Verdict
-from hermes.safety.paths import Places, write_refused
+from hermes.safety.paths import write_refused
+from hermes.safety.places import Places
 from hermes.safety.rules import Call
 from hermes.safety.shell import Script, Simple, Word, read
 
@@ -37,7 +38,7 @@ def normalise(text: str) -> str:
 def judge(text: str, cwd: str, places: Places) -> list[Finding]:
     """Everything that speaks against running `text` in `cwd`; empty when nothing does. Linear in the text."""
     if len(text) > MAX_TEXT:
-        return [Finding(Verdict.ASK, "too-long", "the command is too long to be judged", text[:200])]
+        return [Finding(Verdict.ASK, "too-long", "the command is too long to be judged", text[:200], whole=False)]
     return list(_Judge(places).script(normalise(text), cwd, 0))
 
 
@@ -52,7 +53,9 @@ class _Judge:
             return
         script = read(text)
         if not script.whole or depth > _MAX_NESTING:
-            yield Finding(Verdict.ASK, "unclear", "the command cannot be read with certainty", text.strip()[:500])
+            yield Finding(
+                Verdict.ASK, "unclear", "the command cannot be read with certainty", text.strip()[:500], whole=False
+            )
         for simple in script.commands:
             yield from self.simple(simple, script, cwd, depth)
             cwd = self._changed_folder(simple, cwd)
@@ -60,7 +63,7 @@ class _Judge:
     def simple(self, simple: Simple, script: Script, cwd: str, depth: int) -> Iterator[Finding]:
         """Judge one simple command with its redirects."""
         yield from self._around(simple, cwd)
-        if simple.heredoc and ("$(" in simple.heredoc or "`" in simple.heredoc):
+        if simple.heredoc_expands and simple.heredoc and ("$(" in simple.heredoc or "`" in simple.heredoc):
             inside = read('"' + simple.heredoc.replace('"', "") + '"')
             for command in inside.commands[:-1]:
                 yield from self.simple(command, script, cwd, depth + 1)

@@ -14,9 +14,13 @@ class Verdict(StrEnum):
 
 
 class Finding(Struct, frozen=True):
-    """One thing that speaks against a command. `subject` is the simple command it is about, words joined by spaces."""
+    """One thing that speaks against a command. `subject` is the simple command it is about, words joined by spaces.
+
+    `whole` is False when the subject could not be read with certainty: no pattern may be matched against a part of it.
+    """
 
     verdict: Verdict
     rule: str
     reason: str
     subject: str = ""
+    whole: bool = True

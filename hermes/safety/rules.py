@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from hermes.safety import wrappers
 from hermes.safety.findings import Verdict
-from hermes.safety.paths import Places, is_root_like, read_refused, write_refused
+from hermes.safety.paths import is_root_like, read_refused, write_refused
+from hermes.safety.places import Places
 from hermes.safety.shell import Simple, Word
 from hermes.safety.words import ALWAYS, FLOOR, NETWORK, SEQUENCES
 from hermes.safety.words import words as word_set
@@ -26,7 +27,7 @@ HIJACKING = word_set(
     """
 )
 _CODE = re.compile(
-    r"rmtree|unlink|remove\(|rmdir|subprocess|os\.system|popen|pty\.spawn|child_process|exec[A-Z]?\w*\(|\bexec\s+sprintf|system\(|"
+    r"rmtree|unlink|remove\(|rmdir|subprocess|os\.system|popen|pty\.spawn|child_process|exec\w{0,30}\(|\bexec\s+sprintf|system\(|"
     r"`|socket|TCPSocket|urlopen|requests\.(post|put)|__import__|b64decode|fromhex|fork|rmSync|rm_rf|File\.delete|write_text|"
     r"open\([^)]*['\"][wa]|chmod|kill\(|shutil\.move|ctypes",
     re.IGNORECASE,

@@ -40,6 +40,7 @@ class Simple:
     assigned: list[tuple[str, Word]] = field(default_factory=list)
     redirects: list[tuple[str, Word]] = field(default_factory=list)
     heredoc: str | None = None
+    heredoc_expands: bool = False
     source: "Simple | None" = None
     inner: list["Simple"] = field(default_factory=list)
 
@@ -232,7 +233,8 @@ class _Reader:
         heredoc = _HEREDOC.match(self.text, self.at)
         if heredoc and not self.text.startswith("<<<", self.at):
             self.at = heredoc.end()
-            end = heredoc[3] if heredoc[3] is not None else heredoc[4] if heredoc[4] is not None else heredoc[5]
+            end = next(word for word in heredoc.group(3, 4, 5) if word is not None)
+            current.heredoc_expands = heredoc[5] is not None and not heredoc[2]
             self.pending.append((current, end, bool(heredoc[1])))
             return current
         if self.text.startswith(("<(", ">("), self.at):

@@ -1,6 +1,5 @@
 """Checking and mending of calls before they run."""
 
-import difflib
 import re
 from collections.abc import Collection, Sequence
 
@@ -27,6 +26,8 @@ def repair_name(name: str, names: Collection[str]) -> str | None:
     for form in (wanted, wanted.removeprefix("functions"), wanted.removesuffix("tool"), wanted.removeprefix("tool")):
         if form in folded:
             return folded[form]
+    import difflib
+
     close = difflib.get_close_matches(wanted, folded, n=2, cutoff=0.85)
     return folded[close[0]] if len(close) == 1 else None
 

@@ -55,10 +55,6 @@ class Batch:
         """A call's result, if it has one."""
         return self._results.get(index)
 
-    def begun(self, index: int) -> bool:
-        """Whether a call had begun."""
-        return index in self._begun
-
     def results(self) -> tuple[ToolResultPart, ...]:
         """One result for each call, in call order; a call without one was interrupted."""
         return tuple(self._results.get(index) or self._interrupted(index) for index in range(len(self.calls)))
@@ -154,7 +150,7 @@ class _Round:
         if decision.verdict is Verdict.DENY or (answer is not None and not answer.allowed):
             await self._refuse(index, call, tool, decision, answer)
             return None
-        paths = tuple(PathUse(str(self._context.resolve(use.path)), use.write) for use in tool.paths(arguments))
+        paths = tuple(PathUse(self._context.real(use.path) or use.path, use.write) for use in tool.paths(arguments))
         return _Prepared(index, call, tool, arguments, raw, decision, paths)
 
     async def stage(self, items: Sequence[_Prepared], *, first: bool) -> None:
@@ -179,7 +175,7 @@ class _Round:
                 return
             started = self._context.clock.monotonic()
             self._batch.begin(item.index)
-            self._emit(ToolStarted(item.call.call_id, item.tool.name, item.raw, item.tool.summary(item.arguments)))
+            self._emit(ToolStarted(item.call.call_id, item.tool.name, item.raw, item.tool.line(item.arguments)))
             try:
                 output = await self._output(item)
             except asyncio.CancelledError:
@@ -257,7 +253,7 @@ class _Round:
     def _result(self, item: _Prepared, output: ToolOutput) -> ToolResultPart:
         text = clean_surrogates(output.text)
         crowded = len(text) > 2 * PREVIEW and self._batch.characters + len(text) > BATCH_CAP
-        if crowded or len(text) > min(item.tool.cap, RESULT_CAP):
+        if crowded or len(text) > min(item.tool.cap or self._context.limits.result_characters, RESULT_CAP):
             text = self._spilled(text, item.call.call_id)
         return ToolResultPart(
             call_id=item.call.call_id,

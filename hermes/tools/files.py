@@ -1,7 +1,6 @@
 """Files as the tools see them: only regular ones, text in its own encoding, and whether they changed meanwhile."""
 
 import codecs
-import difflib
 import os
 import stat
 from itertools import islice
@@ -158,6 +157,8 @@ def _missing(path: Path, shown: str) -> str:
         return f"{shown} does not exist; neither does its folder. The nearest one that does is {folder}."
     names = _names(folder)
     folded = {name.lower(): name for name in names}
+    import difflib
+
     close = difflib.get_close_matches(path.name.lower(), folded, n=_SUGGESTED, cutoff=0.5)
     close += [name for name in folded if path.stem.lower() in name and name not in close][: _SUGGESTED - len(close)]
     if close:

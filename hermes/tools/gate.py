@@ -7,9 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from hermes.safety.commands import judge
 from hermes.safety.findings import Finding, Verdict
-from hermes.safety.paths import read_refused, write_refused
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Tool
@@ -86,21 +84,32 @@ class RuleGate:
         command = tool.command(arguments)
         if not command:
             return ALLOWED
+        from hermes.safety.commands import judge  # its tables and patterns are read when there is a command to judge
+
         cwd = str(context.resolve(str(arguments.get("workdir") or ".")))
         return self._strictest(judge(command, cwd, context.places), command, cwd)
 
     def _path(self, path: str, *, write: bool, context: ToolContext) -> str:
+        from hermes.safety.paths import read_refused, write_refused
+
         places = context.places
-        named = str(context.resolve(path))
         refused = write_refused if write else read_refused
-        real = os.path.realpath(named)
+        real = context.real(path)
+        if real is None:
+            return "where it leads cannot be told"
+        named = str(context.resolve(path))
         return refused(real, places) or (refused(os.path.normpath(named), places) if named != real else "")
+
+    def _allowed(self, finding: Finding) -> bool:
+        if not finding.whole:
+            return finding.subject in self._allow or "*" in self._allow
+        return any(fnmatch.fnmatchcase(finding.subject, pattern) for pattern in self._allow)
 
     def _strictest(self, findings: Sequence[Finding], command: str, cwd: str) -> Decision:
         asks: Finding | None = None
         for finding in findings:
             if finding.verdict is Verdict.DENY:
                 return Decision(Verdict.DENY, finding.rule, finding.reason, command, cwd)
-            if asks is None and not any(fnmatch.fnmatchcase(finding.subject, pattern) for pattern in self._allow):
+            if asks is None and not self._allowed(finding):
                 asks = finding
         return ALLOWED if asks is None else Decision(Verdict.ASK, asks.rule, asks.reason, command, cwd)

@@ -1,6 +1,5 @@
 """Which calls of a batch run side by side."""
 
-import os.path
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -9,7 +8,7 @@ from hermes.tools.tool import Parallel, PathUse
 
 
 class Step(Struct, frozen=True):
-    """What the plan has to know of one call; paths are absolute."""
+    """What the plan has to know of one call; paths are real ones, symlinks followed."""
 
     parallel: Parallel
     paths: tuple[PathUse, ...] = ()
@@ -41,6 +40,5 @@ def _conflict(one: Step, other: Step) -> bool:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether two absolute paths are the same, or one is a folder above the other, symlinks resolved."""
-    one, other = os.path.realpath(one), os.path.realpath(other)
+    """Whether two real paths are the same, or one is a folder above the other."""
     return one == other or one.startswith(other.rstrip("/") + "/") or other.startswith(one.rstrip("/") + "/")

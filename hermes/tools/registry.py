@@ -41,6 +41,10 @@ class Registry:
         """Take a tool out, if it is there."""
         self._tools.pop(name, None)
 
+    def builtins(self) -> list[str]:
+        """The files of the built-in tools."""
+        return sorted(self._modules)
+
     def get(self, name: str) -> Tool | None:
         """The tool of that name; its file is imported if need be."""
         tool = self._tools.get(name)

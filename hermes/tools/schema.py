@@ -163,15 +163,18 @@ def _tidy(node: object, definitions: Mapping[str, object]) -> dict[str, object]:
         return _tidy({**_inlined(choices[0], definitions), **schema}, definitions)
     if choices:
         schema["anyOf"] = [_tidy(choice, definitions) for choice in choices]
-    schema = {name: value for name, value in schema.items() if value not in _NOISE.get(name, ()) and name not in _NEVER}
+    schema = _without_noise(schema)
     if "enum" in schema:
         schema = {"type": "string", **schema}
-    if "items" in schema:
-        schema["items"] = _tidy(schema["items"], definitions)
+    schema.update({"items": _tidy(schema["items"], definitions)} if "items" in schema else {})
     properties = cast(Mapping[str, object], schema.get("properties", {}))
     if properties:
         schema["properties"] = {name: _tidy(value, definitions) for name, value in properties.items()}
     return schema
+
+
+def _without_noise(schema: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in schema.items() if name not in _NEVER and value not in _NOISE.get(name, ())}
 
 
 def _decoded_twice(value: object) -> object:

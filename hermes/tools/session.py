@@ -1,6 +1,7 @@
 """What a tool may touch: the session's state, the folders, the terminal, the person."""
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
@@ -8,7 +9,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from hermes.core.frame import ToolSchema
-from hermes.safety.paths import Places
+from hermes.safety.places import Places
 from hermes.tools.backends.base import TerminalBackend
 from hermes.tools.processes import ProcessTable
 from hermes.util.clock import Clock
@@ -50,6 +51,18 @@ class Todo(Struct, frozen=True):
     status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
 
 
+class Limits(Struct, frozen=True, kw_only=True):
+    """What the person has set for all tools of a session."""
+
+    command_seconds: float = 180.0
+    """How long a command in the foreground may take when the model names no time."""
+    result_characters: int = 50_000
+    """How much of a result the model is shown; a tool with a cap of its own goes by that."""
+
+
+DEFAULT_LIMITS = Limits()
+
+
 @dataclass(slots=True)
 class ToolState:
     """What changes from call to call in one session. Owned by whoever owns the session; `close` ends its processes."""
@@ -83,10 +96,11 @@ class ToolContext:
     spill: Path
     backend: TerminalBackend
     clock: Clock
+    limits: Limits = DEFAULT_LIMITS
     asker: Asker | None = None
     catalogue: Catalogue | None = None
     search_path: str = ""
-    settings: Mapping[str, str] = field(default_factory=dict)
+    search_seconds: float = 30.0
     call_id: str = ""
 
     def for_call(self, call_id: str) -> "ToolContext":
@@ -96,3 +110,10 @@ class ToolContext:
     def resolve(self, path: str) -> Path:
         """`path` as the person means it: `~` is their home, relative means from the current folder. Not normalised."""
         return Path(self.places.expand(path, str(self.state.cwd)))
+
+    def real(self, path: str) -> str | None:
+        """The same with every symlink followed, as it is now; None when that cannot be told."""
+        try:
+            return os.path.realpath(self.resolve(path))
+        except (OSError, ValueError):
+            return None

@@ -10,9 +10,12 @@ from hermes.core.frame import ToolSchema
 from hermes.core.parts import ImagePart, Provenance, ToolStatus
 from hermes.tools.schema import Arguments, Parameters
 from hermes.tools.session import ToolContext
+from hermes.util.text import one_line
 
 DEFAULT_CAP = 50_000
 """Characters of a result before it is spilled to a file."""
+SUMMARY = 120
+"""Characters of the line that shows a call."""
 
 
 class Parallel(StrEnum):
@@ -83,8 +86,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     parallel: Parallel = Parallel.SERIAL
     repeatable: bool = False
     """Whether running it twice does no harm, so that a crash in between needs no question."""
-    cap: int = DEFAULT_CAP
-    """Characters of a result before it is spilled."""
+    cap: int = 0
+    """Characters of a result before it is spilled to a file; 0: what the session's limits say."""
     deferred: bool = False
     """Whether it is kept out of the fixed array and found through `tool_search`."""
     refunds: bool = False
@@ -99,6 +102,10 @@ class Tool(Struct, frozen=True, kw_only=True):
     """For a tool that only stands for another: which call it is."""
     available: Callable[[Mapping[str, str]], bool] = lambda _: True
     """Whether it can work with these settings and keys; one that cannot is not offered."""
+
+    def line(self, arguments: Arguments) -> str:
+        """What a call does, on one short line."""
+        return one_line(self.summary(arguments), SUMMARY)
 
     @property
     def schema(self) -> ToolSchema:

@@ -1,6 +1,5 @@
 """Toolsets: names for groups of tools, as data. A set may include others. Names are those that people know."""
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
@@ -38,6 +37,7 @@ _PLAIN = """
 file: read_file write_file patch search_files
 terminal: terminal process read_terminal close_terminal
 todo: todo
+tools: tool_search tool_call
 clarify: clarify
 web: web_search web_extract
 search: web_search
@@ -122,6 +122,8 @@ def _collect(name: str, sets: Mapping[str, Toolset], found: dict[str, None], vis
     visited.add(name)
     toolset = sets.get(name)
     if toolset is None:
+        import difflib
+
         close = difflib.get_close_matches(name, sets, n=1)
         hint = f"Did you mean {close[0]!r}?" if close else f"The toolsets are: {', '.join(sorted(sets))}."
         raise ConfigError(f"There is no toolset {name!r}.", hint)

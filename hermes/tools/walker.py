@@ -39,13 +39,13 @@ class Rule(NamedTuple):
         """Whether the rule is about this path."""
         if self.folders_only and not folder:
             return False
-        below = path[len(self.folder) + 1 :] if self.folder else path
+        below = path[len(self.folder.rstrip("/")) + 1 :]
         if self.anchored:
             return fnmatch.fnmatchcase(below, self.pattern)
         return fnmatch.fnmatchcase(below.rpartition("/")[2], self.pattern)
 
 
-def rules_of(folder: str, shown: str) -> list[Rule]:
+def rules_of(folder: str) -> list[Rule]:
     """The rules of the folder's `.gitignore`, if it has one."""
     try:
         with open(os.path.join(folder, ".gitignore"), encoding="utf-8", errors="replace") as file:
@@ -58,13 +58,13 @@ def rules_of(folder: str, shown: str) -> list[Rule]:
         text = line[negated:]
         bare = text.rstrip("/")
         pattern = bare.lstrip("/").removeprefix("**/")
-        rules.append(Rule(shown, pattern, negated, text.endswith("/"), "/" in bare.removeprefix("**/")))
+        rules.append(Rule(folder, pattern, negated, text.endswith("/"), "/" in bare.removeprefix("**/")))
     return rules
 
 
 def walk(root: str, shown: str = "", rules: tuple[Rule, ...] = ()) -> Iterator[str]:
     """Files below `root`, in the order of their names, without what git ignores. Symlinks are not followed."""
-    rules += tuple(rules_of(root, shown))
+    rules += tuple(rules_of(root))
     try:
         entries = sorted(os.scandir(root), key=lambda entry: os.fsencode(entry.name))
     except OSError:
@@ -72,13 +72,22 @@ def walk(root: str, shown: str = "", rules: tuple[Rule, ...] = ()) -> Iterator[s
     for entry in entries:
         path = f"{shown}/{entry.name}" if shown else entry.name
         folder = entry.is_dir(follow_symlinks=False)
-        verdict = next((not rule.negated for rule in reversed(rules) if rule.matches(path, folder=folder)), False)
+        verdict = next((not rule.negated for rule in reversed(rules) if rule.matches(entry.path, folder=folder)), False)
         if verdict or (folder and entry.name in SKIPPED):
             continue
         if folder:
             yield from walk(entry.path, path, rules)
         elif entry.is_file(follow_symlinks=False):
             yield path
+
+
+def above(root: str) -> tuple[Rule, ...]:
+    """The rules of the folders above `root`, outermost first."""
+    folders: list[str] = []
+    while (folder := os.path.dirname(root)) != root:
+        folders.append(folder)
+        root = folder
+    return tuple(rule for folder in reversed(folders) for rule in rules_of(folder))
 
 
 def fits(path: str, glob: str) -> bool:
@@ -139,7 +148,7 @@ def main() -> int:
         return 2
     root = job["root"]
     single = os.path.isfile(root)
-    found = iter([os.path.basename(root)]) if single else walk(root)
+    found = iter([os.path.basename(root)]) if single else walk(root, rules=above(root))
     for name in found:
         if not single and not fits(name, job["glob"]):
             continue

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from hashlib import md5
 from pathlib import Path
 
 import apsw
@@ -91,12 +92,24 @@ async def test_the_log_stays_bounded(home: Path, opener: Opener) -> None:
     assert (home / "hermes.db-wal").stat().st_size < 20_000_000
 
 
+def secret(number: int) -> str:
+    return md5(str(number).encode(), usedforsecurity=False).hexdigest().translate(DIGITS_TO_LETTERS)
+
+
+DIGITS_TO_LETTERS = str.maketrans("0123456789", "ghijklmnop")
+
+
+def seen(data: bytes, word: str) -> bool:
+    """Whether the bytes hold the word; the index leaves a beginning out that a word shares with the one before it."""
+    return word[4:].encode() in data
+
+
 @pytest.mark.parametrize("how", ["session", "messages", "redaction", "unpurged then opened"])
 async def test_deleted_words_are_in_no_byte_of_any_file(home: Path, opener: Opener, how: str) -> None:
     store = await opener()
     await begun(store)
     await begun(store, "s2")
-    words = [f"quagga{number}mire" for number in range(300)]
+    words = [secret(number) for number in range(300)]
     ids = []
     for number, word in enumerate(words):
         text = f"{word} 麒麟" + " filler" * (number % 60)
@@ -117,15 +130,32 @@ async def test_deleted_words_are_in_no_byte_of_any_file(home: Path, opener: Open
         await store.redact_message("s1", mine[-1], user_message("[redacted]"))
     else:
         await store.delete_session("s1", purge=False)
+        assert len(await found(store, "麒麟", limit=500)) == 200
         await store.close()
         store = await opener()
     kept = await found(store, "麒麟", limit=500)
     assert kept == [identity for number, identity in enumerate(ids) if number % 3][::-1]
     await store.close()
     data = everything_in(home)
-    assert [word for number, word in enumerate(words) if number % 3 == 0 and word.encode() in data] == []
+    assert [word for word in words[::3] if seen(data, word)] == []
     assert b"thylacine" not in data
-    assert words[1].encode() in data  # the check can see words at all
+    index = (home / "search.db").read_bytes()
+    assert all(seen(index, word) for word in words[1::3])  # the check can see words at all
+
+
+async def test_only_a_purge_takes_a_word_out_of_the_index_file(home: Path, opener: Opener) -> None:
+    store = await opener()
+    await begun(store)
+    ids = await said(store, [secret(number) for number in range(300)])
+    await store.follow()
+    await store.delete_messages("s1", ids[7:8], purge=False)
+    assert await found(store, secret(7)) == []
+    await store._search_index().close()
+    assert seen((home / "search.db").read_bytes(), secret(7))
+    await store.close()
+    store = await opener()  # what is owed is done now
+    await store.close()
+    assert not seen((home / "search.db").read_bytes(), secret(7))
 
 
 async def test_a_turns_journal_lets_go_of_words_when_it_ends(home: Path, opener: Opener) -> None:

@@ -6,8 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import IO
 
 from hermes.core.errors import ToolError
@@ -28,16 +27,24 @@ _OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "TERM", "BASH_ENV", "ENV", "SHE
 
 
 class LocalBackend:
-    """Runs commands with the shell of this machine. `environment` is the process's own; its keys are not handed on."""
+    """Runs commands with the shell of this machine.
+
+    `environment` is the process's own; of its keys only those named in `passed` are handed on.
+    """
 
     name = "local"
 
-    def __init__(self, environment: Mapping[str, str], *, shell: str | None = None) -> None:
-        self._environment = public_environment(environment)
+    def __init__(
+        self, environment: Mapping[str, str], *, passed: Collection[str] = (), shell: str | None = None
+    ) -> None:
+        kept = {name: environment[name] for name in passed if name in environment}
+        self._environment = public_environment(environment) | kept
         self._shell = shell or shutil.which("bash", path=environment.get("PATH", os.defpath)) or "/bin/sh"
 
     async def start(self, command: Command, sink: Sink) -> "LocalRunning":
         """Start a command in a session of its own. Raises `ToolError` when it cannot be started."""
+        import tempfile
+
         note: IO[bytes] | None = tempfile.TemporaryFile() if command.hold_state else None  # noqa: SIM115 - the command's
         near, far = _terminal() if command.pty else _pipes(interactive=command.interactive)
         try:
@@ -220,12 +227,14 @@ class LocalRunning:
             os.close(handle)
         self._input = self._output = -1
         state = None
-        if self._note is not None:
-            with self._note:
-                state = _state(self._note, self._base)
-        self._ended.set_result(
-            Exit(code=self._process.returncode, state=state, left_running=tree.group_exists(self.pid))
-        )
+        try:
+            if self._note is not None:
+                with self._note:
+                    state = _state(self._note, self._base)
+        finally:
+            # Whatever becomes of the note, the one who waits for the command hears of its end.
+            left = tree.group_exists(self.pid)
+            self._ended.set_result(Exit(code=self._process.returncode, state=state, left_running=left))
 
 
 def _pipes(*, interactive: bool) -> tuple[tuple[int, int], tuple[int, ...]]:

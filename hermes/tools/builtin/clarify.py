@@ -6,12 +6,11 @@ from hermes.core.errors import ToolError
 from hermes.core.parts import Provenance, Source
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, ToolOutput, tool
-from hermes.util.text import one_line
 
 MAX_CHOICES = 4
 
 
-@tool("clarify", parallel=Parallel.NEVER, repeatable=True, summary=lambda args: one_line(str(args["question"]), 100))
+@tool("clarify", parallel=Parallel.NEVER, repeatable=True, summary=lambda args: str(args["question"]))
 async def clarify(
     ctx: ToolContext,
     question: Annotated[str, "The question."],

@@ -2,26 +2,24 @@
 
 import asyncio
 import contextlib
-import fnmatch
-import json
 import os
 import shutil
+import signal
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
 from hermes.core.errors import ToolError
 from hermes.core.parts import Provenance, Source
-from hermes.safety.paths import Places, read_refused
-from hermes.tools import walker
+from hermes.safety.places import Places
 from hermes.tools.files import kind_of
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, PathUse, ToolOutput, tool
 
-DEADLINE = 30.0
 LIMIT = 50
 _MAX_LIMIT = 1_000
 _MAX_CONTEXT = 20
@@ -29,7 +27,7 @@ _LINE = 300
 _CHUNK = 65_536
 _RG_OPTIONS = (
     *("--no-config", "--color=never", "--no-messages", "--null", "--sort=path", "--hidden", "--no-require-git"),
-    *("--no-ignore-global", "--no-ignore-parent", "--no-ignore-exclude", "--no-ignore-dot"),
+    *("--no-ignore-global", "--no-ignore-exclude", "--no-ignore-dot"),
 )
 
 
@@ -129,42 +127,45 @@ async def search_files(ctx: ToolContext, args: Search) -> ToolOutput:
     page = _Page(args, single=kind == "file")
     rows = _rows(args.job(root), ctx)
     try:
-        async with asyncio.timeout(DEADLINE), contextlib.aclosing(rows):
+        async with asyncio.timeout(ctx.search_seconds), contextlib.aclosing(rows):
             async for row in rows:
                 if not page.take(row):
                     break
     except TimeoutError:
-        page.notes.append(f"stopped after {DEADLINE:.0f} s; narrow the search")
+        page.notes.append(f"stopped after {ctx.search_seconds:.0f} s; narrow the search")
     return ToolOutput(text=page.text(), provenance=Provenance(source=Source.FILE, label=args.path))
 
 
 async def _rows(job: _Job, ctx: ToolContext) -> AsyncGenerator[_Row | None, None]:
     """What an engine finds, without files that may not be read; None between groups of lines."""
+    from hermes.tools.walker import fits
+
     engine = shutil.which("rg", path=ctx.search_path) if ctx.search_path else None
     names = job.pattern if any(char in job.pattern for char in "*?[") else f"*{job.pattern}*"
     async with contextlib.aclosing(_run(_ripgrep(engine, job) if engine else _walker(job), job)) as records:
         async for row in records:
-            if row is not None and job.mode == "list" and not _named(row.path, names):
+            if row is not None and not (fits(row.path, job.glob) and (job.mode != "list" or fits(row.path, names))):
                 continue
             if row is None or not _secret(job.root, row.path, ctx.places):
                 yield row
 
 
-def _named(path: str, pattern: str) -> bool:
-    return fnmatch.fnmatchcase(path if "/" in pattern else path.rpartition("/")[2], pattern)
-
-
 def _secret(root: Path, name: str, places: Places) -> bool:
+    from hermes.safety.paths import read_refused
+
     path = str(root if root.is_file() else root / name)
     return bool(read_refused(os.path.normpath(path), places))
 
 
 def _ripgrep(engine: str, job: _Job) -> list[str]:
     command = [engine, *_RG_OPTIONS]
-    for folder in sorted(walker.SKIPPED):
+    from hermes.tools.walker import SKIPPED
+
+    for folder in sorted(SKIPPED):
         command += ["--glob", f"!**/{folder}/**"]
-    if job.glob:
-        command += ["--glob", job.glob]
+    if job.glob and "/" not in job.glob:
+        # A type narrows what is searched; a glob would also bring back what git ignores.
+        command += ["--type-add", f"wanted:{job.glob}", "--type", "wanted"]
     where = job.root.name if job.root.is_file() else "./"
     if job.mode == "list":
         return [*command, "--files", where]
@@ -181,9 +182,11 @@ def _ripgrep(engine: str, job: _Job) -> list[str]:
 
 
 def _walker(job: _Job) -> list[str]:
+    from hermes.tools import walker
+
     pattern = job.pattern if job.mode != "list" else ""
     given = walker.Job(pattern=pattern, root=str(job.root), glob=job.glob, mode=job.mode, context=job.context)
-    return [sys.executable, "-I", "-S", str(walker.__file__), json.dumps(given)]
+    return [sys.executable, "-I", "-S", str(walker.__file__), msgspec.json.encode(given).decode()]
 
 
 async def _run(command: Sequence[str], job: _Job) -> AsyncGenerator[_Row | None, None]:
@@ -210,7 +213,8 @@ async def _run(command: Sequence[str], job: _Job) -> AsyncGenerator[_Row | None,
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                process.kill()
+                # Not `process.kill()`: that may reap the process before the loop's own watcher does.
+                os.kill(process.pid, signal.SIGKILL)
             # Its pipes are drained so that the transport closes with it.
             await process.communicate()
 

@@ -12,9 +12,7 @@ from hermes.tools.backends.base import Command, Exit, Running
 from hermes.tools.output import HeadTail, cut
 from hermes.tools.session import ToolContext, ToolState
 from hermes.tools.tool import ToolOutput, tool
-from hermes.util.text import one_line
 
-DEFAULT_TIMEOUT = 180
 MAX_TIMEOUT = 600
 
 
@@ -23,7 +21,7 @@ class Order(Struct, frozen=True, forbid_unknown_fields=True):
 
     command: Annotated[str, Meta(description="Shell command.")]
     background: Annotated[bool, Meta(description="Start it and return at once with an id for process.")] = False
-    timeout: Annotated[int, Meta(description="Seconds to wait, at most 600.")] = DEFAULT_TIMEOUT
+    timeout: Annotated[int, Meta(description="Seconds to wait, at most 600; 0: the usual time.")] = 0
     workdir: Annotated[str, Meta(description="Folder to run in, for this command only.")] = ""
     pty: Annotated[bool, Meta(description="Run in a terminal, for programs that want one.")] = False
     notify_on_complete: Annotated[bool, Meta(description="Say when it ends (background).")] = False
@@ -32,7 +30,7 @@ class Order(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
 
 
-@tool("terminal", summary=lambda args: one_line(str(args["command"]), 100), command=lambda args: str(args["command"]))
+@tool("terminal", summary=lambda args: str(args["command"]), command=lambda args: str(args["command"]))
 async def terminal(ctx: ToolContext, args: Order) -> ToolOutput:
     """Run a shell command. The folder and exported variables stay for the next one. Output is both streams, shortened
     in the middle if long. There is no input: pass answers as options. Use background for servers and long work. Read
@@ -51,7 +49,8 @@ async def terminal(ctx: ToolContext, args: Order) -> ToolOutput:
         hold_state=not args.background,
     )
     if not args.background:
-        return await _foreground(ctx, command, max(1, min(args.timeout, MAX_TIMEOUT)), keep_folder=bool(args.workdir))
+        seconds = min(args.timeout if args.timeout > 0 else ctx.limits.command_seconds, MAX_TIMEOUT)
+        return await _foreground(ctx, command, seconds, keep_folder=bool(args.workdir))
     process = await state.processes.start(
         ctx.backend, command, ctx.clock.now(), notify=args.notify_on_complete, patterns=args.watch_patterns or ()
     )
@@ -59,7 +58,7 @@ async def terminal(ctx: ToolContext, args: Order) -> ToolOutput:
     return ToolOutput(text=f"Started {process.process_id} (pid {pid}) in {cwd}. See its output with process.")
 
 
-async def _foreground(ctx: ToolContext, order: Command, seconds: int, *, keep_folder: bool) -> ToolOutput:
+async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_folder: bool) -> ToolOutput:
     output = HeadTail()
     started = ctx.clock.monotonic()
     running = await ctx.backend.start(order, output.feed)
@@ -67,7 +66,9 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: int, *, keep_fo
     text = cut(output.text().strip("\n"))
     notes: list[str] = []
     if ended is None:
-        notes.append(f"stopped after {seconds} s: it had not ended; run it in the background, or with a longer timeout")
+        notes.append(
+            f"stopped after {seconds:g} s: it had not ended; run it in the background, or with a longer timeout"
+        )
         return ToolOutput(text=_with_notes(text, notes), status=ToolStatus.ERROR)
     notes.append(f"exit code {ended.code}" if ended.code >= 0 else f"ended by signal {-ended.code}")
     took = ctx.clock.monotonic() - started
@@ -81,7 +82,7 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: int, *, keep_fo
     return ToolOutput(text=_with_notes(text, notes))
 
 
-async def _ended(running: Running, seconds: int) -> Exit | None:
+async def _ended(running: Running, seconds: float) -> Exit | None:
     """How it ended; None when it did not in time. Then, and when this is cancelled, its whole tree is ended first."""
     try:
         async with asyncio.timeout(seconds):

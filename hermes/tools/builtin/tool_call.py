@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import msgspec
+from msgspec import Meta, Raw
 
 from hermes.core.errors import ToolError
 from hermes.tools.schema import Arguments
@@ -12,15 +13,17 @@ from hermes.tools.tool import Redirect, tool
 
 def _redirect(args: Arguments) -> Redirect:
     given = args["arguments"]
-    raw = given if isinstance(given, str) else msgspec.json.encode(given).decode()
-    return Redirect(name=str(args["name"]), arguments=raw)
+    assert isinstance(given, Raw)
+    raw = bytes(given).decode()
+    # Some models write the object as a string.
+    return Redirect(name=str(args["name"]), arguments=msgspec.json.decode(raw, type=str) if raw[:1] == '"' else raw)
 
 
 @tool("tools", redirect=_redirect, summary=lambda args: str(args["name"]))
 async def tool_call(
     ctx: ToolContext,
     name: Annotated[str, "The tool's name, as tool_search gave it."],
-    arguments: Annotated[dict[str, object] | str, "Its arguments, as one JSON object."] = "{}",
+    arguments: Annotated[Raw, Meta(description="Its arguments.", extra_json_schema={"type": "object"})],
 ) -> str:
     """Run a tool that tool_search has found."""
     raise ToolError(f"{name} was not run: nothing takes this call's place here.")

@@ -12,7 +12,6 @@ from hermes.core.errors import ToolError
 from hermes.tools import files
 from hermes.tools.files import TextFile
 from hermes.tools.session import ToolContext, ToolState
-from hermes.tools.syntax import syntax_note
 from hermes.tools.tool import Parallel, PathUse, tool
 
 
@@ -34,6 +33,8 @@ async def write_file(
 
 
 def _write(target: Path, shown: str, content: str, state: ToolState) -> str:
+    from hermes.tools.syntax import syntax_note
+
     like, existed = _existing(target, shown, state)
     text = content.replace("\r\n", "\n") if like.newline == "\r\n" else content
     data = files.encode(msgspec.structs.replace(like, text=text))

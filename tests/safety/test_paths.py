@@ -1,0 +1,106 @@
+"""Paths that tools may not touch, and variables that commands do not get."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes.safety.environment import holds_secret, public_environment
+from hermes.safety.paths import is_root_like, read_refused, write_refused
+from hermes.safety.places import Places
+from hermes.safety.shell import read
+from hermes.safety.words import words as word_set
+
+PLACES = Places(
+    home="/home/ann", hermes="/home/ann/.hermes", workspace="/home/ann/work", own=("/home/ann/.hermes/spill",)
+)
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(
+        word_set(
+            """
+        /home/ann/.ssh/authorized_keys /home/ann/.ssh /home/ann/.zshrc /home/ann/.config/autostart/x.desktop
+        /home/ann/.hermes/config.yaml /home/ann/.hermes /home/ann/.hermes/skills/x/SKILL.md /etc/hosts /etc /usr/bin/git
+        /boot/x /lib/x /dev/sda /home/ann/work/.git/hooks/post-commit /home/ann/work/.git/config /proc/1/mem /sys/x
+        /home/ann/work/.vscode/tasks.json /home/ann/work/id_ed25519 /home/ann/.local/bin/ls /var/spool/cron/ann
+        """
+        )
+    ),
+)
+def test_not_written(path: str) -> None:
+    assert write_refused(path, PLACES)
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(
+        word_set(
+            """
+        /home/ann/work/a.py /home/ann/work/.env /home/ann/work/etc/passwd /tmp/x /home/ann/notes.txt /dev/null
+        /home/ann/.hermes/spill/c1.txt /home/ann/work/.github/workflows/ci.yml /home/ann/.sshx /etcetera/x
+        /home/ann/work/.gitignore /home/ann/work/.bashrc /srv/www/index.html
+        """
+        )
+    ),
+)
+def test_written(path: str) -> None:
+    assert write_refused(path, PLACES) == ""
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(
+        word_set(
+            """
+        /home/ann/.ssh/id_rsa /home/ann/.ssh/custom /home/ann/.aws/credentials /home/ann/.hermes/.env /etc/shadow
+        /home/ann/.hermes/auth.json /dev/zero /dev/input/event0 /proc/1/environ /proc/self/mem /proc/kmsg
+        /srv/keys/id_ed25519 /home/ann/.netrc /home/ann/.mozilla/firefox/p/logins.json
+        """
+        )
+    ),
+)
+def test_not_read(path: str) -> None:
+    assert read_refused(path, PLACES)
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(
+        word_set(
+            """
+        /home/ann/work/a.py /etc/hosts /home/ann/.bashrc /home/ann/.ssh/id_rsa.pub /home/ann/.ssh/config /proc/cpuinfo
+        /home/ann/.hermes/config.yaml /home/ann/.hermes/spill/x.txt /home/ann/work/.env /dev/null
+        """
+        )
+    ),
+)
+def test_read(path: str) -> None:
+    assert read_refused(path, PLACES) == ""
+
+
+def test_what_holds_everything() -> None:
+    for path in ("/", "/*", "/home", "/home/ann", "/home/ann/", "/home/ann/*", "/usr", "/etc/"):
+        assert is_root_like(path, PLACES), path
+    for path in ("/home/ann/work", "/tmp/x", "/home/bob/x", "/usr/share/doc/x"):
+        assert not is_root_like(path, PLACES), path
+
+
+def test_keys_are_told_by_name() -> None:
+    secret = [
+        "OPENAI_API_KEY",
+        "GITHUB_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "DB_PASSWORD",
+        "MY_SECRET",
+        "aws_access_key_id",
+    ]
+    plain = ["PATH", "HOME", "LANG", "SSH_AUTH_SOCK", "KEYBOARD", "TOKENIZERS_PARALLELISM", "MONKEY", "COMPASS"]
+    assert [name for name in [*secret, *plain] if holds_secret(name)] == secret
+    assert public_environment({"A_TOKEN": "x", "PATH": "/bin"}) == {"PATH": "/bin"}
+
+
+@given(st.text(alphabet="ab $`'\"\\(){}[]<>|&;#\n=*~!-", max_size=60))
+def test_any_text_is_read(text: str) -> None:
+    script = read(text)
+    assert all(isinstance(word.text, str) for command in script.commands for word in command.words)

@@ -1,0 +1,185 @@
+"""Finding tools by file, sets of them, and the deferred ones."""
+
+import subprocess
+import sys
+from typing import Annotated
+
+import pytest
+
+from hermes.core.errors import ConfigError
+from hermes.core.parts import ToolStatus
+from hermes.tools import toolsets
+from hermes.tools.registry import Registry, Toolbox
+from hermes.tools.session import ToolContext
+from hermes.tools.tool import Parallel, tool
+from hermes.tools.toolsets import Toolset
+
+from .conftest import Listener, Session, make_context
+
+DEFAULT = ["read_file", "write_file", "patch", "search_files", "terminal", "process", "todo", "clarify"]
+
+
+@tool("rare", deferred=True, parallel=Parallel.SAFE, repeatable=True)
+async def weather_report(ctx: ToolContext, city: Annotated[str, "City."]) -> str:
+    """Tell the weather of a city."""
+    return f"{city}: rain"
+
+
+@tool("rare", deferred=True, available=lambda settings: "KEY" in settings)
+async def needs_key(ctx: ToolContext) -> str:
+    """Need a key."""
+    return "ok"
+
+
+def test_the_default_set() -> None:
+    assert Registry().select().names() == DEFAULT
+
+
+def test_nothing_is_imported_before_it_is_selected() -> None:
+    code = (
+        "import sys; from hermes.tools.registry import Registry; r = Registry(); r.select(['todo']);"
+        "print(sorted(n for n in sys.modules if n.startswith('hermes.tools.builtin.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['hermes.tools.builtin.todo']"
+
+
+def test_every_file_holds_a_tool_of_its_name() -> None:
+    registry = Registry()
+    box = registry.select(["all"])
+    assert sorted(box.names()) == sorted(DEFAULT)
+    for name in registry.builtins():
+        assert registry.get(name) is not None
+
+
+@pytest.mark.parametrize(
+    ("enabled", "disabled", "names"),
+    [
+        (["file"], [], DEFAULT[:4]),
+        (["*"], ["file", "terminal"], ["todo", "clarify"]),
+        (["todo", "file", "todo"], ["file"], ["todo"]),
+        (["safe"], [], []),
+        (["hermes-cli"], [], DEFAULT),
+        (["debugging"], [], ["terminal", "process", *DEFAULT[:4]]),
+        (["hermes-webhook"], [], ["clarify"]),
+        ([], [], []),
+    ],
+)
+def test_sets_with_includes(enabled: list[str], disabled: list[str], names: list[str]) -> None:
+    assert Registry().select(enabled, disabled).names() == names
+
+
+def test_an_unknown_set_is_named_with_what_was_meant() -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'terminal'"):
+        Registry().select(["terminl"])
+    with pytest.raises(ConfigError, match="There is no toolset 'zzz'"):
+        Registry().select(["file"], ["zzz"])
+
+
+def test_cycles_end_and_each_tool_stands_once() -> None:
+    sets = {"a": Toolset(("one",), ("b",)), "b": Toolset(("two", "one"), ("a", "c")), "c": Toolset(("three",), ("c",))}
+    assert toolsets.resolve("a", sets) == ["one", "two", "three"]
+    assert toolsets.resolve("b", sets) == ["two", "one", "three"]
+    assert toolsets.resolve("all", sets) == ["one", "two", "three"]
+
+
+def test_the_gateway_is_the_union_of_its_platforms() -> None:
+    gateway = set(toolsets.resolve("hermes-gateway"))
+    for name in toolsets.TOOLSETS:
+        if name.startswith("hermes-") and name not in ("hermes-cli", "hermes-gateway"):
+            assert set(toolsets.resolve(name)) <= gateway, name
+    assert not {"terminal", "browser_click"} & set(toolsets.resolve("safe"))
+
+
+def test_owners_register_their_tools() -> None:
+    registry = Registry()
+    registry.register(weather_report)
+    assert registry.select(["rare"]).deferred_names() == ["weather_report"]
+    with pytest.raises(ConfigError, match="Two tools"):
+        registry.register(weather_report)
+    registry.deregister("weather_report")
+    with pytest.raises(ConfigError, match="no toolset 'rare'"):
+        registry.select(["rare"])
+
+
+def test_a_tool_that_cannot_work_is_not_offered() -> None:
+    registry = Registry()
+    registry.register(needs_key)
+    assert registry.select(["rare"]).deferred_names() == []
+    assert registry.select(["rare"], settings={"KEY": "x"}).deferred_names() == ["needs_key"]
+
+
+async def test_deferred_tools_are_found_and_run(session: Session) -> None:
+    registry = Registry()
+    registry.register(weather_report)
+    box = registry.select(["todo", "rare"])
+    assert box.names() == ["todo", "tool_search", "tool_call"]
+    from dataclasses import replace
+
+    session.toolbox = box
+    session.context = replace(session.context, catalogue=box)
+    found = await session.text("tool_search", query="what is the weather")
+    assert found.startswith("weather_report: Tell the weather of a city.\nparameters: {") and '"city"' in found
+    assert "Further tools: weather_report" in await session.text("tool_search", query="zebra")
+    result = await session.call("tool_call", name="weather_report", arguments={"city": "Rome"})
+    assert (result.text, result.name) == ("Rome: rain", "tool_call")
+    assert session.journal.intents[-1].tool == "weather_report" and session.journal.intents[-1].repeatable
+    as_text = await session.call("tool_call", name="weather_report", arguments='{"city": "Oslo"}')
+    assert as_text.text == "Oslo: rain"
+    wrong = await session.call("tool_call", name="weather_report", arguments={"town": "Rome"})
+    assert wrong.status is ToolStatus.INVALID and "Missing: city" in wrong.text
+    unknown = await session.call("tool_call", name="wether_report", arguments={})
+    assert unknown.status is ToolStatus.INVALID and "Did you mean 'weather_report'" in unknown.text
+
+
+def test_schemas_are_the_same_bytes_in_another_process() -> None:
+    code = (
+        "import sys; from hermes.tools.registry import Registry;"
+        "sys.stdout.buffer.write(b''.join(s.parameters for s in Registry().select().schemas()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout == b"".join(schema.parameters for schema in Registry().select().schemas())
+
+
+async def test_todo_keeps_a_list(session: Session) -> None:
+    assert await session.text("todo") == "The list is empty."
+    text = await session.text("todo", todos=[{"content": "a"}, {"content": "b", "status": "in_progress", "id": "x"}])
+    assert text == "[ ] 1: a\n[>] x: b\n0 of 2 done"
+    text = await session.text("todo", todos=[{"id": "x", "status": "completed"}, {"content": "c"}], merge=True)
+    assert text == "[ ] 1: a\n[x] x: b\n[ ] 4: c\n1 of 3 done"
+    assert (await session.text("todo", todos=[{"content": "new"}])) == "[ ] 1: new\n0 of 1 done"
+    for items, said in (
+        ([{"content": "x" * 4_001}], "4001 characters"),
+        ([{"content": str(number)} for number in range(257)], "257 items"),
+        ([{"status": "pending"}], "no content"),
+    ):
+        result = await session.call("todo", todos=items)
+        assert result.status is ToolStatus.ERROR and said in result.text
+    assert len(session.state.todos) == 1
+
+
+async def test_clarify_asks_the_person(session: Session) -> None:
+    from dataclasses import replace
+
+    assert "Nobody is there" in await session.text("clarify", question="Which?")
+    listener = Listener("the second")
+    session.context = replace(session.context, asker=listener)
+    assert await session.text("clarify", question="Which?", choices=["a", "b"]) == "The person answered: the second"
+    assert listener.questions == [("Which?", ["a", "b"])]
+    many = await session.call("clarify", question="Which?", choices=list("abcde"))
+    assert many.status is ToolStatus.ERROR and "At most 4" in many.text
+
+
+def test_a_toolbox_tells_what_was_meant() -> None:
+    box = Toolbox([weather_report])
+    assert box.hint("Weather-Report") == "Did you mean 'weather_report'?"
+    assert box.hint("zzz") == "The tools are: ."
+
+
+def test_a_context_is_for_a_call(tmp_path: object) -> None:
+    from pathlib import Path
+
+    context = make_context(Path(str(tmp_path)))
+    assert context.for_call("c9").call_id == "c9" and context.call_id == ""
+    assert str(context.resolve("~/x")) == f"{context.places.home}/x"
+    assert str(context.resolve("x")) == f"{context.state.cwd}/x"
