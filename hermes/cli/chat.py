@@ -28,6 +28,7 @@ from hermes.util.text import inert
 
 REFUSED = 3
 STOPPED = 130
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(arguments: list[str]) -> int:
@@ -87,7 +88,7 @@ async def _once(app: App, actor: SessionActor, text: str, given: argparse.Namesp
 
 
 async def _turn(actor: SessionActor, inbound: Inbound) -> TurnEnded:
-    """One turn; Ctrl-C and SIGTERM stop it."""
+    """One turn; Ctrl-C, SIGTERM and a terminal that is closed stop it."""
     with _stopping(actor):
         return await actor.post(inbound)
 
@@ -95,12 +96,14 @@ async def _turn(actor: SessionActor, inbound: Inbound) -> TurnEnded:
 @contextlib.contextmanager
 def _stopping(actor: SessionActor) -> Iterator[None]:
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    # What the one who started us lets us ignore (nohup) stays ignored.
+    numbers = [one for one in _STOPPING if signal.getsignal(one) is not signal.SIG_IGN]
+    for number in numbers:
         loop.add_signal_handler(number, actor.stop)
     try:
         yield
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in numbers:
             loop.remove_signal_handler(number)
 
 
