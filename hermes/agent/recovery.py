@@ -11,7 +11,7 @@ from hermes.agent import words
 from hermes.agent.calls import incomplete_calls, run_calls
 from hermes.agent.turn import Deps, Emit, TurnState
 from hermes.core.messages import FinishReason, Message, Role, program_message
-from hermes.core.outcomes import ExitReason, FailureKind
+from hermes.core.outcomes import ExitReason
 from hermes.core.parts import TextPart, ToolCallPart
 from hermes.core.stream import Answer, Failure
 
@@ -92,7 +92,7 @@ def _stream_cut(outcome: Outcome, _: TurnState) -> bool:
     """Whether the text ends early: the stream broke, or the provider itself says that it could not go on."""
     if isinstance(outcome, Answer):
         return outcome.message.finish is FinishReason.CUT and bool(_text(outcome))
-    return outcome.kind is FailureKind.CUT and bool(_text(outcome))
+    return outcome.retryable and bool(_text(outcome))
 
 
 def _filtered(outcome: Outcome, _: TurnState) -> bool:

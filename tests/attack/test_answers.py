@@ -12,8 +12,9 @@ from hermes.app.wiring import App
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import Inbound
+from hermes.testing.clock import ManualClock
 from hermes.testing.home import TempHome
-from hermes.testing.script import Call, Fail, Reply, Say
+from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say, StreamError
 from hermes.testing.server import ScriptedServer
 
 DEEP = '{"a":' + "[" * 50_000 + "]" * 50_000 + "}"
@@ -115,3 +116,35 @@ async def test_an_answer_stopped_by_a_content_filter_is_not_called_whole() -> No
     assert (first.reason, first.text) == (ExitReason.PROVIDER_ERROR, "half")
     assert "filter" in first.error
     assert second.reason is ExitReason.TEXT_RESPONSE
+
+
+@pytest.mark.parametrize("api_mode", ["chat_completions", "responses", "anthropic_messages"])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        Say("", reasoning="a long thought that is never finished", delivery=Delivery(ending=Ending.CUT, at=3)),
+        Say("", calls=(Call("read_file", {"path": "x" * 200}),), delivery=Delivery(ending=Ending.CUT, at=3)),
+        Say("", reasoning="a long thought", delivery=Delivery(error=StreamError(type="overloaded_error"), error_at=3)),
+    ],
+    ids=["thought", "call", "overloaded"],
+)
+async def test_a_stream_that_breaks_before_a_word_of_text_is_tried_again(api_mode: str, broken: Say) -> None:
+    async with ScriptedServer([broken, Say("fine"), Say("fine")]) as server:
+        with TempHome.for_server(server.url, api_mode=api_mode) as home:
+            async with App(home.environ, Options(cwd=str(home.cwd)), clock=ManualClock(auto=True)) as app:
+                actor = await app.open_session()
+                turn = actor.post(Inbound(text="go", cwd=str(home.cwd)))
+                assert (await turn).text == "fine"
+
+
+@pytest.mark.parametrize("api_mode", ["chat_completions", "responses", "anthropic_messages"])
+async def test_text_before_an_error_in_the_stream_is_kept(api_mode: str) -> None:
+    broken = Say("one two three four", chunk=4, delivery=Delivery(error=StreamError(type="overloaded_error"), error_at=5))
+    async with ScriptedServer([broken, Say("and the rest")]) as server:
+        with TempHome.for_server(server.url, api_mode=api_mode) as home:
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                ended = await actor.post(Inbound(text="go", cwd=str(home.cwd)))
+        assert ended.reason is ExitReason.TEXT_RESPONSE
+        assert ended.text.startswith("one")
+        assert ended.text.endswith("and the rest")
