@@ -6,22 +6,29 @@ connection and the running tools close on the way out, and the turn is closed an
 """
 
 import asyncio
+import logging
 
 from hermes.agent import words
 from hermes.agent.closing import closing_messages
 from hermes.agent.recovery import act_on
 from hermes.agent.turn import Deps, Emit, TurnState
+from hermes.core.errors import HermesError
 from hermes.core.events import RequestEnded, RequestStarted, TurnEnded, TurnStarted
 from hermes.core.messages import Role, program_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import Answer
+from hermes.util.scopes import unbroken
+from hermes.util.text import one_line
+
+_LOG = logging.getLogger(__name__)
 
 
 async def run_turn(deps: Deps, state: TurnState, emit: Emit) -> TurnEnded:
     """Run one turn to its named end.
 
     Cancelled, it closes the turn as interrupted, emits `TurnEnded` and raises CancelledError again. What the store
-    cannot write is raised as it came (`StoreError`): a turn does not go on past what is on disk.
+    cannot write is raised as it came (`StoreError`): a turn does not go on past what is on disk. Any other error is a
+    fault of our own; the turn is closed and named all the same, so that the session can go on.
     """
     try:
         await emit(TurnStarted(turn_id=state.turn_id, session_id=state.session_id, text=state.user.text))
@@ -30,9 +37,16 @@ async def run_turn(deps: Deps, state: TurnState, emit: Emit) -> TurnEnded:
             await _step(deps, state, emit)
     except asyncio.CancelledError:
         state.exit = ExitReason.INTERRUPTED
-        await _close(state, emit)
+        await unbroken(_close(state, emit))
         raise
-    return await _close(state, emit)
+    except HermesError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a fault of our own: logged, and named as the turn's end
+        _LOG.exception("turn %s failed", state.turn_id)
+        said = f"Hermes failed by an error of its own ({type(error).__name__}: {one_line(str(error))})."
+        state.end(ExitReason.LOCAL_ERROR, f"{said} What was said so far is kept; try again.")
+    # A stop that comes this late changes nothing: the turn has ended, and only its end is still written down.
+    return await unbroken(_close(state, emit))
 
 
 async def _step(deps: Deps, state: TurnState, emit: Emit) -> None:

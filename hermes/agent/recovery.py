@@ -11,7 +11,7 @@ from hermes.agent import words
 from hermes.agent.calls import incomplete_calls, run_calls
 from hermes.agent.turn import Deps, Emit, TurnState
 from hermes.core.messages import FinishReason, Message, Role, program_message
-from hermes.core.outcomes import ExitReason, FailureKind
+from hermes.core.outcomes import ExitReason
 from hermes.core.parts import TextPart, ToolCallPart
 from hermes.core.stream import Answer, Failure
 
@@ -89,7 +89,14 @@ def _empty(outcome: Outcome, _: TurnState) -> bool:
 
 
 def _stream_cut(outcome: Outcome, _: TurnState) -> bool:
-    return isinstance(outcome, Failure) and outcome.kind is FailureKind.CUT and bool(_text(outcome))
+    """Whether the text ends early: the stream broke, or the provider itself says that it could not go on."""
+    if isinstance(outcome, Answer):
+        return outcome.message.finish is FinishReason.CUT and bool(_text(outcome))
+    return outcome.retryable and bool(_text(outcome))
+
+
+def _filtered(outcome: Outcome, _: TurnState) -> bool:
+    return isinstance(outcome, Answer) and outcome.message.finish is FinishReason.CONTENT_FILTER
 
 
 def _failed(outcome: Outcome, _: TurnState) -> bool:
@@ -144,7 +151,7 @@ async def _go_on(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> 
     kept = _without_calls(message)
     state.answer.append(kept.text)
     await _append_answer(outcome, kept, state, emit)
-    ask = words.CONTINUE_CUT if isinstance(outcome, Failure) else words.CONTINUE_TEXT
+    ask = words.CONTINUE_CUT if _stream_cut(outcome, state) else words.CONTINUE_TEXT
     await state.append(program_message(Role.USER, ask), emit)
 
 
@@ -154,14 +161,25 @@ async def _end_with_text(outcome: Outcome, deps: Deps, state: TurnState, emit: E
     kept = _without_calls(message)
     state.answer.append(kept.text)
     await _append_answer(outcome, kept, state, emit)
-    if isinstance(outcome, Failure):
-        state.end(ExitReason.PARTIAL_STREAM, f"The answer was cut off: {outcome.message}")
+    if _stream_cut(outcome, state):
+        why = outcome.message if isinstance(outcome, Failure) else "the provider could not finish it."
+        state.end(ExitReason.PARTIAL_STREAM, f"The answer was cut off: {why}")
     elif state.final:
         state.end(ExitReason.BUDGET_EXHAUSTED, "The limit of steps for one turn (agent.max_turns) was reached.")
     elif _length(outcome):
         await _too_long(outcome, deps, state, emit)
     else:
         state.end(ExitReason.TEXT_RESPONSE)
+
+
+async def _end_filtered(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    message = _message(outcome)
+    assert message is not None
+    kept = _without_calls(message)
+    if kept.text.strip():
+        state.answer.append(kept.text)
+        await _append_answer(outcome, kept, state, emit)
+    state.end(ExitReason.PROVIDER_ERROR, "The provider's content filter stopped the answer. Ask in another way.")
 
 
 async def _end_without_text(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
@@ -198,12 +216,13 @@ ROWS: tuple[Row, ...] = (
     Row("calls_too_long", UNLIMITED, _call_cut, _too_long),
     Row("run_calls", UNLIMITED, _calls, _run),
     Row("go_on", 3, _text_cut, _go_on),
+    Row("filtered", UNLIMITED, _filtered, _end_filtered),
+    Row("go_on_after_cut", 3, _stream_cut, _go_on),
+    Row("cut", UNLIMITED, _stream_cut, _end_with_text),
     Row("answered", UNLIMITED, _answered, _end_with_text),
     Row("final_without_text", UNLIMITED, _final, _end_without_text),
     Row("nudge_after_tools", 1, _empty_after_tools, _nudge),
     Row("ask_again", 3, _empty, _again),
     Row("empty", UNLIMITED, _empty, _end_empty),
-    Row("go_on_after_cut", 3, _stream_cut, _go_on),
-    Row("cut", UNLIMITED, _stream_cut, _end_with_text),
     Row("failed", UNLIMITED, _failed, _end_failed),
 )

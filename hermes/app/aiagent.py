@@ -5,10 +5,13 @@ thread. Everything it does goes through the same runtime as every other front-en
 """
 
 import asyncio
+import atexit
 import threading
+import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import TypeVar
 
 from hermes.app.callbacks import CallbackAdapter, CallbackAsker, Callbacks
@@ -74,6 +77,7 @@ class AIAgent(Callbacks):
         self._app: App | None = None
         self._actor: SessionActor | None = None
         self._interrupted = threading.Event()
+        self._opening = asyncio.Lock()
 
     def chat(self, message: str) -> str:
         """Say something and return the final answer's text."""
@@ -118,6 +122,7 @@ class AIAgent(Callbacks):
 
     def close(self) -> None:
         """End what runs, close the store and the connections, end the thread. Calling it twice is fine."""
+        self._check_thread()
         with self._lock:
             loop, thread = self._loop, self._thread
             if loop is None or thread is None:
@@ -127,6 +132,7 @@ class AIAgent(Callbacks):
             thread.join()
             loop.close()
             self._loop = self._thread = None
+            atexit.unregister(self._at_exit)
 
     def __enter__(self) -> "AIAgent":
         return self
@@ -143,32 +149,36 @@ class AIAgent(Callbacks):
         stream: Callable[[str], None] | None,
     ) -> Plain:
         self._interrupted.clear()
-        if self._app is None:
-            self._app = await App(process_environment(), self._options()).__aenter__()
-        if self._actor is None or task_id is not None or history is not None or system is not None:
-            await self._open(self._app, system, history, task_id)
-        actor = self._actor
+        async with self._opening:  # two threads that begin at once share one session
+            if self._app is None:
+                self._app = await App(process_environment(), self._options()).__aenter__()
+            app = self._app
+            if self._actor is None or task_id is not None or history is not None or system is not None:
+                await self._open(app, system, history, task_id)
+            actor = self._actor
         assert actor is not None
         adapter = CallbackAdapter(self, actor, stream)
         unsubscribe = actor.subscribe(adapter)
         try:
-            ended = await actor.post(Inbound(text=text, cwd=self._app.options.cwd))
+            ended = await actor.post(Inbound(text=text, cwd=app.options.cwd))
         finally:
             unsubscribe()
-        result = self._app.result(actor, ended)
+        result = app.result(actor, ended)
         adapter.step(result)
         return result
 
     async def _open(
         self, app: App, system: str | None, history: Sequence[Mapping[str, object]] | None, task_id: str | None
     ) -> None:
-        if self._actor is not None:
-            await app.close_session(self._actor)
+        messages = closed_history(history) if history is not None else None
+        actor, self._actor = self._actor, None
+        if actor is not None:
+            await app.close_session(actor)
         self._actor = await app.open_session(
             self.session_id or None,
             create=True,
             system=system,
-            history=closed_history(history) if history is not None else None,
+            history=messages,
             asker=CallbackAsker(self) if self.clarify_callback is not None else None,
         )
         self.session_id = self._actor.session_id
@@ -189,9 +199,16 @@ class AIAgent(Callbacks):
 
     def _call(self, coroutine: Coroutine[object, object, T]) -> T:
         """Run on the agent's own loop and wait here; Ctrl-C stops the turn and then goes on as usual."""
+        try:
+            self._check_thread()
+        except UsageError:
+            coroutine.close()
+            raise
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
+                self._at_exit = partial(_close, weakref.ref(self))
+                atexit.register(self._at_exit)
                 self._thread = threading.Thread(target=self._loop.run_forever, name="hermes", daemon=True)
                 self._thread.start()
             loop = self._loop
@@ -203,7 +220,18 @@ class AIAgent(Callbacks):
             future.result()
             raise
 
+    def _check_thread(self) -> None:
+        """Refuse to wait for the agent's own thread in that thread, which is where callbacks run."""
+        if threading.current_thread() is self._thread:
+            raise UsageError("An agent cannot be asked or closed from its own callback.", "Do it after the turn.")
+
     async def _shut(self) -> None:
         if self._app is not None:
             await self._app.__aexit__(None, None, None)
         self._app = self._actor = None
+
+
+def _close(agent: "weakref.ref[AIAgent]") -> None:
+    """Close an agent that nobody closed, when the interpreter ends."""
+    if (left := agent()) is not None:
+        left.close()

@@ -1,6 +1,6 @@
 """Transcripts in the form everybody knows: role, content, tool_calls. For exports, trajectories and `AIAgent`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -63,7 +63,11 @@ def from_openai(history: Sequence[Mapping[str, object]]) -> list[Message]:
     entry that is not a message at all.
     """
     messages: list[Message] = []
+    if isinstance(history, str | bytes | Mapping) or not isinstance(history, Iterable):
+        raise UsageError("The history must be a list of messages.")
     for entry in history:
+        if not isinstance(entry, Mapping):
+            raise UsageError(f"A message of the history is a {type(entry).__name__}, not a dict with role and content.")
         role = entry.get("role")
         if role == "system":
             continue
@@ -97,8 +101,14 @@ def _reasoning(text: object) -> list[Part]:
 
 
 def _calls(items: object) -> list[Part]:
-    listed = items if isinstance(items, list) else []
-    return [call for item in listed if isinstance(item, Mapping) and (call := _call(item)) is not None]
+    calls: dict[str, Part] = {}
+    for item in items if isinstance(items, list) else ():
+        call = _call(item) if isinstance(item, Mapping) else None
+        if call is not None:
+            if call.call_id in calls:  # a result could not tell the two apart
+                call = msgspec.structs.replace(call, call_id=new_call_id())
+            calls[call.call_id] = call
+    return list(calls.values())
 
 
 def _content(content: object) -> list[Part]:
@@ -130,11 +140,20 @@ def _call(item: Mapping[str, object]) -> ToolCallPart | None:
     if not isinstance(function, Mapping) or not isinstance(name := function.get("name"), str):
         return None
     arguments = function.get("arguments")
-    raw = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments or {}).decode()
+    raw = arguments if isinstance(arguments, str) else _json(arguments or {})
     call_id = item.get("id")
     return ToolCallPart(
-        call_id=call_id if isinstance(call_id, str) and call_id else new_call_id(), name=name, arguments=raw
+        call_id=call_id if isinstance(call_id, str) and call_id else new_call_id(),
+        name=clean_surrogates(name),
+        arguments=clean_surrogates(raw),
     )
+
+
+def _json(value: object) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"A message of the history holds what JSON cannot: {error}.") from None
 
 
 def _take_result(messages: list[Message], entry: Mapping[str, object]) -> None:
@@ -147,7 +166,7 @@ def _take_result(messages: list[Message], entry: Mapping[str, object]) -> None:
     if call is None or call.call_id in known:
         return
     content = entry.get("content")
-    text = content if isinstance(content, str) else msgspec.json.encode(content).decode()
+    text = content if isinstance(content, str) else _json(content)
     result = ToolResultPart(call_id=call.call_id, name=call.name, text=clean_surrogates(text))
     if batch is None:
         messages.append(Message(role=Role.TOOL, parts=(result,)))

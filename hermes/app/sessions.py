@@ -1,13 +1,16 @@
 """Administration of sessions, shared by every front-end."""
 
+import glob
+import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import msgspec
 
 from hermes.app.openai_form import Plain, to_openai
-from hermes.config.home import locate_home
-from hermes.core.errors import NotFoundError, UsageError
+from hermes.config.home import Home, locate_home
+from hermes.core.errors import NotFoundError, StoreError, UsageError
+from hermes.runtime.locks import session_lock
 from hermes.store.rows import SessionRow
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
@@ -21,7 +24,7 @@ async def stored_sessions(environ: Mapping[str, str]) -> "AsyncIterator[Sessions
         raise NotFoundError(f"There are no sessions in {home.root} yet.", 'Start one: hermes -z "..."')
     store = await Store.open(home.root, SystemClock())
     try:
-        yield Sessions(store)
+        yield Sessions(store, home)
     finally:
         await store.close()
 
@@ -41,8 +44,9 @@ async def find_session(store: Store, name: str) -> SessionRow:
 class Sessions:
     """What can be done with stored sessions."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, home: Home) -> None:
         self._store = store
+        self._home = home
 
     async def newest(self, limit: int) -> list[Plain]:
         """The newest sessions, newest first."""
@@ -65,10 +69,27 @@ class Sessions:
         return [_plain(hit) for hit in hits]
 
     async def delete(self, name: str) -> str:
-        """Delete a session with every word of it; returns its id."""
+        """Delete a session with every word of it, files that belong to it included; returns its id.
+
+        Raises BusyError while another process has it open.
+        """
         row = await find_session(self._store, name)
-        await self._store.delete_session(row.id)
+        with session_lock(self._home.locks, row.id):
+            _delete_files(self._home, row.id)
+            await self._store.delete_session(row.id)
+            (self._home.locks / f"{row.id}.lock").unlink(missing_ok=True)
         return row.id
+
+
+def _delete_files(home: Home, session_id: str) -> None:
+    """Delete the results that were too large for the transcript, and the trajectories. Raises StoreError."""
+    try:
+        if (home.spill / session_id).is_dir():
+            shutil.rmtree(home.spill / session_id)
+        for file in home.trajectories.glob(f"{glob.escape(session_id)}_turn_*.json"):
+            file.unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"The files of session {session_id} cannot be deleted: {error.strerror}.") from None
 
 
 def _plain(row: object) -> Plain:

@@ -1,6 +1,7 @@
 """Puts the parts together: home, settings, store, transport, model, tools, and live sessions over them."""
 
 import os
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -19,7 +20,7 @@ from hermes.config.home import Home, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.context.prompt import build_prompt, identity
-from hermes.core.errors import ConfigError, NotFoundError
+from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.events import Level, TurnEnded
 from hermes.core.frame import EpochFrame, Sampling
 from hermes.core.ids import new_session_id
@@ -143,9 +144,14 @@ class App:
             if row is None:
                 raise NotFoundError("There is no session to go on with yet.", 'Start one: hermes -z "..."')
             return row.id, False
-        if name and create:
+        if name is not None and create:
+            if not _SESSION_ID.fullmatch(name):
+                raise UsageError(
+                    f"{name[:80]!r} cannot be a session's id.",
+                    "Use letters, digits, `_`, `-`, `.` and `:`, 128 at most.",
+                )
             return name, await self._store.session(name) is None
-        if name:
+        if name is not None:
             return (await find_session(self._store, name)).id, False
         return new_session_id(self._clock.now()), True
 
@@ -242,6 +248,8 @@ class App:
 
 
 T = TypeVar("T")
+_SESSION_ID = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}", re.ASCII)
+"""It names files: the session's lock, and the folder of its large results."""
 
 
 def _first(given: T | None, configured: T) -> T:

@@ -11,6 +11,7 @@ from pathlib import Path
 from hermes.app.pictures import read_picture
 from hermes.app.wiring import App
 from hermes.cli.ask import TerminalAsker, controlling_terminal
+from hermes.cli.log import log_to
 from hermes.cli.offer import offer_server
 from hermes.cli.options import app_options, parser, prompt_text
 from hermes.cli.render import Renderer
@@ -18,6 +19,7 @@ from hermes.cli.report import complain, failed
 from hermes.cli.terminal import Lines
 from hermes.cli.usage import write_usage
 from hermes.config.environment import process_environment
+from hermes.config.home import locate_home
 from hermes.core.errors import HermesError
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
@@ -26,6 +28,7 @@ from hermes.util.text import inert
 
 REFUSED = 3
 STOPPED = 130
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(arguments: list[str]) -> int:
@@ -45,17 +48,23 @@ async def _talk(given: argparse.Namespace) -> int:
             complain("The task is empty. Say what to do: hermes -z TEXT")
             return 2
     options = app_options(given)
+    environ = process_environment()
+    log_to(locate_home(environ).logs)
     with controlling_terminal() as found:
         terminal = None if given.no_input else found
         if terminal is not None and text is None:
-            options = await offer_server(options, process_environment(), terminal)
-        async with App(process_environment(), options) as app, contextlib.AsyncExitStack() as stack:
+            options = await offer_server(options, environ, terminal)
+        async with App(environ, options) as app, contextlib.AsyncExitStack() as stack:
             for line in app.notices:
                 complain(line)
             actor = await _session(app, given, terminal, stack)
-            if text is None:
-                return await _chat(app, actor)
-            return await _once(app, actor, text, given)
+            shown = Renderer(quiet=given.oneshot is not None)
+            shown.on_broken = actor.stop
+            actor.subscribe(shown)
+            code = await (_chat(app, actor) if text is None else _once(app, actor, text, given))
+        if shown.broken is not None:
+            raise shown.broken
+        return code
 
 
 async def _session(
@@ -66,7 +75,6 @@ async def _session(
     actor = await app.open_session(given.resume, latest=given.latest, asker=asker)
     if asker is not None:
         asker.attach(actor)
-    actor.subscribe(Renderer(quiet=given.oneshot is not None))
     return actor
 
 
@@ -80,7 +88,7 @@ async def _once(app: App, actor: SessionActor, text: str, given: argparse.Namesp
 
 
 async def _turn(actor: SessionActor, inbound: Inbound) -> TurnEnded:
-    """One turn; Ctrl-C and SIGTERM stop it."""
+    """One turn; Ctrl-C, SIGTERM and a terminal that is closed stop it."""
     with _stopping(actor):
         return await actor.post(inbound)
 
@@ -88,12 +96,14 @@ async def _turn(actor: SessionActor, inbound: Inbound) -> TurnEnded:
 @contextlib.contextmanager
 def _stopping(actor: SessionActor) -> Iterator[None]:
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    # What the one who started us lets us ignore (nohup) stays ignored.
+    numbers = [one for one in _STOPPING if signal.getsignal(one) is not signal.SIG_IGN]
+    for number in numbers:
         loop.add_signal_handler(number, actor.stop)
     try:
         yield
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in numbers:
             loop.remove_signal_handler(number)
 
 

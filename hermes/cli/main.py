@@ -1,5 +1,8 @@
 """Finds the verb and hands over. Nothing that a verb needs is imported before the verb is known."""
 
+import errno
+import io
+import os
 import sys
 
 VERBS: dict[str, tuple[str, str]] = {
@@ -10,19 +13,29 @@ VERBS: dict[str, tuple[str, str]] = {
 }
 """Verbs: the module with its `run(arguments)`, and what it does."""
 
-_TAKES_TEXT = ("-z", "--oneshot", "-q", "--query")
+_TAKES_TEXT = {"-z": "--oneshot", "--oneshot": "--oneshot", "-q": "--query", "--query": "--query"}
+"""Options whose text may look like an option itself; the long form takes it whole, behind a `=`."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     given = sys.argv[1:] if arguments is None else arguments
+    _sound_streams()
     try:
-        return _dispatch(_joined(given))
+        code = _dispatch(_joined(given))
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         _quiet_stdout()
         return 141
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
+            raise
+        _quiet_stdout()
+        print(f"hermes: standard output cannot be written: {error.strerror}.", file=sys.stderr)
+        return 74
 
 
 def _dispatch(given: list[str]) -> int:
@@ -57,7 +70,7 @@ def _joined(given: list[str]) -> list[str]:
     rest = iter(given)
     for word in rest:
         if word in _TAKES_TEXT and (text := next(rest, None)) is not None:
-            joined.append(f"{word}={text}" if word.startswith("--") else f"{word}{text}")
+            joined.append(f"{_TAKES_TEXT.get(word, word)}={text}")
         else:
             joined.append(word)
     return joined
@@ -93,8 +106,20 @@ exit codes: 0 done, 1 failed, 2 wrong usage, 3 something was refused because nob
 """
 
 
+def _sound_streams() -> None:
+    """Standard streams that can be used: one that was closed is /dev/null, and no character fails to be shown."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, os.O_RDWR)
+            if handle != number:
+                os.dup2(handle, number)
+                os.close(handle)
+            setattr(sys, name, open(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))  # noqa: SIM115 - for as long as the process lives
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _quiet_stdout() -> None:
     """The reader of our output is gone: keep the interpreter's last flush from complaining."""
-    import os
-
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

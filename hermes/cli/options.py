@@ -5,6 +5,8 @@ import os
 import sys
 
 from hermes.app.options import Options
+from hermes.core.errors import UsageError
+from hermes.util.text import clean_surrogates
 
 
 def parser(program: str) -> argparse.ArgumentParser:
@@ -42,6 +44,17 @@ def app_options(given: argparse.Namespace) -> Options:
     toolsets = None
     if given.toolsets is not None:
         toolsets = tuple(name.strip() for name in given.toolsets.split(",") if name.strip())
+    try:
+        cwd = os.getcwd()
+    except OSError as error:
+        raise UsageError(
+            f"The working folder cannot be used: {error.strerror}.", "Change to one that exists."
+        ) from None
+    for name in (given.model, given.provider, given.base_url):
+        if name != clean_surrogates(name):
+            raise UsageError(f"{clean_surrogates(name)!r} is not text in UTF-8.")
+    if given.max_turns is not None and given.max_turns < 1:
+        raise UsageError("--max-turns must be above zero.")
     return Options(
         model=given.model,
         provider=given.provider,
@@ -50,7 +63,7 @@ def app_options(given: argparse.Namespace) -> Options:
         enabled_toolsets=toolsets,
         allow=tuple(given.allow),
         share_home=given.share_home,
-        cwd=os.getcwd(),
+        cwd=cwd,
     )
 
 

@@ -1,6 +1,7 @@
 """Events as lines in a plain terminal."""
 
 import sys
+from collections.abc import Callable
 from typing import TextIO
 
 from hermes.core.events import (
@@ -27,9 +28,23 @@ class Renderer:
         self._out = out or sys.stdout
         self._err = err or sys.stderr
         self._in_line = False
+        self.broken: OSError | None = None
+        """Why nothing is shown any more: the output is closed or full."""
+        self.on_broken: Callable[[], object] | None = None
+        """Called when nothing can be shown any more."""
 
     def __call__(self, event: Event) -> None:
         """Show one event."""
+        if self.broken is not None:
+            return
+        try:
+            self._show(event)
+        except OSError as error:
+            self.broken = error
+            if self.on_broken is not None:
+                self.on_broken()
+
+    def _show(self, event: Event) -> None:
         match event:
             case Refused():
                 self._warn(f"refused: {one_line(inert(event.subject))} ({inert(event.reason)})")

@@ -16,11 +16,15 @@ from hermes.core.errors import HermesError
 from hermes.util.text import inert, one_line
 
 Plain = dict[str, object]
+_MOST = 1_000_000
 
 
 def run(arguments: list[str]) -> int:
     """Parse and run one of the verbs."""
     given = _parser().parse_args(arguments)
+    if not 0 < getattr(given, "limit", 1) < _MOST:
+        complain(f"--limit must be above zero and below {_MOST}.")
+        return 2
     try:
         return asyncio.run(_run(given))
     except HermesError as error:

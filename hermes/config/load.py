@@ -84,6 +84,12 @@ def _check_numbers(settings: Settings, file: Path) -> None:
     for key, value in positive.items():
         if value is not None and not (value > 0 and math.isfinite(value)):
             raise ConfigError(f"{file}: {key} must be above zero, not {value}.", "Mend that line and try again.")
+    for key, value in (
+        ("agent.api_max_retries", settings.agent.api_max_retries),
+        ("agent.tool_delay", settings.agent.tool_delay),
+    ):
+        if not (value >= 0 and math.isfinite(value)):
+            raise ConfigError(f"{file}: {key} must not be below zero, as {value} is.", "Mend that line and try again.")
 
 
 def _document(home: Home) -> dict[str, object]:
@@ -126,7 +132,10 @@ def _parse(raw: bytes, file: Path) -> dict[str, object]:
         return {}
     if not isinstance(document, dict):
         raise ConfigError(f"{file} must hold `key: value` lines, not a {type(document).__name__}.")
-    plain: object = msgspec.to_builtins(document, str_keys=True, enc_hook=str)
+    try:
+        plain: object = msgspec.to_builtins(document, str_keys=True, enc_hook=str)
+    except RecursionError:
+        raise ConfigError(f"{file}: a value holds itself.", "Mend its anchors (&name, *name).") from None
     assert isinstance(plain, dict)
     return plain
 

@@ -103,14 +103,17 @@ def from_answer(status: int, headers: Mapping[str, str], body: bytes, endpoint: 
     """The failure that an answer with an error status is. `now` is wall time, for dates in `Retry-After`."""
     if status < 400:
         where = headers.get("location", "another address")
-        said = f"{endpoint.record.title} answered {status}: the API has moved to {one_line(where)}."
+        said = (
+            f"{endpoint.record.title} answered {status}: the API has moved to {one_line(without_key(where, endpoint))}."
+        )
         return Failure(
             kind=FailureKind.BAD_RESPONSE,
-            message=without_key(said, endpoint),
+            message=said,
             hint="Set `model.base_url` to the new address.",
             status=status,
         )
-    message, words = _explain(body)
+    # Before it is shortened: half a key at the cut would not be recognised any more.
+    message, words = _explain(body.replace(endpoint.api_key.encode(), b"[key]") if _keyed(endpoint) else body)
     report = Report(status=status, words=words, message=message)
     row = _row(report)
     said = f"{endpoint.record.title} answered {status}"
@@ -128,10 +131,10 @@ def from_stream(error: WireError, endpoint: Endpoint) -> Failure:
     """The failure that an error inside a stream is."""
     words = " ".join((error.code, error.type, error.message)).strip().lower()
     row = _row(Report(status=error.status, words=words, message=error.message))
-    message = f"{endpoint.record.title} broke the answer off: {one_line(error.message, _MESSAGE_LIMIT)}"
+    message = f"{endpoint.record.title} broke the answer off: {one_line(without_key(error.message, endpoint), _MESSAGE_LIMIT)}"
     return Failure(
         kind=row.kind,
-        message=without_key(message, endpoint),
+        message=message,
         hint=row.hint,
         status=error.status,
         retryable=row.retryable,
@@ -174,8 +177,12 @@ def _seconds_until(date: str, now: float) -> float | None:
 
 def without_key(text: str, endpoint: Endpoint) -> str:
     """The text without the key that the call was made with, should a server repeat it."""
-    key = endpoint.api_key
-    return text.replace(key, "[key]") if len(key) >= _SHOWN_KEY else text
+    return text.replace(endpoint.api_key, "[key]") if _keyed(endpoint) else text
+
+
+def _keyed(endpoint: Endpoint) -> bool:
+    """Whether the key is one: a short one is a placeholder, and its letters stand in other words."""
+    return len(endpoint.api_key) >= _SHOWN_KEY
 
 
 def _row(report: Report) -> Row:
@@ -193,7 +200,7 @@ def _explain(body: bytes) -> tuple[str, str]:
     """The message in an error body of any vendor, and the words to classify it by."""
     try:
         value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         page = body[:20_000].decode("utf-8", "replace")
         value = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL)
     if isinstance(value, list) and value:

@@ -53,7 +53,7 @@ class ModelClient:
         """Ask for the next answer; deltas go to `emit` as they arrive, and a `Retrying` before each new try.
 
         Never raises for what a server or the network does: that is a `Failure`. A call is tried again only while
-        nothing of its answer has been emitted. Cancelling the task closes the connection at once.
+        no text of its answer has been emitted. Cancelling the task closes the connection at once.
         """
         body = lineage.body(final=final)
         for attempt in range(1, self._retries + 2):
@@ -61,7 +61,7 @@ class ModelClient:
             outcome = await self._once(body, call)
             if isinstance(outcome, Answer):
                 return outcome
-            if not outcome.retryable or call.began or attempt > self._retries:
+            if not outcome.retryable or call.spoke or attempt > self._retries:
                 return outcome
             delay = _delay(attempt, outcome.retry_after)
             if delay is None:
@@ -136,7 +136,7 @@ class ModelClient:
             await call.take([ServerEvent(event="", data=body.decode("utf-8", "replace"))])
             if call.decoder.finished:
                 return None
-        shown = one_line(body[:2000].decode("utf-8", "replace"), 120)
+        shown = one_line(without_key(body[:2000].decode("utf-8", "replace"), self.endpoint), 120)
         message = f"{self._url} answered with {kind.partition(';')[0]} instead of an event stream: {shown}"
         return Failure(
             kind=FailureKind.BAD_RESPONSE,
@@ -152,6 +152,8 @@ class _Call:
     def __init__(self, decoder: Decoder, emit: Emit) -> None:
         self.decoder = decoder
         self.began = False
+        self.spoke = False
+        """Whether text of the answer was emitted; thoughts and calls that broke off can be had anew."""
         self.events = 0
         self._emit = emit
 
@@ -191,6 +193,7 @@ class _Call:
         except WireError as caught:
             error = caught
         self.began = self.began or bool(deltas)
+        self.spoke = self.spoke or any(isinstance(delta, TextDelta) for delta in deltas)
         for delta in _joined(deltas):
             await self._emit(delta)
         if error is not None:

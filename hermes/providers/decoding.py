@@ -12,6 +12,7 @@ from hermes.util.text import clean_surrogates
 
 Table = Mapping[str, object]
 EMPTY: Table = {}
+_MOST = 1 << 53
 
 
 def parse(data: str) -> Table:
@@ -22,15 +23,15 @@ def parse(data: str) -> Table:
     """
     try:
         value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         import json  # msgspec takes no half of a surrogate pair
 
         try:
             value = json.loads(data)
-        except ValueError:
-            raise WireError(f"The provider sent an event that is not JSON: {data[:120]!r}", code="not_json") from None
+        except (ValueError, RecursionError):
+            raise WireError(f"The provider sent an event that is not JSON: {data[:2000]!r}", code="not_json") from None
     if not isinstance(value, dict):
-        raise WireError(f"The provider sent an event that is not an object: {data[:120]!r}", code="not_json")
+        raise WireError(f"The provider sent an event that is not an object: {data[:2000]!r}", code="not_json")
     return value
 
 
@@ -49,9 +50,9 @@ def text_of(table: Table, key: str) -> str:
 
 
 def number_of(table: Table, key: str) -> int:
-    """The member as a count; 0 when it is missing, null or not a number."""
+    """The member as a count; 0 when it is missing, null, not a number, or a number that counts nothing."""
     value = table.get(key)
-    return int(value) if isinstance(value, int | float) else 0
+    return int(value) if isinstance(value, int | float) and 0 <= value < _MOST else 0
 
 
 def index_of(table: Table, key: str) -> int | None:
@@ -109,7 +110,7 @@ def is_whole_object(text: str) -> bool:
 
     try:
         json.loads(stripped)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -189,7 +190,11 @@ class CallPieces:
         self.call_id = self.call_id or new_call_id()
         extra = json_text(self.extra) if self.extra else ""
         return ToolCallPart(
-            call_id=self.call_id, name=self.name, arguments=self.arguments, extra=extra, item_id=self.item_id
+            call_id=clean_surrogates(self.call_id),
+            name=clean_surrogates(self.name),
+            arguments=self.arguments,
+            extra=extra,
+            item_id=clean_surrogates(self.item_id),
         )
 
 

@@ -46,6 +46,8 @@ def raw_json(text: str, opening: str) -> msgspec.Raw | None:
         return None
     try:
         return _RAW.decode(stripped)
+    except RecursionError:
+        return None
     except (msgspec.DecodeError, UnicodeEncodeError):
         return _without_lone_surrogates(stripped)
 
@@ -58,7 +60,7 @@ def _without_lone_surrogates(text: str) -> msgspec.Raw | None:
 
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     try:
         return msgspec.Raw(

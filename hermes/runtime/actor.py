@@ -142,7 +142,11 @@ class SessionActor:
         assert self._turn is not None
         if ends:
             return ends[-1]
-        error = None if self._turn.cancelled() else self._turn.exception()
+        if self._turn.cancelled():  # stopped before its first step: nothing of it was begun
+            ended = TurnEnded(turn_id=state.turn_id, reason=ExitReason.INTERRUPTED)
+            self._recorder.publish(ended)
+            return ended
+        error = self._turn.exception()
         if isinstance(error, StoreError):
             self._broken = error
         if isinstance(error, HermesError):

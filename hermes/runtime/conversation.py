@@ -9,10 +9,10 @@ from hermes.core.errors import NotFoundError
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message, Role
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import Part, Source, TextPart
+from hermes.core.parts import Part, Source, TextPart, ToolResultPart, ToolStatus
 from hermes.llm.lineage import Lineage
 from hermes.providers.wire import Endpoint
-from hermes.store.rows import StoredEpoch
+from hermes.store.rows import EffectRow, StoredEpoch
 from hermes.store.store import Store
 
 
@@ -114,11 +114,20 @@ async def _close_lost_turns(store: Store, session_id: str) -> None:
     results = {}
     for turn in lost:
         for effect in await store.effects(turn.id):
-            if effect.result is not None:
-                results[effect.call_id] = effect.result
+            # A model may use a call's id again: only what was begun after the last message belongs to its calls.
+            if rows and effect.intended_at >= rows[-1].created_at:
+                results[effect.call_id] = effect.result or _uncertain(effect)
     epoch = await store.current_epoch(session_id)
     closing = closing_messages(last, results, words.CRASHED)
     if closing and epoch is not None:
         await store.append(session_id, epoch.number, lost[-1].id, closing)
     for turn in lost:
+        await store.doubt(turn.id)
         await store.end_turn(turn.id, ExitReason.LOCAL_ERROR, error="the process ended in the middle of the turn")
+
+
+def _uncertain(effect: EffectRow) -> ToolResultPart:
+    """What the model is told of a call that was under way when the process died."""
+    return ToolResultPart(
+        call_id=effect.call_id, name=effect.tool, text=words.CRASHED_CALL, status=ToolStatus.UNCERTAIN
+    )

@@ -1,6 +1,8 @@
 """Waiting for something that may be cancelled, without losing track of which of the two was cancelled."""
 
 import asyncio
+import contextlib
+from collections.abc import Coroutine
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -18,3 +20,12 @@ async def finished(task: "asyncio.Task[T]") -> None:
         while not task.done():
             await asyncio.wait({task})
         raise
+
+
+async def unbroken(work: Coroutine[object, object, T]) -> T:
+    """Do short work to its end, whatever cancellations come meanwhile; they have no further effect."""
+    task = asyncio.create_task(work)
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait({task})
+    return task.result()

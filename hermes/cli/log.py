@@ -1,0 +1,36 @@
+"""Faults of our own go to a file of the home with all their detail; the person sees a line."""
+
+import contextlib
+import logging
+import os
+from pathlib import Path
+
+LIMIT = 4 << 20
+"""Bytes after which the file begins anew; the one before is kept."""
+
+
+class FaultLog(logging.Handler):
+    """Appends to `errors.log` in a folder that is made when there is something to write. Never raises."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(logging.WARNING)
+        self._file = folder / "errors.log"
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record; a disk that takes none is no second fault."""
+        with contextlib.suppress(OSError):
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._file.exists() and self._file.stat().st_size > LIMIT:
+                self._file.replace(self._file.with_suffix(".old.log"))
+            handle = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with os.fdopen(handle, "a", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(self.format(record) + "\n")
+
+
+def log_to(folder: Path) -> None:
+    """Send what our own modules log to `folder` instead of standard error."""
+    logger = logging.getLogger("hermes")
+    handler = FaultLog(folder)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
+    logger.addHandler(handler)
+    logger.propagate = False
