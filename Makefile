@@ -40,7 +40,7 @@ shape: $(VENV)/dev.stamp
 
 deps: $(VENV)/dev.stamp
 	$(BIN)/deptry .
-	$(BIN)/vulture hermes scripts/used.py --min-confidence 80
+	$(BIN)/vulture hermes --min-confidence 80
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench

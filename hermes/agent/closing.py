@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from hermes.agent import words
 from hermes.core.messages import Message, Role, program_message
-from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
+from hermes.core.parts import Part, ToolCallPart, ToolResultPart, ToolStatus
 
 
 def closing_messages(last: Message | None, results: Mapping[str, ToolResultPart], note: str) -> list[Message]:
@@ -23,11 +23,10 @@ def closing_messages(last: Message | None, results: Mapping[str, ToolResultPart]
 
 
 def batch_message(
-    calls: Sequence[ToolCallPart], results: Mapping[str, ToolResultPart], joined: Sequence[Message]
+    calls: Sequence[ToolCallPart], results: Mapping[str, ToolResultPart], joined: Sequence[Part]
 ) -> Message:
-    """One message for a whole batch, results in call order, with what the person said meanwhile after them."""
-    said = tuple(part for message in joined for part in message.parts)
-    return Message(role=Role.TOOL, parts=(*(_result(call, results) for call in calls), *said))
+    """One message for a whole batch, results in call order, with what joins the conversation here after them."""
+    return Message(role=Role.TOOL, parts=(*(_result(call, results) for call in calls), *joined))
 
 
 def _result(call: ToolCallPart, results: Mapping[str, ToolResultPart]) -> ToolResultPart:

@@ -8,7 +8,7 @@ from hermes.agent.budget import Budget
 from hermes.core.events import Event, MessageAppended
 from hermes.core.messages import Message, Role
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ToolResultPart
+from hermes.core.parts import TextPart, ToolResultPart
 from hermes.core.protocols import EffectJournal
 from hermes.core.usage import Usage
 from hermes.llm.client import ModelClient
@@ -35,8 +35,9 @@ class Deps:
     clock: Clock
     publish: Callable[[Event], None]
     """Shows an event that needs not be stored."""
-    steering: Callable[[], Sequence[Message]]
-    """Takes what the person said meanwhile and wants to join at the next boundary; empty when nothing."""
+    steering: Callable[[], Sequence[TextPart]]
+    """Takes what wants to join the conversation at the next boundary: news of background processes, words that the
+    person said meanwhile. Empty when there is nothing."""
 
 
 @dataclass(slots=True)

@@ -143,7 +143,9 @@ def _call(item: Mapping[str, object]) -> ToolCallPart | None:
     raw = arguments if isinstance(arguments, str) else _json(arguments or {})
     call_id = item.get("id")
     return ToolCallPart(
-        call_id=call_id if isinstance(call_id, str) and call_id else new_call_id(), name=clean_surrogates(name), arguments=clean_surrogates(raw)
+        call_id=call_id if isinstance(call_id, str) and call_id else new_call_id(),
+        name=clean_surrogates(name),
+        arguments=clean_surrogates(raw),
     )
 
 

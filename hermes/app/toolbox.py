@@ -8,7 +8,8 @@ from hermes.app.options import Options
 from hermes.config.home import Home
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError
-from hermes.core.messages import Message
+from hermes.core.messages import PROGRAM, Message
+from hermes.core.parts import TextPart
 from hermes.safety.places import Places
 from hermes.tools import toolsets
 from hermes.tools.backends.local import LocalBackend
@@ -38,6 +39,10 @@ class SessionTools:
     gate: RuleGate
     context: ToolContext
     state: ToolState
+
+    def notices(self) -> list[TextPart]:
+        """News of background processes for the model, each told once."""
+        return [TextPart(text=f"[{line}]", provenance=PROGRAM) for line in self.state.processes.take_notices()]
 
     async def close(self) -> None:
         """End the session's background processes and the backend."""

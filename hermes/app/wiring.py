@@ -26,6 +26,7 @@ from hermes.core.frame import EpochFrame, Sampling
 from hermes.core.ids import new_session_id
 from hermes.core.messages import Message
 from hermes.llm.client import ModelClient
+from hermes.llm.context_length import known_context_length
 from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
 from hermes.runtime.actor import SessionActor
@@ -129,6 +130,10 @@ class App:
         if live is not None:
             await live.aclose()
 
+    async def context_length(self) -> int | None:
+        """Tokens of the model's window; asks the provider where neither settings nor catalogue know. None: unknown."""
+        return await known_context_length(self.endpoint, self._model.transport)
+
     def result(self, actor: SessionActor, ended: TurnEnded) -> Plain:
         """What came of a turn, under the keys that people know."""
         return turn_result(actor, ended, self.endpoint)
@@ -142,7 +147,8 @@ class App:
         if name is not None and create:
             if not _SESSION_ID.fullmatch(name):
                 raise UsageError(
-                    f"{name[:80]!r} cannot be a session's id.", "Use letters, digits, `_`, `-`, `.` and `:`, 128 at most."
+                    f"{name[:80]!r} cannot be a session's id.",
+                    "Use letters, digits, `_`, `-`, `.` and `:`, 128 at most.",
                 )
             return name, await self._store.session(name) is None
         if name is not None:
@@ -193,7 +199,7 @@ class App:
             journal=recorder,
             clock=self._clock,
             publish=recorder.publish,
-            steering=tuple,
+            steering=tools.notices,
         )
         turns = _first(options.max_turns, settings.agent.max_turns)
         actor = SessionActor(conversation, deps, recorder, approvals, max_turns=turns)

@@ -61,7 +61,7 @@ async def _talk(given: argparse.Namespace) -> int:
             shown = Renderer(quiet=given.oneshot is not None)
             shown.on_broken = actor.stop
             actor.subscribe(shown)
-            code = await (_chat(actor, options.cwd) if text is None else _once(app, actor, text, given))
+            code = await (_chat(app, actor) if text is None else _once(app, actor, text, given))
         if shown.broken is not None:
             raise shown.broken
         return code
@@ -122,10 +122,13 @@ def _finish(actor: SessionActor, ended: TurnEnded, *, only_text: bool) -> int:
     return REFUSED if actor.approvals.unasked else 0
 
 
-async def _chat(actor: SessionActor, cwd: str) -> int:
+async def _chat(app: App, actor: SessionActor) -> int:
     """A plain chat: a line from standard input, an answer, and so on until the input ends."""
     lines = Lines(sys.stdin.fileno())
     if sys.stdin.isatty():
+        length = await app.context_length()
+        window = f"{length:,} tokens" if length is not None else "unknown (set model.context_length)"
+        print(f"{app.endpoint.model} from {app.endpoint.record.title}, window: {window}.")
         print(f"Session {actor.session_id}. /quit ends it; Ctrl-C stops an answer.")
     while True:
         if sys.stdin.isatty():
@@ -136,6 +139,6 @@ async def _chat(actor: SessionActor, cwd: str) -> int:
         if line.strip() == "/help":
             print("Type a message and Enter. /quit or Ctrl-D ends the chat; `hermes --resume ID` goes on with it.")
         elif line.strip():
-            ended = await _turn(actor, Inbound(text=line, cwd=cwd))
+            ended = await _turn(actor, Inbound(text=line, cwd=app.options.cwd))
             if ended.reason is ExitReason.LOCAL_ERROR:
                 return 1

@@ -47,7 +47,9 @@ def app_options(given: argparse.Namespace) -> Options:
     try:
         cwd = os.getcwd()
     except OSError as error:
-        raise UsageError(f"The working folder cannot be used: {error.strerror}.", "Change to one that exists.") from None
+        raise UsageError(
+            f"The working folder cannot be used: {error.strerror}.", "Change to one that exists."
+        ) from None
     for name in (given.model, given.provider, given.base_url):
         if name != clean_surrogates(name):
             raise UsageError(f"{clean_surrogates(name)!r} is not text in UTF-8.")

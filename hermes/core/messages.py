@@ -54,8 +54,8 @@ class Message(Struct, frozen=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """The message's text parts, joined; what Hermes injected into a user's message is left out."""
-        hidden = self.role is Role.USER and not self.synthetic
+        """The message's text parts, joined; what Hermes added to other people's messages is left out."""
+        hidden = not self.synthetic
         return "\n".join(
             part.text
             for part in self.parts

@@ -103,7 +103,9 @@ def from_answer(status: int, headers: Mapping[str, str], body: bytes, endpoint: 
     """The failure that an answer with an error status is. `now` is wall time, for dates in `Retry-After`."""
     if status < 400:
         where = headers.get("location", "another address")
-        said = f"{endpoint.record.title} answered {status}: the API has moved to {one_line(without_key(where, endpoint))}."
+        said = (
+            f"{endpoint.record.title} answered {status}: the API has moved to {one_line(without_key(where, endpoint))}."
+        )
         return Failure(
             kind=FailureKind.BAD_RESPONSE,
             message=said,
@@ -129,7 +131,8 @@ def from_stream(error: WireError, endpoint: Endpoint) -> Failure:
     """The failure that an error inside a stream is."""
     words = " ".join((error.code, error.type, error.message)).strip().lower()
     row = _row(Report(status=error.status, words=words, message=error.message))
-    message = f"{endpoint.record.title} broke the answer off: {one_line(without_key(error.message, endpoint), _MESSAGE_LIMIT)}"
+    said = one_line(without_key(error.message, endpoint), _MESSAGE_LIMIT)
+    message = f"{endpoint.record.title} broke the answer off: {said}"
     return Failure(
         kind=row.kind,
         message=message,

@@ -1,5 +1,7 @@
 """Which proxy, if any, stands between us and an address: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -30,7 +32,7 @@ def _variable(environ: Mapping[str, str], name: str) -> str:
     return (environ.get(name) or environ.get(name.upper()) or "").strip()
 
 
-def _address(host: str) -> "IPv4Address | IPv6Address | None":
+def _address(host: str) -> IPv4Address | IPv6Address | None:
     import ipaddress  # only where a proxy is set
 
     try:
@@ -59,7 +61,7 @@ def _excepted(host: str, port: int, rules: str) -> bool:
     return False
 
 
-def _in_network(address: "IPv4Address | IPv6Address", rule: str) -> bool:
+def _in_network(address: IPv4Address | IPv6Address, rule: str) -> bool:
     import ipaddress
 
     try:

@@ -165,7 +165,7 @@ class SessionActor:
         """The person's message, with date, time and folder frozen into it where they are news."""
         conversation = self.conversation
         now = self._deps.clock.now()
-        more: list[ImagePart | TextPart] = list(inbound.images)
+        more: list[ImagePart | TextPart] = [*inbound.images, *self._deps.steering()]
         if conversation.frame.tools:
             note = turn_note(now, cwd=inbound.cwd, last_told=conversation.last_told, last_cwd=conversation.last_cwd)
             if note is not None:

@@ -122,3 +122,11 @@ async def test_calls_after_the_last_step_are_not_run() -> None:
     )
     assert (ended.reason, ended.text) == (ExitReason.BUDGET_EXHAUSTED, "the end")
     assert len(server.requests) == 2
+
+
+async def test_news_of_background_processes_joins_the_conversation() -> None:
+    start = Call("terminal", {"command": "sleep 0.05; echo built", "background": True, "notify_on_complete": True})
+    wait = Call("terminal", {"command": "sleep 0.3"})
+    ended, server = await turn([Say(calls=(start,)), Say(calls=(wait,)), Say("ok")])
+    assert ended.text == "ok"
+    assert "ended" in server.requests[2].last_user_text

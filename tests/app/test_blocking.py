@@ -14,11 +14,10 @@ CHEAP = {name for name in BlockBuster().functions if name.startswith("os.") and 
 
 MEASURED = {
     "hermes/tools/builtin/read_file.py": {"_read"},
-    "hermes/tools/backends/local.py": {"_spawn", "_state"},
-    "hermes/tools/backends/tree.py": {"_row"},
+    "hermes/tools/backends/local.py": {"_spawn"},
 }
-"""Where waiting in the loop is a decision: a small regular file and the process table are read, and a program is
-started, faster than a thread takes over."""
+"""Where waiting in the loop is a decision: a small regular file is read, and a program is started, faster than a thread
+takes over."""
 
 
 async def test_a_turn_with_tools_does_not_block() -> None:

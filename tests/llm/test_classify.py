@@ -1,4 +1,4 @@
-"""Bodies that vendors really send, each with the kind it must get; waiting times; estimates."""
+"""Bodies that vendors really send, each with the kind it must get; waiting times."""
 
 import json
 
@@ -6,7 +6,6 @@ import pytest
 
 from hermes.core.outcomes import FailureKind as Kind
 from hermes.llm.classify import from_answer, from_stream, retry_after
-from hermes.llm.tokens import estimate
 from hermes.providers.resolve import ModelChoice, resolve
 from hermes.providers.wire import WireError
 
@@ -76,19 +75,3 @@ def test_the_kind_of_an_error_inside_a_stream(error: WireError, kind: Kind, retr
 @pytest.mark.parametrize("value", ["", "soon", "-3", "inf", "nan", "Tue, 99 Nov 2023 22:13:30 GMT"])
 def test_a_wish_that_is_none(value: str) -> None:
     assert retry_after({"retry-after": value}, 0.0) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "low", "high"),
-    [
-        ("", 0, 0),
-        ("word", 1, 1),
-        ("The quick brown fox jumps over the lazy dog. " * 20, 160, 260),
-        ("敏捷的棕色狐狸跳过了懒狗" * 10, 80, 130),
-        ("def f(x):\n    return x + 1\n" * 10, 55, 100),
-        ("Grüße aus Köln, schöne Straße " * 10, 60, 110),
-    ],
-)
-def test_estimates_are_near(text: str, low: int, high: int) -> None:
-    assert low <= estimate(text) <= high
-    assert low <= estimate(text.encode()) <= high * 1.2

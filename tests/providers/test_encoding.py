@@ -4,13 +4,14 @@ import json
 
 import msgspec
 import pytest
+from canonical import prefix_elements
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scenes import PICTURE, TOOLS, WIRES, body, called, elements, endpoint, frame, origin, transcript
 
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import ImagePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
-from hermes.llm.lineage import Lineage, prefix_elements
+from hermes.llm.lineage import Lineage
 from hermes.providers.encoding import call_arguments
 from hermes.providers.wires import wire
 
@@ -285,14 +286,6 @@ def test_cache_marks_and_plain_texts_do_not_count_in_the_canonical_form() -> Non
     one = {"system": [marked], "messages": [{"role": "user", "content": [marked]}]}
     two = {"system": "x", "messages": [{"content": "x", "role": "user"}]}
     assert prefix_elements(json.dumps(one).encode()) == prefix_elements(json.dumps(two).encode())
-
-
-def test_where_the_last_messages_begin() -> None:
-    growing = Lineage(frame(CLAUDE), CLAUDE)
-    growing.extend([user_message("a"), user_message("b")])
-    encoded = wire(CLAUDE.wire).encode_message(user_message("a"), CLAUDE)
-    assert growing.last_starts(2) == [0, len(encoded) + 1]
-    assert growing.message_bytes == 2 * len(encoded) + 1
 
 
 @pytest.mark.parametrize("name", WIRES)

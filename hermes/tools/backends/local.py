@@ -106,6 +106,7 @@ class LocalRunning:
         self._ended: asyncio.Future[Exit] = self._loop.create_future()
         self._reading = True
         self._exited = False
+        self._finished = False
         self._loop.add_reader(self._output, self._read)
         self._watch_exit()
 
@@ -119,13 +120,17 @@ class LocalRunning:
         return await asyncio.shield(self._ended)
 
     async def stop(self) -> None:
-        """End the whole tree: INT, TERM after 1.5 s, KILL after 3 s. Cancelling this kills at once."""
-        tracked = tree.members(self.pid)
+        """End the whole tree: INT, TERM after 1.5 s, KILL after 3 s. Cancelling this kills at once.
+
+        The process table is read in a thread: on a busy machine that takes milliseconds.
+        """
+        tracked: set[tree.Entry] = set()
         try:
+            tracked = await asyncio.to_thread(tree.members, self.pid)
             for signum, patience in _PATIENCE:
-                if self._gone(tracked):
+                if await self._gone(tracked):
                     break
-                tree.send(self.pid, tracked, signum)
+                await asyncio.to_thread(tree.send, self.pid, tracked, signum)
                 tracked |= await self._wait_gone(tracked, patience)
         except asyncio.CancelledError:
             tree.send(self.pid, tracked | tree.members(self.pid), signal.SIGKILL)
@@ -162,17 +167,17 @@ class LocalRunning:
         finally:
             self._loop.remove_writer(self._input)
 
-    def _gone(self, tracked: set[tree.Entry]) -> bool:
-        return self._exited and not tree.alive(tracked) and not tree.group_exists(self.pid)
+    async def _gone(self, tracked: set[tree.Entry]) -> bool:
+        return self._exited and not await asyncio.to_thread(tree.any_left, self.pid, tracked)
 
     async def _wait_gone(self, tracked: set[tree.Entry], patience: float) -> set[tree.Entry]:
         """Wait until everything is gone, at most `patience` seconds; what was started meanwhile."""
         deadline = self._loop.time() + patience
         while self._loop.time() < deadline:
             await asyncio.sleep(_POLL)
-            if self._gone(tracked):
+            if await self._gone(tracked):
                 return set()
-        return tree.members(self.pid)
+        return await asyncio.to_thread(tree.members, self.pid)
 
     def _watch_exit(self) -> None:
         try:
@@ -219,8 +224,9 @@ class LocalRunning:
         return 0
 
     def _finish(self) -> None:
-        if self._ended.done():
+        if self._finished:
             return
+        self._finished = True
         self._loop.remove_reader(self._output)
         self._reading = False
         for handle in {self._output, self._input} - {-1}:
@@ -230,11 +236,22 @@ class LocalRunning:
         try:
             if self._note is not None:
                 with self._note:
-                    state = _state(self._note, self._base)
+                    state = _state(self._note.fileno(), self._base)
         finally:
             # Whatever becomes of the note, the one who waits for the command hears of its end.
-            left = tree.group_exists(self.pid)
-            self._ended.set_result(Exit(code=self._process.returncode, state=state, left_running=left))
+            self._tell(state)
+
+    def _tell(self, state: ShellState | None) -> None:
+        """Set the outcome. Only when something of the group is left is the process table read, in a thread."""
+        if not tree.group_exists(self.pid):
+            self._ended.set_result(Exit(code=self._process.returncode, state=state))
+            return
+        looking = self._loop.run_in_executor(None, tree.members, self.pid)
+        looking.add_done_callback(
+            lambda found: self._ended.set_result(
+                Exit(code=self._process.returncode, state=state, left_running=bool(found.result()))
+            )
+        )
 
 
 def _pipes(*, interactive: bool) -> tuple[tuple[int, int], tuple[int, ...]]:
@@ -257,10 +274,9 @@ def _terminal() -> tuple[tuple[int, int], tuple[int, ...]]:
     return (near, near), (far,)
 
 
-def _state(note: IO[bytes], base: Mapping[str, str]) -> ShellState | None:
+def _state(note: int, base: Mapping[str, str]) -> ShellState | None:
     """What the shell wrote at its end; None when it could not (it was killed, or replaced itself)."""
-    note.seek(0)
-    cwd, found, rest = note.read().partition(b"\n\0")
+    cwd, found, rest = os.pread(note, os.fstat(note).st_size, 0).partition(b"\n\0")
     if not found:
         return None
     pairs = (os.fsdecode(item).partition("=") for item in rest.split(b"\0") if item)

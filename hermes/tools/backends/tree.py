@@ -39,14 +39,21 @@ def alive(entries: set[Entry]) -> set[Entry]:
 
 
 def group_exists(leader: int) -> bool:
-    """Whether a process of the group still runs; one that only waits to be reaped does not count."""
+    """Whether the group has a process, if only one that waits to be reaped. Costs one system call."""
     try:
         os.killpg(leader, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return bool(members(leader)) if _PROC.is_dir() else True
+    return True
+
+
+def any_left(leader: int, entries: set[Entry]) -> bool:
+    """Whether one of `entries` still runs, or a process of the group; those that wait to be reaped do not count."""
+    if alive(entries):
+        return True
+    return group_exists(leader) and (bool(members(leader)) or not _PROC.is_dir())
 
 
 def send(leader: int, entries: set[Entry], signum: signal.Signals) -> None:
