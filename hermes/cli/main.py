@@ -98,7 +98,7 @@ common options (all of them: `hermes chat --help`):
 
 examples:
   hermes -z "What is in this folder, and how large is it?"
-  hermes -z "Run the tests and mend what fails" --allow "pytest*"
+  hermes -z "Clean this repository and build it" --allow "git clean -fdx"
   hermes chat -q "Explain setup.cfg" --continue
 
 exit codes: 0 done, 1 failed, 2 wrong usage, 3 something was refused because nobody could be asked,

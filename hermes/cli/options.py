@@ -14,7 +14,7 @@ def parser(program: str) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog=program,
         description="Talk with the agent. Without -z or -q: a chat in this terminal.",
-        epilog='example: hermes -z "Run the tests and mend what fails" --allow "pytest*"',
+        epilog='example: hermes -z "Clean this repository and build it" --allow "git clean -fdx"',
     )
     one = made.add_mutually_exclusive_group()
     one.add_argument(
@@ -28,7 +28,7 @@ def parser(program: str) -> argparse.ArgumentParser:
     made.add_argument("--max-turns", type=int, default=None, metavar="N", help="model calls for one turn")
     which = made.add_mutually_exclusive_group()
     which.add_argument(
-        "-r", "--resume", metavar="ID", help="go on with this session (an id, its beginning, or a title)"
+        "-r", "--resume", metavar="ID", help="go on with a session (an id, its beginning, or a part of the title)"
     )
     which.add_argument("-c", "--continue", dest="latest", action="store_true", help="go on with the newest session")
     made.add_argument("--allow", action="append", default=[], metavar="PATTERN", help="commands that need no question")

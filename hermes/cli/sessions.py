@@ -40,18 +40,18 @@ def _parser() -> argparse.ArgumentParser:
     verbs = made.add_subparsers(dest="verb", required=True, metavar="VERB")
     listing = verbs.add_parser("list", help="the newest sessions")
     show = verbs.add_parser("show", help="one session's messages")
-    search = verbs.add_parser("search", help="messages that hold these words")
-    export = verbs.add_parser("export", help="one session as JSON lines, a message each")
+    search = verbs.add_parser("search", help="messages with all of these words, or else with any")
+    export = verbs.add_parser("export", help="JSON lines: the session, then a message each")
     delete = verbs.add_parser("delete", help="delete a session and every word of it")
     for verb in (listing, show, search, delete):
         verb.add_argument("--json", action="store_true", help="print JSON")
     for verb in (listing, search):
         verb.add_argument("--limit", type=int, default=20, metavar="N", help="how many at the most")
     for verb in (show, export, delete):
-        verb.add_argument("session", help="an id, its beginning, or a title")
+        verb.add_argument("session", help="an id, its beginning, or a part of the title")
     for verb in (show, export):
-        verb.add_argument("--hidden", action="store_true", help="what Hermes itself wrote for the model, too")
-    search.add_argument("words", nargs="+")
+        verb.add_argument("--hidden", action="store_true", help="show what Hermes itself wrote for the model, too")
+    search.add_argument("words", nargs="+", help="in any script; one Chinese character is enough")
     search.add_argument("--best", action="store_true", help="best match first instead of newest first")
     export.add_argument("-o", "--output", metavar="FILE", help="a file instead of standard output")
     delete.add_argument("-y", "--yes", action="store_true", help="do not ask")

@@ -129,4 +129,4 @@ async def test_news_of_background_processes_joins_the_conversation() -> None:
     wait = Call("terminal", {"command": "sleep 0.3"})
     ended, server = await turn([Say(calls=(start,)), Say(calls=(wait,)), Say("ok")])
     assert ended.text == "ok"
-    assert "ended" in server.requests[2].last_user_text
+    assert "exited with code 0" in server.requests[2].last_user_text
