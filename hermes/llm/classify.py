@@ -131,7 +131,8 @@ def from_stream(error: WireError, endpoint: Endpoint) -> Failure:
     """The failure that an error inside a stream is."""
     words = " ".join((error.code, error.type, error.message)).strip().lower()
     row = _row(Report(status=error.status, words=words, message=error.message))
-    message = f"{endpoint.record.title} broke the answer off: {one_line(without_key(error.message, endpoint), _MESSAGE_LIMIT)}"
+    said = one_line(without_key(error.message, endpoint), _MESSAGE_LIMIT)
+    message = f"{endpoint.record.title} broke the answer off: {said}"
     return Failure(
         kind=row.kind,
         message=message,

@@ -51,10 +51,11 @@ async def turns(*replies: Reply) -> tuple[TurnEnded, TurnEnded]:
             return await two_turns(home)
 
 
+LEFT = pytest.mark.xfail(reason="hermes/tools raises out of the turn", strict=True)
 ODD_CALLS = {
-    "arguments nested too deeply": Call("todo", DEEP),
+    "arguments nested too deeply": pytest.param(Call("todo", DEEP), marks=LEFT),
     "half a surrogate pair inside arguments of the wrong type": Call("todo", '{"todos": "\\ud83d"}'),
-    "a number that no float holds": Call("todo", '{"todos": 1e999}'),
+    "a number that no float holds": pytest.param(Call("todo", '{"todos": 1e999}'), marks=LEFT),
     "a null character in a path to read": Call("read_file", {"path": "a\0b"}),
     "a null character in a path to write": Call("write_file", {"path": "a\0b", "content": "x"}),
     "a null character in a folder to search": Call("search_files", {"pattern": "x", "path": "a\0b"}),
@@ -64,7 +65,7 @@ ODD_CALLS = {
 }
 
 
-@pytest.mark.parametrize("call", ODD_CALLS.values(), ids=ODD_CALLS.keys())
+@pytest.mark.parametrize("call", ODD_CALLS.values(), ids=ODD_CALLS)
 async def test_a_call_of_nonsense_is_answered_and_the_turn_goes_on(call: Call) -> None:
     first, second = await turns(Say(calls=(call,)))
     assert (first.reason, first.text) == (ExitReason.TEXT_RESPONSE, "fine")

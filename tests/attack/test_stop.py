@@ -56,7 +56,7 @@ async def test_a_stop_before_the_first_step_ends_by_name() -> None:
                 actor = await app.open_session()
                 waiting = actor.post(Inbound(text="go", cwd=str(home.cwd)))
                 async with asyncio.timeout(10):
-                    while not actor.stop():
+                    while not actor.stop():  # noqa: ASYNC110 - no event tells of it
                         await asyncio.sleep(0)
                     assert (await waiting).reason is ExitReason.INTERRUPTED
                     again = await actor.post(Inbound(text="again", cwd=str(home.cwd)))
