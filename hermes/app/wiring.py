@@ -193,7 +193,7 @@ class App:
                 tools.toolbox,
                 tools.gate,
                 approver=approvals,
-                tool_delay=_first(options.tool_delay, settings.agent.tool_delay),
+                tool_delay=_chosen(options.tool_delay, settings.agent.tool_delay),
             ),
             context=tools.context,
             journal=recorder,
@@ -201,7 +201,7 @@ class App:
             publish=recorder.publish,
             steering=tools.notices,
         )
-        turns = _first(options.max_turns, settings.agent.max_turns)
+        turns = _chosen(options.max_turns, settings.agent.max_turns)
         actor = SessionActor(conversation, deps, recorder, approvals, max_turns=turns)
         if options.save_trajectories or settings.agent.save_trajectories:
             actor.on_turn_end.append(self._save_trajectory(actor))
@@ -210,7 +210,7 @@ class App:
 
     def _frame(self, tools: SessionTools, system: str | None) -> EpochFrame:
         """The frame of a new epoch."""
-        settings, endpoint = self._settings, self.endpoint
+        settings, endpoint, options = self._settings, self.endpoint, self.options
         schemas = tools.toolbox.schemas() if endpoint.record.tools else ()
         if system is None and endpoint.record.prompt:
             system = endpoint.record.prompt
@@ -225,8 +225,13 @@ class App:
             system=system,
             tools=schemas,
             sampling=Sampling(
-                temperature=_first(self.options.temperature, settings.model.temperature),
-                max_tokens=_first(self.options.max_tokens, settings.model.max_tokens),
+                temperature=_first(options.temperature, settings.model.temperature, endpoint.record.temperature),
+                max_tokens=_first(options.max_tokens, settings.model.max_tokens, endpoint.record.max_tokens),
+                reasoning_effort=options.reasoning_effort or settings.agent.reasoning_effort or None,
+            ),
+                max_tokens=_first(
+                    _first(self.options.max_tokens, settings.model.max_tokens), endpoint.record.max_tokens
+                ),
                 reasoning_effort=self.options.reasoning_effort or settings.agent.reasoning_effort or None,
             ),
         )
@@ -252,8 +257,13 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}", re.ASCII)
 """It names files: the session's lock, and the folder of its large results."""
 
 
-def _first(given: T | None, configured: T) -> T:
+def _chosen(given: T | None, configured: T) -> T:
     return configured if given is None else given
+
+
+def _first(*values: T | None) -> T | None:
+    """The first that is not None."""
+    return next((value for value in values if value is not None), None)
 
 
 def _check_shared(home: Home, *, agreed: bool) -> None:
