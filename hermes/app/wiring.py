@@ -229,11 +229,6 @@ class App:
                 max_tokens=_first(options.max_tokens, settings.model.max_tokens, endpoint.record.max_tokens),
                 reasoning_effort=options.reasoning_effort or settings.agent.reasoning_effort or None,
             ),
-                max_tokens=_first(
-                    _first(self.options.max_tokens, settings.model.max_tokens), endpoint.record.max_tokens
-                ),
-                reasoning_effort=self.options.reasoning_effort or settings.agent.reasoning_effort or None,
-            ),
         )
 
     def _save_trajectory(self, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
