@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes.testing.certificate import self_signed
 from hermes.testing.home import Finished, TempHome
 from hermes.testing.script import Call, Fail, Reply, Say
 from hermes.testing.server import ScriptedServer
@@ -159,3 +160,12 @@ async def test_unknown_settings_are_named_and_do_not_stop_the_work() -> None:
 async def test_a_mistyped_verb_is_told_the_right_one() -> None:
     with TempHome() as home:
         one_clear_line(await hermes(home, "sesions", "list"), "sessions")
+
+
+async def test_a_certificate_that_nobody_trusts_and_one_that_is_given(tmp_path: Path) -> None:
+    certificate = self_signed(tmp_path)
+    async with ScriptedServer([Say("secure")], tls=certificate.server_context()) as server:
+        with TempHome.for_server(server.url) as home:
+            one_clear_line(await hermes(home, "-z", "hi"), "certificate", "SSL_CERT_FILE")
+            home.more["SSL_CERT_FILE"] = str(certificate.certificate)
+            assert (await hermes(home, "-z", "hi")).stdout == "secure\n"
