@@ -64,6 +64,10 @@ class AIAgent(Callbacks):
     """The most tokens of one answer."""
     temperature: float | None = None
     """Randomness of answers."""
+    credential_pool: Sequence[str] | None = None
+    """Several keys for the provider. Not there yet: refused when given."""
+    fallback_model: Mapping[str, object] | None = None
+    """A model to turn to when the first one fails. Not there yet: refused when given."""
     platform: str = "api"
     """The kind of front-end, for the prompt's hint on form."""
     session_id: str = ""
@@ -76,6 +80,9 @@ class AIAgent(Callbacks):
     """The folder to work in; empty: the process's own."""
 
     def __post_init__(self) -> None:
+        for name in ("credential_pool", "fallback_model"):
+            if getattr(self, name):
+                raise UsageError(f"{name} is not there yet in this version.", "Leave it out.")
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
