@@ -19,6 +19,8 @@ from hermes.core.parts import ToolStatus
 from hermes.core.stream import TextDelta
 from hermes.util.text import inert, one_line
 
+_LONGEST_PATTERN = 300
+
 
 class Renderer:
     """Streams the answer to `out` and tells the work in a line a step. With `quiet` only warnings, to `err`."""
@@ -47,7 +49,7 @@ class Renderer:
     def _show(self, event: Event) -> None:
         match event:
             case Refused():
-                self._warn(f"refused: {one_line(inert(event.subject))} ({inert(event.reason)})")
+                self._warn(f"refused: {one_line(inert(event.subject))} ({inert(event.reason)}{_way(event.pattern)})")
             case Retrying():
                 self._warn(f"{inert(event.message)} Trying again in {event.delay:.1f} s (attempt {event.attempt}).")
             case Notice() if event.level is not Level.INFO:
@@ -86,5 +88,14 @@ class Renderer:
     def _warn(self, text: str) -> None:
         if not self._quiet:
             self._line("")
-        self._err.write(f"hermes: {' '.join(text.split())}\n")
+        self._err.write(f"hermes: {' '.join(line.strip() for line in text.splitlines())}\n")
         self._err.flush()
+
+
+def _way(pattern: str) -> str:
+    """How to allow it the next time; empty for a pattern that a line cannot show as it is."""
+    if not pattern or len(pattern) > _LONGEST_PATTERN or inert(pattern) != pattern or "\n" in pattern:
+        return ""
+    import shlex
+
+    return f"; --allow {shlex.quote(pattern)} would let it run"

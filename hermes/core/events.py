@@ -106,12 +106,16 @@ class ApprovalAnswered(Struct, frozen=True, tag="approval_answered"):
 
 
 class Refused(Struct, frozen=True, tag="refused"):
-    """Something was not done because it was not allowed; the person sees this line."""
+    """Something was not done because it was not allowed; the person sees this line.
+
+    `pattern` is filled only when nobody could be asked: allowing it beforehand would have let the call run.
+    """
 
     call_id: str
     tool: str
     subject: str
     reason: str
+    pattern: str = ""
 
 
 class Notice(Struct, frozen=True, tag="notice"):

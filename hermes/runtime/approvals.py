@@ -2,10 +2,7 @@
 
 import asyncio
 
-from hermes.tools.gate import Answer, ApprovalRequest
-
-NOBODY = "nobody there to ask"
-TIMED_OUT = "no answer in time"
+from hermes.tools.gate import NOBODY, TIMED_OUT, Answer, ApprovalRequest
 
 
 class Approvals:

@@ -14,13 +14,15 @@ class Verdict(StrEnum):
 
 
 class Finding(Struct, frozen=True):
-    """One thing that speaks against a command. `subject` is the simple command it is about, words joined by spaces.
+    """One thing that speaks against a command line.
 
-    `whole` is False when the subject could not be read with certainty: no pattern may be matched against a part of it.
+    `subject` is what a person's pattern has to cover: the simple command, its words joined by spaces, with
+    `cd FOLDER &&` before it when it would run elsewhere than in the session's folder; `> FILE` or `< FILE` for a
+    redirect; `NAME=value` for a variable. It is empty when no part of the line says what would happen: then only the
+    whole line can be allowed.
     """
 
     verdict: Verdict
     rule: str
     reason: str
     subject: str = ""
-    whole: bool = True

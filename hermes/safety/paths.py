@@ -1,5 +1,6 @@
 """Which paths tools may not write, and which they may not read. Paths come in resolved; nothing is opened here."""
 
+import fnmatch
 import os.path
 import re
 
@@ -47,11 +48,12 @@ _SECRET_HOME = _lines(
     """
 )
 _SSH_PUBLIC = re.compile(r"/\.ssh/([^/]+\.pub|known_hosts|config)$")
-_SECRET_HERMES = (".env", "auth.json", "mcp-tokens", "credentials", "auth")
+_OPEN_HERMES = _lines("SOUL.md skills memories plugins")
+"""What tools may read of Hermes' own folder; all else there is settings, keys, and what other sessions said."""
 _SECRET_SYSTEM = _lines("/etc/shadow /etc/gshadow /etc/sudoers /etc/sudoers.d /etc/ssl/private /etc/krb5.keytab")
 _SECRET_NAME = re.compile(r"/(id_(rsa|dsa|ecdsa|ed25519)(_sk)?|ssh_host_\w+_key|[^/]+\.(keytab|kdbx|p12|pfx))$")
 _SECRET_PROC = re.compile(
-    r"^/proc/(\d+|self|thread-self)/(task/\d+/)?(environ|mem|auxv|maps|fd/|root(/|$)|cwd(/|$))|"
+    r"^/proc/[^/]+/(task/[^/]+/)?(environ|mem|auxv|maps|fd/|root(/|$)|cwd(/|$))|"
     r"^/proc/k(msg|core|allsyms)|^/sys/kernel/debug/"
 )
 _TOP = _lines(
@@ -61,6 +63,7 @@ _TOP = _lines(
     """
 )
 _KEYS = "it holds keys or passwords"
+_OWN = "it is Hermes' own: settings, keys and what was said in other sessions"
 
 
 def write_refused(path: str, places: Places) -> str:
@@ -87,12 +90,31 @@ def read_refused(path: str, places: Places) -> str:
         return ""
     hermes = _below(path, places.hermes)
     if hermes is not None:
-        return "it holds Hermes' own keys" if _inside(hermes, _SECRET_HERMES) else ""
+        worked_in = _below(places.workspace, places.hermes) is not None and _inside(path, (places.workspace,))
+        return "" if worked_in or _inside(hermes, _OPEN_HERMES) else _OWN
     if _holds_keys(path, places):
         return _KEYS
     if path.startswith("/dev/") and path != "/dev/null" and not path.startswith(_SHARED_MEMORY):
         return "it is a device"
     return "it shows the inside of running programs" if _SECRET_PROC.search(path) else ""
+
+
+def reaches(path: str, places: Places) -> str:
+    """A path with wildcards, with the protected folder or file written out that it may lead into, if there is one."""
+    parts = path.split("/")
+    protected = (places.hermes, *(f"{places.home}/{name}" for name in _SECRET_HOME), *_SECRET_SYSTEM)
+    for target in protected:
+        wanted = target.split("/")
+        if len(wanted) <= len(parts) and all(map(_may_be, wanted, parts)):
+            return "/".join([*wanted, *parts[len(wanted) :]])
+    return path
+
+
+def _may_be(name: str, pattern: str) -> bool:
+    """Whether a shell may take `pattern` for `name`; a wildcard at its beginning stands for no dot."""
+    if name == pattern:
+        return True
+    return fnmatch.fnmatchcase(name, pattern) and not (name.startswith(".") and not pattern.startswith((".", "[")))
 
 
 def is_root_like(path: str, places: Places) -> bool:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from hermes.safety import wrappers
 from hermes.safety.findings import Verdict
-from hermes.safety.paths import is_root_like, read_refused, write_refused
+from hermes.safety.paths import is_root_like, reaches, read_refused, write_refused
 from hermes.safety.places import Places
 from hermes.safety.shell import Simple, Word
 from hermes.safety.words import ALWAYS, FLOOR, NETWORK, SEQUENCES
@@ -29,7 +29,7 @@ HIJACKING = word_set(
 _CODE = re.compile(
     r"rmtree|unlink|remove\(|rmdir|subprocess|os\.system|popen|pty\.spawn|child_process|exec\w{0,30}\(|\bexec\s+sprintf|system\(|"
     r"`|socket|TCPSocket|urlopen|requests\.(post|put)|__import__|b64decode|fromhex|fork|rmSync|rm_rf|File\.delete|write_text|"
-    r"open\([^)]*['\"][wa]|chmod|kill\(|shutil\.move|ctypes",
+    r"open\([^)]*['\"][wa]|chmod|kill\(|shutil\.move|ctypes|HERMES_HOME|hermes\.(cli|app|__main__)|runpy",
     re.IGNORECASE,
 )
 _SQL_CLIENTS = word_set(
@@ -92,6 +92,8 @@ def resolve(word: Word, cwd: str, places: Places) -> str:
     text = word.text
     if text.startswith("${HOME}"):
         text = "~" + text[7:]
+    elif text.startswith("${HERMES_HOME}"):
+        text = places.hermes + text[14:]
     elif text.startswith("~+"):
         text = "." + text[2:]
     elif text.startswith("~") and text[1:2] not in ("", "/"):
@@ -345,8 +347,21 @@ def _interpreter(call: Call) -> Iterator[Said]:
         yield Verdict.ASK, "remote-exec", "it runs what it downloads or decodes"
     if any(_CODE.search(code) for code in codes):
         yield Verdict.ASK, "program-text", "the program text starts programs, deletes, or opens connections"
+    yield from _read_by(codes, call)
     if call.name == "perl" and call.has("i"):
         yield from _written(call)
+
+
+def _read_by(codes: Sequence[str], call: Call) -> Iterator[Said]:
+    """Files with keys that a program text spells out."""
+    tokens = {token for code in codes for token in _PATHS.findall(code) if "/" in token or token.startswith(".")}
+    for token in sorted(tokens):
+        if reason := names_secret(Word(token), call.cwd, call.places):
+            yield Verdict.ASK, "reads-secret", reason
+            return
+
+
+_PATHS = re.compile(r"[~\w./-]+")
 
 
 def _program_text(call: Call) -> tuple[list[str], bool]:
@@ -374,24 +389,21 @@ def _sql(call: Call) -> Iterator[Said]:
 
 def _hermes(call: Call) -> Iterator[Said]:
     args = call.args
-    if args and args[0] in (
-        "config",
-        "auth",
-        "approvals",
-        "trust",
-        "setup",
-        "uninstall",
-        "plugins",
-        "skills",
-        "hooks",
-        "mcp",
-        "cron",
-        "tools",
-    ):
+    verb = args[0] if args else ""
+    if verb in _POLICY:
         if not any(text in _SHOWN for text in args[1:]):
             yield Verdict.DENY, "own-policy", "Hermes' own settings are not changed by its commands"
-    elif args and args[0] in ("gateway", "stop", "sessions"):
-        yield Verdict.ASK, "own-state", "it changes the running Hermes"
+    elif verb not in _HARMLESS and not (verb == "home" and len(args) == 1):
+        yield Verdict.ASK, "own-state", "it starts another Hermes, or reaches into other sessions"
+
+
+_POLICY = word_set("config auth approvals trust setup uninstall plugins skills hooks mcp cron tools")
+_HARMLESS = word_set("version help status -V --version -h --help")
+
+
+def _crontab(call: Call) -> Iterator[Said]:
+    if not call.has("l"):
+        yield Verdict.ASK, "crontab", "it changes what runs later by itself"
 
 
 def _network(call: Call) -> Iterator[Said]:
@@ -410,23 +422,34 @@ def _network(call: Call) -> Iterator[Said]:
 def _secrets(call: Call) -> Iterator[Said]:
     """Words that name a file with keys; the pattern of a search is no such word."""
     named = call.words[1:] if call.name in _PATTERN_FIRST else call.words
-    for word in (*named, *(target for operator, target in call.simple.redirects if operator == "<")):
-        text = _path_in(word.text)
-        if not text.startswith(("/", "~", "${HOME}", ".")) and ".ssh/" not in text:
-            continue
-        path = resolve(Word(text), call.cwd, call.places)
-        if not path.startswith("/dev/") and (refused := read_refused(path, call.places)):
-            yield Verdict.ASK, "reads-secret", f"it reads {path}: {refused}"
+    among_secrets = bool(read_refused(f"{call.cwd}/x", call.places))
+    for word in named:
+        if (among_secrets or _SPELLS_PATH.search(word.text)) and (reason := names_secret(word, call.cwd, call.places)):
+            yield Verdict.ASK, "reads-secret", reason
             return
 
 
+def names_secret(word: Word, cwd: str, places: Places) -> str:
+    """Why the file that a word names may not be read; empty when it may."""
+    text = _path_in(word.text)
+    path = resolve(Word(text), cwd, places)
+    if path.startswith("/dev/"):
+        return ""
+    if word.dynamic:
+        path = reaches(path, places)
+    refused = read_refused(path if path != places.hermes else f"{path}/x", places)
+    return f"it reads {path}: {refused}" if refused else ""
+
+
 def _path_in(text: str) -> str:
-    """The path inside a word such as `@file`, `field=@file`, `--option=file` or `if=file`."""
+    """The path inside a word such as `@file`, `field=@file`, `--option=file`, `if=file` or `file:///path`."""
+    text = text.removeprefix("file://")
     if text.startswith("@") or "=@" in text:
         return text.rpartition("@")[2]
     return text.rpartition("=")[2] if text.startswith(("-", "if=", "input=")) else text
 
 
+_SPELLS_PATH = re.compile(r"[/~]|^\.|\$\{H")
 _PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk")
 _WRITES_ALL = word_set("tee truncate touch sed sponge perl unlink")
 _CODE_OPTIONS = word_set("-c -e -E -r -p --eval -ne -pe -command eval")
@@ -442,7 +465,8 @@ _TAKES_DATA = word_set(
 )
 _LOOKERS = word_set(
     """
-    echo printf ls stat test [ chmod chown mkdir ssh ssh-keygen ssh-add ssh-copy-id git cd file dirname basename
+    echo printf ls du tree realpath readlink stat test [ chmod chown mkdir ssh ssh-keygen ssh-add ssh-copy-id git cd
+    file dirname basename
     """
 )
 _RULES: dict[str, Callable[[Call], Iterator[Said]]] = {
@@ -464,5 +488,6 @@ _RULES: dict[str, Callable[[Call], Iterator[Said]]] = {
     **dict.fromkeys(INTERPRETERS, _interpreter),
     **dict.fromkeys(NETWORK, _network),
     "git": _git,
+    "crontab": _crontab,
     "hermes": _hermes,
 }

@@ -41,7 +41,6 @@ stops initctl: stop
 stops launchctl: load, unload, bootout, bootstrap, remove
 stops loginctl: terminate*
 time loginctl: enable-linger
-time crontab: -r, -, /dev/null
 time at: -f
 wall iptables: -F, --flush, -P
 wall ip6tables: -F, --flush

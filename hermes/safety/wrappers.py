@@ -73,6 +73,14 @@ def unwrap(name: str, words: Sequence[Word], simple: Simple) -> Inner:
     return follow(words, simple) if follow is not None else Inner()
 
 
+def displaces(name: str, words: Sequence[Word], inner: Inner) -> bool:
+    """Whether a wrapper adds words of its own to what it runs, or runs it in another folder or on another machine."""
+    if name in _DISPLACING:
+        return True
+    own = words[: len(words) - len(inner.words)] if inner.words else ()
+    return name in ("env", "sudo", "doas") and any(word.text.startswith(_CHANGES_FOLDER) for word in own)
+
+
 def fetches(simple: Simple | None) -> bool:
     """Whether a command, its pipe or its substitutions download or decode something."""
     seen = 0
@@ -91,9 +99,9 @@ def fetches(simple: Simple | None) -> bool:
 def _wrapped(name: str, words: Sequence[Word]) -> Inner:
     valued, skip = _WITH_VALUE[name]
     options = valued.split()
-    assigns = name in ("env", "sudo", "doas")
+    begins = _OPTION_OR_VARIABLE if name in ("env", "sudo", "doas") else _OPTION
     at = 0
-    while at < len(words) and (words[at].text.startswith("-") or (assigns and "=" in words[at].text)):
+    while at < len(words) and begins.match(words[at].text):
         text = words[at].text
         if (name, text) in _ASKS_ONLY:
             return Inner()
@@ -103,15 +111,31 @@ def _wrapped(name: str, words: Sequence[Word]) -> Inner:
         if text == "--":
             break
     rest = words[at + skip :]
+    if name in ("xargs", "parallel") and _deletes(rest):
+        return Inner(words=rest, ask="deletes-given", reason=_DELETES_GIVEN)
     return Inner(texts=[rest[0].text]) if name in ("watch", "parallel") and len(rest) == 1 else Inner(words=rest)
 
 
+_OPTION = re.compile("-")
+_OPTION_OR_VARIABLE = re.compile("-|[^=]*=")
+_DISPLACING = word_set(
+    """
+    xargs parallel ssh mosh chroot nsenter unshare proot systemd-run find fd fdfind su runuser script start-stop-daemon
+    """
+)
+_CHANGES_FOLDER = ("-C", "-D", "-R", "--ch")
+_DELETING = word_set("rm unlink shred rmdir srm")
+_DELETES_GIVEN = "it deletes everything that it is given"
 _ASKS_ONLY = (("command", "-v"), ("command", "-V"))
 _SPLITS = (("env", "-S"), ("env", "--split-string"))
 
 
 def _joined(words: Sequence[Word]) -> str:
     return " ".join(word.text for word in words)
+
+
+def _deletes(words: Sequence[Word]) -> bool:
+    return bool(words) and words[0].text.rpartition("/")[2] in _DELETING
 
 
 def _shell(words: Sequence[Word], simple: Simple) -> Inner:
@@ -190,7 +214,10 @@ def _sourced(words: Sequence[Word], simple: Simple) -> Inner:
 
 def _found(words: Sequence[Word], _: Simple) -> Inner:
     at = next((index for index, word in enumerate(words) if word.text in _FIND_EXEC), None)
-    return Inner(words=words[at + 1 :]) if at is not None else Inner()
+    if at is None:
+        return Inner()
+    run = words[at + 1 :]
+    return Inner(words=run, ask="find-delete" if _deletes(run) else "", reason=_DELETES_GIVEN)
 
 
 def _with_text(words: Sequence[Word], _: Simple) -> Inner:
@@ -207,6 +234,22 @@ def _awk(words: Sequence[Word], _: Simple) -> Inner:
     return Inner()
 
 
+def _python(words: Sequence[Word], _: Simple) -> Inner:
+    """`python -m hermes ...` is `hermes ...`."""
+    for at, word in enumerate(words):
+        module, rest = (word.text[2:], at + 1) if word.text.startswith("-m") else ("", 0)
+        if word.text == "-m" and at + 1 < len(words):
+            module, rest = words[at + 1].text, at + 2
+        if module:
+            return Inner(words=[Word("hermes"), *words[rest:]]) if _OURSELVES.match(module) else Inner()
+        if not word.text.startswith("-"):
+            return Inner()
+    return Inner()
+
+
+_OURSELVES = re.compile(r"hermes(\.__main__|\.cli.*)?$")
+
+
 def _trap(words: Sequence[Word], _: Simple) -> Inner:
     return Inner(texts=[words[0].text]) if len(words) > 1 else Inner()
 
@@ -221,6 +264,7 @@ _OTHERS: dict[str, Callable[[Sequence[Word], Simple], Inner]] = {
     "ssh": _remote,
     "mosh": _remote,
     "trap": _trap,
+    "python": _python,
     "alias": _alias,
     **dict.fromkeys(("source", "."), _sourced),
     **dict.fromkeys(("find", "fd", "fdfind"), _found),

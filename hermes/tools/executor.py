@@ -6,12 +6,14 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from hermes.core.errors import ToolError
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, Refused, ToolEnded, ToolStarted
 from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import EffectJournal, Intent
 from hermes.safety.findings import Verdict
-from hermes.tools.gate import Answer, ApprovalRequest, Approver, Decision, Gate
+from hermes.tools.gate import NOBODY, TIMED_OUT, Answer, ApprovalRequest, Approver, Decision, Gate
 from hermes.tools.plan import Step, stages
 from hermes.tools.registry import Toolbox
 from hermes.tools.schema import Arguments, ArgumentsError
@@ -23,8 +25,9 @@ from hermes.util.text import clean_surrogates, one_line
 Emit = Callable[[Event], None]
 
 AT_ONCE = 8
-NOBODY = Answer(allowed=False, by="nobody there to ask")
 _LOG = logging.getLogger(__name__)
+_BECAUSE = {NOBODY: "nobody could be asked", TIMED_OUT: "no answer came in time", "person": "the person said no"}
+_MEANWHILE = "what it would touch changed after it was allowed"
 _NOT_AROUND = "Do not try to reach the same effect another way. Say what you wanted to do, or go on without it."
 _CUT_SHORT = "Interrupted while it ran. Part of its effect may have happened: check before doing it again."
 _NOT_BEGUN = "Interrupted before it began. Nothing was done."
@@ -171,7 +174,8 @@ class _Round:
         async with self._slots:
             # What was decided before other calls ran, or while a person thought, is decided again on what is there now.
             if recheck and self._changed(item):
-                await self._refuse(item.index, item.call, item.tool, item.decision, None)
+                decision = structs.replace(item.decision, reason=_MEANWHILE)
+                await self._refuse(item.index, item.call, item.tool, decision, None)
                 return
             started = self._context.clock.monotonic()
             self._batch.begin(item.index)
@@ -217,7 +221,7 @@ class _Round:
 
     async def _ask(self, call: ToolCallPart, tool: Tool, decision: Decision, approver: Approver | None) -> Answer:
         if approver is None:
-            return NOBODY
+            return Answer(allowed=False, by=NOBODY)
         self._asked = True
         approval_id = f"approval_{os.urandom(8).hex()}"
         about = (call.call_id, tool.name, decision.subject, decision.rule, decision.reason)
@@ -229,17 +233,15 @@ class _Round:
     async def _refuse(
         self, index: int, call: ToolCallPart, tool: Tool, decision: Decision, answer: Answer | None
     ) -> None:
-        reason = decision.reason or "what it would touch changed after it was allowed"
-        who = f" ({answer.by})" if answer is not None else ""
-        note = f" {answer.note}" if answer is not None and answer.note else ""
-        self._emit(Refused(call.call_id, tool.name, decision.subject, f"{reason}{who}"))
-        await self._close(
-            index,
-            call,
-            tool.name,
-            f"Not allowed{who}: {reason}.{note} Nothing was done. {_NOT_AROUND}",
-            ToolStatus.REFUSED,
-        )
+        reason = decision.reason
+        pattern = note = ""
+        if answer is not None:
+            reason = f"{reason}, and {_BECAUSE.get(answer.by) or f'{answer.by} said no'}"
+            pattern = decision.pattern if answer.by == NOBODY else ""
+            note = f" {answer.note}" if answer.note else ""
+        self._emit(Refused(call.call_id, tool.name, decision.subject, reason, pattern))
+        text = f"Not allowed: {reason}.{note} Nothing was done. {_NOT_AROUND}"
+        await self._close(index, call, tool.name, text, ToolStatus.REFUSED)
 
     async def _close(self, index: int, call: ToolCallPart, name: str, text: str, status: ToolStatus) -> None:
         """Give a call that does not run its result."""

@@ -1,11 +1,10 @@
 """What stands between a call and its effect: the gate decides, a person answers where it asks."""
 
-import fnmatch
 import os.path
 from collections.abc import Sequence
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.safety.findings import Finding, Verdict
 from hermes.tools.schema import Arguments
@@ -16,7 +15,8 @@ from hermes.tools.tool import Tool
 class Decision(Struct, frozen=True):
     """What may happen with a call. `subject` is the command, or the tool and path, that the decision is about.
 
-    A decision is for one folder: the same command in another one is another decision.
+    A decision is for one folder: the same command in another one is another decision. `pattern` is what would have to
+    be among the allowed patterns for the call to run without a question; empty where none would help.
     """
 
     verdict: Verdict
@@ -24,9 +24,15 @@ class Decision(Struct, frozen=True):
     reason: str = ""
     subject: str = ""
     cwd: str = ""
+    pattern: str = ""
 
 
 ALLOWED = Decision(Verdict.ALLOW)
+
+
+NOBODY = "nobody there to ask"
+TIMED_OUT = "no answer in time"
+"""Who answered, where no person did."""
 
 
 class ApprovalRequest(Struct, frozen=True):
@@ -67,12 +73,12 @@ class Gate(Protocol):
 class RuleGate:
     """Decides by the rules of `hermes.safety`.
 
-    `allow` holds patterns of the person's (`*` and `?` as in file names), each matched against a whole simple command,
-    its words joined by spaces: what matches needs no answer. A pattern never lifts a refusal.
+    `allow` holds patterns of the person's: what one of them covers needs no answer (`hermes.safety.patterns`), nor does
+    a line that is one of them, letter by letter. A pattern never lifts a refusal.
     """
 
     def __init__(self, allow: Sequence[str] = ()) -> None:
-        self._allow = tuple(allow)
+        self._allow = tuple(pattern.strip() for pattern in allow)
 
     def decide(self, tool: Tool, arguments: Arguments, context: ToolContext) -> Decision:
         """The strictest of what the rules say about the call's paths and command."""
@@ -86,8 +92,14 @@ class RuleGate:
             return ALLOWED
         from hermes.safety.commands import judge  # its tables and patterns are read when there is a command to judge
 
-        cwd = str(context.resolve(str(arguments.get("workdir") or ".")))
-        return self._strictest(judge(command, cwd, context.places), command, cwd)
+        folder = str(arguments.get("workdir") or ".")
+        real = context.real(folder)
+        cwd = real if real is not None and ".." in folder.split("/") else str(context.resolve(folder))
+        places = context.places
+        if real == places.workspace:
+            places = structs.replace(places, workspace=cwd)  # the session's own folder by the name it goes by here
+        line = command.strip() if cwd == places.workspace else f"cd {cwd} && {command.strip()}"
+        return self._strictest(judge(command, cwd, places), Decision(Verdict.ASK, "", "", command, cwd, line))
 
     def _path(self, path: str, *, write: bool, context: ToolContext) -> str:
         from hermes.safety.paths import read_refused, write_refused
@@ -100,16 +112,18 @@ class RuleGate:
         named = str(context.resolve(path))
         return refused(real, places) or (refused(os.path.normpath(named), places) if named != real else "")
 
-    def _allowed(self, finding: Finding) -> bool:
-        if not finding.whole:
-            return finding.subject in self._allow or "*" in self._allow
-        return any(fnmatch.fnmatchcase(finding.subject, pattern) for pattern in self._allow)
+    def _strictest(self, findings: Sequence[Finding], asked: Decision) -> Decision:
+        """What the findings come to. `asked` is about the command, its pattern the one that allows the whole line."""
+        from hermes.safety.patterns import covers, literal
 
-    def _strictest(self, findings: Sequence[Finding], command: str, cwd: str) -> Decision:
-        asks: Finding | None = None
         for finding in findings:
             if finding.verdict is Verdict.DENY:
-                return Decision(Verdict.DENY, finding.rule, finding.reason, command, cwd)
-            if asks is None and not self._allowed(finding):
-                asks = finding
-        return ALLOWED if asks is None else Decision(Verdict.ASK, asks.rule, asks.reason, command, cwd)
+                return structs.replace(
+                    asked, verdict=Verdict.DENY, rule=finding.rule, reason=finding.reason, pattern=""
+                )
+        asks = [one for one in findings if not any(covers(pattern, one.subject) for pattern in self._allow)]
+        if not asks or asked.pattern in self._allow:
+            return ALLOWED
+        subjects = {one.subject for one in asks}
+        pattern = literal(subjects.pop()) if len(subjects) == 1 and "" not in subjects else asked.pattern
+        return structs.replace(asked, rule=asks[0].rule, reason=asks[0].reason, pattern=pattern)

@@ -148,7 +148,7 @@ def _described(hint: object) -> object:
         return hint
     kind, *notes = get_args(hint)
     metas = [Meta(description=note) if isinstance(note, str) else note for note in notes]
-    return Annotated.__class_getitem__((kind, *metas))
+    return Annotated[(kind, *metas)]
 
 
 def _inlined(node: object, definitions: Mapping[str, object]) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """`hermes -z` as a program: a real process, a real home, a scripted model on a real socket."""
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -71,7 +72,10 @@ async def test_a_refusal_is_told_to_the_model_and_to_the_person() -> None:
     done, server, _ = await one_shot(replies, "-z", "push it", "--no-input")
     assert done.code == 3
     assert done.stdout == "I may not.\n"
-    assert "refused: git push --force origin main" in done.stderr
+    assert done.stderr == (
+        "hermes: refused: git push --force origin main (it rewrites or deletes what others have, and nobody could be "
+        "asked; --allow 'git push --force origin main' would let it run)\n"
+    )
     assert "not" in next(iter(server.requests[1].results.values()))
 
 
@@ -83,6 +87,21 @@ async def test_an_allowed_pattern_runs_without_a_question() -> None:
             done = await hermes(home, "-z", "clean", "--allow", "rm -r build")
             assert (done.code, done.stdout) == (0, "Gone.\n")
             assert not (home.cwd / "build").exists()
+
+
+async def test_the_line_that_was_refused_names_what_lets_it_run() -> None:
+    replies: list[Reply] = [
+        Say(calls=(Call("terminal", {"command": "echo 'rm -r build' | sh; rm -r $PWD/x"}),)),
+        Say("?"),
+    ]
+    async with ScriptedServer([*replies, *replies]) as server:
+        with TempHome.for_server(server.url) as home:
+            (home.cwd / "build").mkdir()
+            refused = await hermes(home, "-z", "clean", "--no-input")
+            words = shlex.split(refused.stderr.partition("; --allow ")[2].rpartition(" would let")[0])
+            assert (refused.code, (home.cwd / "build").exists()) == (3, True)
+            allowed = await hermes(home, "-z", "clean", "--no-input", "--allow", *words)
+            assert (allowed.code, allowed.stderr, (home.cwd / "build").exists()) == (0, "", False)
 
 
 async def test_resume_and_continue_go_on_where_it_stopped() -> None:

@@ -54,6 +54,8 @@ def test_written(path: str) -> None:
         word_set(
             """
         /home/ann/.ssh/id_rsa /home/ann/.ssh/custom /home/ann/.aws/credentials /home/ann/.hermes/.env /etc/shadow
+        /home/ann/.hermes/config.yaml /home/ann/.hermes/hermes.db-wal /home/ann/.hermes/logs/agent.log
+        /home/ann/.hermes/cache/models.json /home/ann/.hermes/trajectories/x.json /proc/self/task/1/environ
         /home/ann/.hermes/auth.json /dev/zero /dev/input/event0 /proc/1/environ /proc/self/mem /proc/kmsg
         /srv/keys/id_ed25519 /home/ann/.netrc /home/ann/.mozilla/firefox/p/logins.json
         """
@@ -70,7 +72,8 @@ def test_not_read(path: str) -> None:
         word_set(
             """
         /home/ann/work/a.py /etc/hosts /home/ann/.bashrc /home/ann/.ssh/id_rsa.pub /home/ann/.ssh/config /proc/cpuinfo
-        /home/ann/.hermes/config.yaml /home/ann/.hermes/spill/x.txt /home/ann/work/.env /dev/null
+        /home/ann/.hermes/skills/x/SKILL.md /home/ann/.hermes/SOUL.md /home/ann/.hermes/spill/x.txt /home/ann/work/.env
+        /dev/null /home/ann/.hermes
         """
         )
     ),

@@ -189,7 +189,8 @@ async def test_nobody_to_ask_means_no(session: Session) -> None:
     target.mkdir()
     result = await session.call("terminal", command="rm -rf kept")
     assert result.status is ToolStatus.REFUSED and target.is_dir()
-    assert "nobody there to ask" in result.text and "Do not try" in result.text
+    assert "Not allowed: it deletes folders" in result.text and "nobody could be asked" in result.text
+    assert "Do not try" in result.text
     assert [type(event) for event in session.events] == [Refused, ToolEnded]
     assert session.journal.lines == []
 
