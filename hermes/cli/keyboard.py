@@ -9,15 +9,21 @@ import asyncio
 import contextlib
 import io
 import signal
+import socket
 import sys
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from types import FrameType
 
-from hermes.cli.terminal import Key
+from hermes.cli.terminal import Key, set_modes, terminal_kept
 
 STOPPED = 130
+NUDGE = signal.SIGURG
+"""A signal that means nothing to anybody: it only ends a wait."""
+NUDGES = (0.02, 0.1, 0.5)
+"""Seconds after a signal."""
 _Question = tuple[str, "asyncio.Future[str | Key]"]
 
 
@@ -50,10 +56,13 @@ class Keyboard:
 
     def __init__(self, line_so_far: Callable[[], str]) -> None:
         self._line_so_far = line_so_far
+        self._descriptor = sys.stdin.fileno()
         self._wanted: SimpleQueue[_Question | None] = SimpleQueue()
         self._reading = False
         self._rest = ""
         """What stood in the line when Ctrl-C came."""
+        self._heard, self._written = socket.socketpair()
+        """Where the interpreter writes every signal as it comes."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[int] | None = None
         self._stop: Callable[[], object] | None = None
@@ -62,7 +71,7 @@ class Keyboard:
 
     def serve(self, conversation: Coroutine[object, object, int]) -> int:
         """Run the conversation beside this thread and read for it; returns its result or raises its error."""
-        with self._signals(), ThreadPoolExecutor(1, "conversation") as thread:
+        with self._signals(), terminal_kept(self._descriptor), ThreadPoolExecutor(1, "conversation") as thread:
             ended = thread.submit(asyncio.run, self._hold(conversation))
             ended.add_done_callback(lambda _: self._wanted.put(None))
             while (question := self._wanted.get()) is not None:
@@ -73,16 +82,22 @@ class Keyboard:
                 return STOPPED
 
     async def next(self, prompt: str) -> str | Key:
-        """Have the main thread read a line."""
+        """Have the main thread read a line.
+
+        From the first one on the terminal keeps keys, not lines: what is typed or pasted while nobody reads stays
+        whole. Readline echoes only where the terminal does.
+        """
         self._prompted = True
+        set_modes(self._descriptor, lines=False, echo=True)
         answer: asyncio.Future[str | Key] = asyncio.get_running_loop().create_future()
         self._wanted.put((prompt, answer))
         return await answer
 
     @contextlib.contextmanager
     def during(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Ctrl-C calls `stop`."""
+        """Ctrl-C calls `stop`; what is typed meanwhile is not mixed into the answer, but shown at the next prompt."""
         self._stop = stop
+        set_modes(self._descriptor, lines=False, echo=False)
         try:
             yield
         finally:
@@ -90,12 +105,14 @@ class Keyboard:
 
     async def _hold(self, conversation: Coroutine[object, object, int]) -> int:
         self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._heard, self._signalled)
         self._task = asyncio.ensure_future(conversation)
         if self._ending:
             self._task.cancel()
         try:
             return await self._task
         finally:
+            self._loop.remove_reader(self._heard)
             self._loop = None
 
     # The main thread.
@@ -124,15 +141,26 @@ class Keyboard:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        handlers = {signal.SIGINT: self._interrupted, signal.SIGTERM: self._ended, signal.SIGHUP: self._ended}
+        handlers = {
+            signal.SIGINT: self._interrupted,
+            signal.SIGTERM: self._ended,
+            signal.SIGHUP: self._ended,
+            NUDGE: lambda _number, _frame: None,
+        }
         # What the one who started us lets us ignore (nohup) stays ignored.
         wanted = {one: handlers[one] for one in handlers if signal.getsignal(one) is not signal.SIG_IGN}
         before = {number: signal.signal(number, handler) for number, handler in wanted.items()}
+        self._heard.setblocking(False)
+        self._written.setblocking(False)
+        wakeup = signal.set_wakeup_fd(self._written.fileno(), warn_on_full_buffer=False)
         try:
             yield
         finally:
+            signal.set_wakeup_fd(wakeup)
             for number, handler in before.items():
                 signal.signal(number, handler or signal.SIG_DFL)
+            self._heard.close()
+            self._written.close()
 
     def _interrupted(self, _number: int, _frame: FrameType | None) -> None:
         if self._reading:
@@ -158,6 +186,15 @@ class Keyboard:
 
     # The loop's thread.
 
+    def _signalled(self) -> None:
+        """Make sure that the main thread runs its handlers.
+
+        A signal that comes just before it begins to wait for a key does not end that wait; one that comes later does.
+        """
+        if any(number != NUDGE for number in self._heard.recv(4096)):
+            for seconds in NUDGES:
+                asyncio.get_running_loop().call_later(seconds, _nudge)
+
     def _stop_turn(self) -> None:
         if self._stop is not None:
             self._stop()
@@ -167,6 +204,12 @@ class Keyboard:
     def _leave(self) -> None:
         if self._task is not None:
             self._task.cancel()
+
+
+def _nudge() -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, NUDGE)
 
 
 def _give(answer: "asyncio.Future[str | Key]", line: str | Key) -> None:

@@ -121,6 +121,36 @@ class PlainInput:
                 loop.remove_signal_handler(number)
 
 
+@contextlib.contextmanager
+def terminal_kept(descriptor: int) -> Iterator[None]:
+    """Leave the terminal's modes as they were."""
+    try:
+        before = termios.tcgetattr(descriptor)
+    except termios.error:
+        yield
+        return
+    try:
+        yield
+    finally:
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(descriptor, termios.TCSANOW, before)
+
+
+def set_modes(descriptor: int, *, lines: bool, echo: bool) -> None:
+    """Choose whether the terminal gives whole lines, and whether it shows what is typed.
+
+    With `lines` it drops what is over `LINE_LIMIT`, and turns Ctrl-D into an end; without, every key waits to be read.
+    """
+    with contextlib.suppress(termios.error):
+        before = termios.tcgetattr(descriptor)
+        after = list(before)
+        after[3] &= ~(termios.ICANON | termios.ECHO)
+        after[3] |= (termios.ICANON if lines else 0) | (termios.ECHO if echo else 0)
+        # Changing nothing must not stop a job in the background (SIGTTOU).
+        if after != before:
+            termios.tcsetattr(descriptor, termios.TCSANOW, after)
+
+
 def _set(ready: "asyncio.Future[None]") -> None:
     if not ready.done():
         ready.set_result(None)
