@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from certificates import certificate
 
-from hermes.testing.certificate import self_signed
 from hermes.testing.home import Finished, TempHome
 from hermes.testing.script import Call, Fail, Reply, Say
 from hermes.testing.server import ScriptedServer
@@ -163,9 +163,9 @@ async def test_a_mistyped_verb_is_told_the_right_one() -> None:
 
 
 async def test_a_certificate_that_nobody_trusts_and_one_that_is_given(tmp_path: Path) -> None:
-    certificate = self_signed(tmp_path)
-    async with ScriptedServer([Say("secure")], tls=certificate.server_context()) as server:
+    context, file = certificate(tmp_path)
+    async with ScriptedServer([Say("secure")], tls=context) as server:
         with TempHome.for_server(server.url) as home:
             one_clear_line(await hermes(home, "-z", "hi"), "certificate", "SSL_CERT_FILE")
-            home.more["SSL_CERT_FILE"] = str(certificate.certificate)
+            home.more["SSL_CERT_FILE"] = str(file)
             assert (await hermes(home, "-z", "hi")).stdout == "secure\n"
