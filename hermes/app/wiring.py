@@ -48,7 +48,7 @@ class App:
         self._process = dict(environ)
         self.options = options
         self.notices: list[str] = []
-        """Lines for the person that were learned while opening."""
+        """Lines for the person that were learned while opening, and while opening sessions."""
         self._clock = clock or SystemClock()
         self._stack = AsyncExitStack()
         self._live: dict[str, AsyncExitStack] = {}
@@ -158,6 +158,9 @@ class App:
     async def _bring_to_life(self, plan: Plan, stack: AsyncExitStack) -> SessionActor:
         """Everything that a live session stands on, pushed onto `stack` in the order in which it is closed last."""
         endpoint, settings, options = self.endpoint, self._settings, self.options
+        tools = session_tools(
+            plan, home=self._home, settings=settings, options=options, environ=self._environ, clock=self._clock
+        )
         if plan.fresh:
             await self._store.create_session(
                 NewSession(
@@ -168,9 +171,7 @@ class App:
                     cwd=plan.cwd,
                 )
             )
-        tools = session_tools(
-            plan, home=self._home, settings=settings, options=options, environ=self._environ, clock=self._clock
-        )
+        self.notices += [line for line in tools.remarks if line not in self.notices]
         stack.push_async_callback(tools.close)
         conversation = await open_conversation(
             self._store,

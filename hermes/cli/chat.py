@@ -55,9 +55,11 @@ async def _talk(given: argparse.Namespace) -> int:
         if terminal is not None and text is None:
             options = await offer_server(options, environ, terminal)
         async with App(environ, options) as app, contextlib.AsyncExitStack() as stack:
-            for line in app.notices:
-                complain(line)
-            actor = await _session(app, given, terminal, stack)
+            try:
+                actor = await _session(app, given, terminal, stack)
+            finally:
+                for line in app.notices:
+                    complain(line)
             shown = Renderer(quiet=given.oneshot is not None)
             shown.on_broken = actor.stop
             actor.subscribe(shown)
