@@ -161,6 +161,8 @@ class App:
         tools = session_tools(
             plan, home=self._home, settings=settings, options=options, environ=self._environ, clock=self._clock
         )
+        stack.push_async_callback(tools.close)
+        self.notices += [line for line in tools.remarks if line not in self.notices]
         if plan.fresh:
             await self._store.create_session(
                 NewSession(
@@ -171,8 +173,6 @@ class App:
                     cwd=plan.cwd,
                 )
             )
-        self.notices += [line for line in tools.remarks if line not in self.notices]
-        stack.push_async_callback(tools.close)
         conversation = await open_conversation(
             self._store,
             plan.session_id,

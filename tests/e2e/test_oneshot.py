@@ -143,6 +143,36 @@ async def test_a_query_shows_its_work() -> None:
     assert "\x1b" not in done.stdout
 
 
+async def test_a_query_tells_each_call_once_and_shows_the_beginning_of_its_result() -> None:
+    calls = (
+        Call("read_file", {"path": "notes.txt"}),
+        Call("patch", {"path": "notes.txt", "old_string": "two", "new_string": "2"}),
+        Call("terminal", {"command": f"echo {'w' * 200}; echo second"}),
+        Call("read_file", {"path": "gone.txt"}),
+        Call("juggle", {"balls": 3}),
+        Call("terminal", {"command": "git push --force"}),
+    )
+    replies: list[Reply] = [Say(calls=(call,)) for call in calls]
+    done, _, _ = await one_shot(
+        [*replies, Say("fin")], "chat", "-q", "go", "--no-input", files={"notes.txt": "one\ntwo\n"}
+    )
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if line.startswith("·")] == [
+        "· read notes.txt",
+        "· patch notes.txt",
+        f"· terminal echo {'w' * 94}…",
+        "· read gone.txt",
+        "· juggle",
+    ]
+    after = {line: lines[at + 1 : at + 13] for at, line in enumerate(lines) if line.startswith("·")}
+    assert "one" in after["· read notes.txt"][0] and after["· read notes.txt"][1].startswith("·")
+    assert "  -two" in after["· patch notes.txt"] and "  +2" in after["· patch notes.txt"]
+    assert f"  {'w' * 100}" in lines and "second" not in done.stdout
+    assert after["· read gone.txt"][0].startswith("  error after 0.0 s: gone.txt does not exist")
+    assert after["· juggle"][0].startswith("  invalid after 0.0 s: There is no tool 'juggle'")
+    assert done.stdout.count("git push") == 0 and done.stderr.count("refused") == 1
+
+
 async def test_a_plain_chat_reads_lines_until_the_end() -> None:
     async with ScriptedServer([Say("one"), Say("two")]) as server:
         with TempHome.for_server(server.url) as home:
