@@ -17,6 +17,7 @@ from hermes.tools.gate import RuleGate
 from hermes.tools.registry import Registry, Toolbox
 from hermes.tools.session import Asker, Limits, ToolContext, ToolState
 from hermes.util.clock import Clock
+from hermes.util.text import one_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,14 @@ class SessionTools:
     def notices(self) -> list[TextPart]:
         """News of background processes for the model, each told once."""
         return [TextPart(text=f"[{line}]", provenance=PROGRAM) for line in self.state.processes.take_notices()]
+
+    def unfinished(self) -> str:
+        """A line for the person about the background processes that `close` would end; empty when there are none."""
+        running = self.state.processes.running()
+        if not running:
+            return ""
+        count = "1 background process was" if len(running) == 1 else f"{len(running)} background processes were"
+        return f"{count} ended: " + ", ".join(f"{one_line(one.command, 60)} ({one.process_id})" for one in running)
 
     async def close(self) -> None:
         """End the session's background processes and the backend."""

@@ -206,6 +206,7 @@ class App:
         actor = SessionActor(conversation, deps, recorder, approvals, max_turns=turns)
         if options.save_trajectories or settings.agent.save_trajectories:
             actor.on_turn_end.append(self._save_trajectory(actor))
+        stack.callback(_tell_unfinished, tools, actor)
         stack.push_async_callback(actor.close)
         return actor
 
@@ -251,6 +252,13 @@ class App:
 T = TypeVar("T")
 _SESSION_ID = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}", re.ASCII)
 """It names files: the session's lock, and the folder of its large results."""
+
+
+def _tell_unfinished(tools: SessionTools, actor: SessionActor) -> None:
+    """Say what is about to be ended with the session; by then its turn is over and nothing new begins."""
+    line = tools.unfinished()
+    if line:
+        actor.notify(Level.WARNING, line)
 
 
 def _first(given: T | None, configured: T) -> T:

@@ -1,6 +1,8 @@
 """`hermes -z` as a program: a real process, a real home, a scripted model on a real socket."""
 
 import json
+import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -191,3 +193,18 @@ async def test_the_second_process_sends_the_same_tools_and_system_prompt() -> No
         assert first.body.partition(b'{"role":"user"')[0] == second.body.partition(b'{"role":"user"')[0]
         assert (first.system, first.tools) == (second.system, second.tools)
         assert len(first.body) <= 12_000
+
+
+async def test_background_processes_that_end_with_the_session_are_told() -> None:
+    calls = (
+        Call("terminal", {"command": "echo $$ > pid; exec sleep 600", "background": True}),
+        Call("terminal", {"command": "until [ -s pid ]; do sleep 0.01; done"}),
+    )
+    replies: list[Reply] = [Say(calls=(call,)) for call in calls]
+    done, _, after = await one_shot([*replies, Say("Started.")], "-z", "serve")
+    assert (done.code, done.stdout) == (0, "Started.\n")
+    assert re.fullmatch(
+        r"hermes: 1 background process was ended: echo \$\$ > pid; exec sleep 600 \(proc_\w+\)\n", done.stderr
+    )
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(after["pid"]), 0)
