@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from hermes.core.events import ApprovalAsked, Event, RequestEnded, RequestStarted, ToolEnded, ToolStarted, TurnEnded
 from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
 from hermes.runtime.actor import SessionActor
+from hermes.util.text import one_line
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class CallbackAdapter:
                 self._progress("tool.started", event.name, event.summary)
                 self._status("executing", event.name)
             case ToolEnded():
-                self._progress("tool.completed", event.name, event.preview)
+                self._progress("tool.completed", event.name, one_line(event.preview))
             case ApprovalAsked():
                 self._approve(event)
             case TurnEnded():

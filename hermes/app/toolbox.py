@@ -17,6 +17,7 @@ from hermes.tools.gate import RuleGate
 from hermes.tools.registry import Registry, Toolbox
 from hermes.tools.session import Asker, Limits, ToolContext, ToolState
 from hermes.util.clock import Clock
+from hermes.util.text import one_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +40,20 @@ class SessionTools:
     gate: RuleGate
     context: ToolContext
     state: ToolState
+    remarks: tuple[str, ...] = ()
+    """What the person should know about the choice of tools."""
 
     def notices(self) -> list[TextPart]:
         """News of background processes for the model, each told once."""
         return [TextPart(text=f"[{line}]", provenance=PROGRAM) for line in self.state.processes.take_notices()]
+
+    def unfinished(self) -> str:
+        """A line for the person about the background processes that `close` would end; empty when there are none."""
+        running = self.state.processes.running()
+        if not running:
+            return ""
+        count = "1 background process was" if len(running) == 1 else f"{len(running)} background processes were"
+        return f"{count} ended: " + ", ".join(f"{one_line(one.command, 60)} ({one.process_id})" for one in running)
 
     async def close(self) -> None:
         """End the session's background processes and the backend."""
@@ -53,14 +64,15 @@ class SessionTools:
 def session_tools(
     plan: Plan, *, home: Home, settings: Settings, options: Options, environ: Mapping[str, str], clock: Clock
 ) -> SessionTools:
-    """Select and prepare the tools of a session. Raises ConfigError for an unknown tool set or back end."""
+    """Select and prepare the tools of a session.
+
+    Raises ConfigError for an unknown tool set or back end, and when what was asked for holds no tool.
+    """
     if settings.terminal.backend != "local":
         raise ConfigError(
             f"There is no terminal back end {settings.terminal.backend!r} yet.", "Set terminal.backend to local."
         )
-    enabled = options.enabled_toolsets if options.enabled_toolsets is not None else settings.toolsets
-    disabled = (*settings.disabled_toolsets, *options.disabled_toolsets)
-    toolbox = Registry().select(enabled or toolsets.DEFAULT, disabled)
+    toolbox, remarks = _selected(settings, options)
     state = ToolState(cwd=Path(plan.cwd))
     spill = home.spill / plan.session_id
     context = ToolContext(
@@ -80,4 +92,21 @@ def session_tools(
         catalogue=toolbox if toolbox.deferred_names() else None,
         search_path=environ.get("PATH", ""),
     )
-    return SessionTools(toolbox, RuleGate((*settings.command_allowlist, *options.allow)), context, state)
+    return SessionTools(toolbox, RuleGate((*settings.command_allowlist, *options.allow)), context, state, remarks)
+
+
+def _selected(settings: Settings, options: Options) -> tuple[Toolbox, tuple[str, ...]]:
+    """The tools that were asked for, and what is missing of them. An empty choice of a program's (`()`) means none."""
+    asked = options.enabled_toolsets if options.enabled_toolsets is not None else settings.toolsets or None
+    registry = Registry()
+    toolbox = registry.select(
+        toolsets.DEFAULT if asked is None else asked, (*settings.disabled_toolsets, *options.disabled_toolsets)
+    )
+    if not asked:
+        return toolbox, ()
+    named = ", ".join(asked)
+    if not toolbox.size:
+        left = "is left" if registry.select(asked).size else "exists in this version"
+        raise ConfigError(f"No tool of the set(s) {named} {left}.", registry.filled())
+    remarks = [f"The tool set {name} holds no tools in this version." for name in registry.empty(asked)]
+    return toolbox, tuple(remarks)

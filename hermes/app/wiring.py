@@ -49,7 +49,7 @@ class App:
         self._process = dict(environ)
         self.options = options
         self.notices: list[str] = []
-        """Lines for the person that were learned while opening."""
+        """Lines for the person that were learned while opening, and while opening sessions."""
         self._clock = clock or SystemClock()
         self._stack = AsyncExitStack()
         self._live: dict[str, AsyncExitStack] = {}
@@ -164,6 +164,11 @@ class App:
         """Everything that a live session stands on, pushed onto `stack` in the order in which it is closed last."""
         endpoint, settings, options = self.endpoint, self._settings, self.options
         born: list[Conversation] = []
+        tools = session_tools(
+            plan, home=self._home, settings=settings, options=options, environ=self._environ, clock=self._clock
+        )
+        stack.push_async_callback(tools.close)
+        self.notices += [line for line in tools.remarks if line not in self.notices]
         if plan.fresh:
             await self._store.create_session(
                 NewSession(
@@ -175,10 +180,6 @@ class App:
                 )
             )
             stack.push_async_callback(self._forget_unused, plan.session_id, born)
-        tools = session_tools(
-            plan, home=self._home, settings=settings, options=options, environ=self._environ, clock=self._clock
-        )
-        stack.push_async_callback(tools.close)
         conversation = await open_conversation(
             self._store,
             plan.session_id,
@@ -213,6 +214,7 @@ class App:
         actor = SessionActor(conversation, deps, recorder, approvals, max_turns=turns)
         if options.save_trajectories or settings.agent.save_trajectories:
             actor.on_turn_end.append(self._save_trajectory(actor))
+        stack.callback(_tell_unfinished, tools, actor)
         stack.push_async_callback(actor.close)
         return actor
 
@@ -266,6 +268,13 @@ class App:
 T = TypeVar("T")
 _SESSION_ID = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}", re.ASCII)
 """It names files: the session's lock, and the folder of its large results."""
+
+
+def _tell_unfinished(tools: SessionTools, actor: SessionActor) -> None:
+    """Say what is about to be ended with the session; by then its turn is over and nothing new begins."""
+    line = tools.unfinished()
+    if line:
+        actor.notify(Level.WARNING, line)
 
 
 def _chosen(given: T | None, configured: T) -> T:

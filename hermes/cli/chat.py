@@ -59,11 +59,13 @@ async def _talk(
             options = await offer_server(options, environ, terminal, servers)
         shown = Renderer(quiet=given.oneshot is not None)
         async with App(environ, options) as app, contextlib.AsyncExitStack() as stack:
-            for line in app.notices:
-                complain(line)
             asker = await stack.enter_async_context(TerminalAsker(terminal)) if terminal is not None else None
             sessions = _Sessions(app, shown, asker)
-            actor = await sessions.open(given.resume, latest=given.latest)
+            try:
+                actor = await sessions.open(given.resume, latest=given.latest)
+            finally:
+                for line in app.notices:
+                    complain(line)
             if text is not None:
                 code = await _once(app, actor, source, text, given)
             else:

@@ -45,7 +45,7 @@ def app_options(given: argparse.Namespace) -> Options:
     """What the command line chose."""
     toolsets = None
     if given.toolsets is not None:
-        toolsets = tuple(name.strip() for name in given.toolsets.split(",") if name.strip())
+        toolsets = tuple(name.strip() for name in given.toolsets.split(",") if name.strip()) or ("",)
     try:
         cwd = os.getcwd()
     except OSError as error:

@@ -20,6 +20,9 @@ from hermes.core.stream import TextDelta
 from hermes.util.text import inert, one_line
 
 _LONGEST_PATTERN = 300
+_WIDTH = 100
+_DIFF_LINES = 12
+_CHANGING = ("patch", "write_file")
 
 
 class Renderer:
@@ -30,6 +33,7 @@ class Renderer:
         self._out = out or sys.stdout
         self._err = err or sys.stderr
         self._in_line = False
+        self._started: set[str] = set()
         self.broken: OSError | None = None
         """Why nothing is shown any more: the output is closed or full."""
         self.on_broken: Callable[[], object] | None = None
@@ -67,15 +71,31 @@ class Renderer:
                 self._out.flush()
                 self._in_line = not text.endswith("\n") if text else self._in_line
             case ToolStarted():
-                self._line(f"· {event.name} {one_line(inert(event.summary or event.arguments), 100)}")
-            case ToolEnded() if event.status is not ToolStatus.OK:
-                self._line(f"  {event.status.value} after {event.seconds:.1f} s: {one_line(inert(event.preview), 100)}")
+                self._started.add(event.call_id)
+                self._line(f"· {_told(event)}")
+            case ToolEnded():
+                self._ended(event)
             case EpochBegan() if event.number > 1:
                 self._line(f"· new epoch: {event.reason}")
             case TurnEnded():
                 self._line("")
             case _:
                 pass
+
+    def _ended(self, event: ToolEnded) -> None:
+        if event.status is ToolStatus.REFUSED:  # told already, by a line of its own
+            return
+        if event.call_id not in self._started:
+            self._line(f"· {one_line(inert(event.name), _WIDTH)}")
+        self._started.discard(event.call_id)
+        lines = inert(event.preview).splitlines()
+        if event.status is not ToolStatus.OK:
+            said = one_line(" ".join(lines), _WIDTH)
+            self._line(f"  {event.status.value} after {event.seconds:.1f} s{': ' if said else ''}{said}")
+            return
+        diff = event.name in _CHANGING and any(line.startswith("@@") for line in lines)
+        for line in lines[: _DIFF_LINES if diff else 1]:
+            self._line(f"  {line[:_WIDTH].rstrip()}")
 
     def _line(self, text: str) -> None:
         if self._in_line:
@@ -90,6 +110,13 @@ class Renderer:
             self._line("")
         self._err.write(f"hermes: {' '.join(line.strip() for line in text.splitlines())}\n")
         self._err.flush()
+
+
+def _told(event: ToolStarted) -> str:
+    """What a call does; the tool's name is left out where the summary begins with the same verb."""
+    summary = one_line(inert(event.summary or event.arguments), _WIDTH)
+    verb = event.name.partition("_")[0]
+    return summary if event.summary and summary.partition(" ")[0] == verb else f"{event.name} {summary}"
 
 
 def _way(pattern: str) -> str:

@@ -77,7 +77,7 @@ class ToolStarted(Struct, frozen=True, tag="tool_started"):
 
 
 class ToolEnded(Struct, frozen=True, tag="tool_ended"):
-    """A tool call has ended, one way or another."""
+    """A tool call has ended, one way or another; `preview` is the first lines of its result."""
 
     call_id: str
     name: str

@@ -20,13 +20,15 @@ from hermes.tools.schema import Arguments, ArgumentsError
 from hermes.tools.session import ToolContext
 from hermes.tools.spill import BATCH_CAP, PREVIEW, RESULT_CAP, spill
 from hermes.tools.tool import PathUse, Tool, ToolOutput
-from hermes.util.text import clean_surrogates, one_line
+from hermes.util.text import clean_surrogates
 
 Emit = Callable[[Event], None]
 
 AT_ONCE = 8
 _LOG = logging.getLogger(__name__)
 _BECAUSE = {NOBODY: "nobody could be asked", TIMED_OUT: "no answer came in time", "person": "the person said no"}
+_PREVIEW_LINES = 16
+_PREVIEW_CHARACTERS = 2_000
 _MEANWHILE = "what it would touch changed after it was allowed"
 _NOT_AROUND = "Do not try to reach the same effect another way. Say what you wanted to do, or go on without it."
 _CUT_SHORT = "Interrupted while it ran. Part of its effect may have happened: check before doing it again."
@@ -247,7 +249,7 @@ class _Round:
         """Give a call that does not run its result."""
         result = ToolResultPart(call_id=call.call_id, name=call.name, text=clean_surrogates(text), status=status)
         self._batch.finish(index, result)
-        self._emit(ToolEnded(call.call_id, name, status, 0.0, one_line(text)))
+        self._emit(ToolEnded(call.call_id, name, status, 0.0, _beginning(text)))
 
     def _changed(self, item: _Prepared) -> bool:
         return self._gate.decide(item.tool, item.arguments, self._context) != item.decision
@@ -274,7 +276,12 @@ class _Round:
 
     def _ended(self, item: _Prepared, status: ToolStatus, started: float, text: str) -> None:
         seconds = self._context.clock.monotonic() - started
-        self._emit(ToolEnded(item.call.call_id, item.tool.name, status, seconds, one_line(text[:400])))
+        self._emit(ToolEnded(item.call.call_id, item.tool.name, status, seconds, _beginning(text)))
+
+
+def _beginning(text: str) -> str:
+    """The first lines of a result, for the person."""
+    return "\n".join(text[:_PREVIEW_CHARACTERS].splitlines()[:_PREVIEW_LINES])
 
 
 def _intent(item: _Prepared) -> Intent:

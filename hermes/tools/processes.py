@@ -89,6 +89,10 @@ class ProcessTable:
         """Every process that is known, oldest first."""
         return list(self._processes.values())
 
+    def running(self) -> list[Process]:
+        """Those that have not ended, oldest first."""
+        return [one for one in self._processes.values() if one.running is not None and one.exit is None]
+
     def find(self, process_id: str) -> Process:
         """The process of that id. Raises `ToolError` naming the ones there are."""
         process = self._processes.get(process_id)
@@ -111,10 +115,7 @@ class ProcessTable:
 
     async def close(self) -> None:
         """End every process. Cancelling this kills what is left at once."""
-        alive = [
-            process for process in self._processes.values() if process.running is not None and process.exit is None
-        ]
-        await asyncio.gather(*(self.kill(process) for process in alive))
+        await asyncio.gather(*(self.kill(process) for process in self.running()))
         for process in self._processes.values():
             if process.waiter is not None and not process.waiter.done():
                 process.waiter.cancel()

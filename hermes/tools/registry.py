@@ -74,12 +74,32 @@ class Registry:
         settings: Mapping[str, str] | None = None,
     ) -> "Toolbox":
         """The tools of a session. Raises `ConfigError` for a toolset that does not exist."""
-        names = toolsets.select(enabled, disabled, self.sets())
+        sets = self.sets()
+        for name in (*enabled, *disabled):
+            if name not in sets and name not in toolsets.EVERYTHING:
+                raise ConfigError(f"There is no toolset {name!r}.", self._instead_of(name, settings))
+        names = toolsets.select(enabled, disabled, sets)
         found = [tool for name in names if name not in BRIDGES and (tool := self.get(name)) is not None]
         tools = [tool for tool in found if tool.available(settings or {})]
         if any(tool.deferred for tool in tools):
             tools += [tool for name in BRIDGES if (tool := self.get(name)) is not None]
         return Toolbox(tools)
+
+    def empty(self, names: Sequence[str], settings: Mapping[str, str] | None = None) -> list[str]:
+        """Those of the named sets that hold no tool in this version."""
+        return [name for name in names if not self.select((name,), settings=settings).size]
+
+    def filled(self, settings: Mapping[str, str] | None = None) -> str:
+        """A sentence that lists the sets that hold tools in this version, those of the platforms left out."""
+        names = sorted(set(self.sets()) - set(self.empty(list(self.sets()), settings)))
+        return f"Sets with tools are: {', '.join(name for name in names if not name.startswith('hermes-'))}."
+
+    def _instead_of(self, name: str, settings: Mapping[str, str] | None) -> str:
+        import difflib
+
+        near = difflib.get_close_matches(name, self.sets(), n=3)
+        meant = [other for other in near if other not in self.empty(near, settings)]
+        return (f"Did you mean {meant[0]!r}? " if meant else "") + self.filled(settings)
 
     def _module_of(self, name: str) -> str | None:
         """The built-in file that holds a tool: of that name, else the longest that the name begins with."""
@@ -102,6 +122,11 @@ class Toolbox:
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = {tool.name: tool for tool in tools}
+
+    @property
+    def size(self) -> int:
+        """How many tools there are, deferred ones included."""
+        return len(self._tools)
 
     def find(self, name: str) -> Tool | None:
         """The tool of that name, deferred ones included."""

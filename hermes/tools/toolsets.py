@@ -122,11 +122,7 @@ def _collect(name: str, sets: Mapping[str, Toolset], found: dict[str, None], vis
     visited.add(name)
     toolset = sets.get(name)
     if toolset is None:
-        import difflib
-
-        close = difflib.get_close_matches(name, sets, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else f"The toolsets are: {', '.join(sorted(sets))}."
-        raise ConfigError(f"There is no toolset {name!r}.", hint)
+        raise ConfigError(f"There is no toolset {name!r}.")
     found.update(dict.fromkeys(toolset.tools))
     for other in toolset.includes:
         _collect(other, sets, found, visited)

@@ -169,3 +169,28 @@ async def test_a_certificate_that_nobody_trusts_and_one_that_is_given(tmp_path: 
             one_clear_line(await hermes(home, "-z", "hi"), "certificate", "SSL_CERT_FILE")
             home.more["SSL_CERT_FILE"] = str(file)
             assert (await hermes(home, "-z", "hi")).stdout == "secure\n"
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        ("web", "No tool of the set(s) web exists in this version. Sets with tools are: clarify, coding, "),
+        ("", "There is no toolset ''. Sets with tools are: "),
+        ("fil", "There is no toolset 'fil'. Did you mean 'file'? Sets with tools are: "),
+    ],
+)
+async def test_tool_sets_without_tools_are_refused(sets: str, said: str) -> None:
+    async with ScriptedServer([]) as server:
+        with TempHome.for_server(server.url) as home:
+            done = await home.run(sys.executable, "-m", "hermes", "-z", "x", "-t", sets)
+        assert (done.code, done.stdout) == (78, "")
+        assert done.stderr.startswith(f"hermes: {said}") and len(done.stderr) < 300
+
+
+async def test_a_tool_set_without_tools_among_others_is_told() -> None:
+    async with ScriptedServer([Say("ok")]) as server:
+        with TempHome.for_server(server.url) as home:
+            done = await home.run(sys.executable, "-m", "hermes", "-z", "x", "-t", "file,web")
+        assert (done.code, done.stdout) == (0, "ok\n")
+        assert done.stderr == "hermes: The tool set web holds no tools in this version.\n"
+        assert len(server.requests[0].tools) == 4

@@ -1,6 +1,8 @@
 """`hermes -z` as a program: a real process, a real home, a scripted model on a real socket."""
 
 import json
+import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -143,6 +145,36 @@ async def test_a_query_shows_its_work() -> None:
     assert "\x1b" not in done.stdout
 
 
+async def test_a_query_tells_each_call_once_and_shows_the_beginning_of_its_result() -> None:
+    calls = (
+        Call("read_file", {"path": "notes.txt"}),
+        Call("patch", {"path": "notes.txt", "old_string": "two", "new_string": "2"}),
+        Call("terminal", {"command": f"echo {'w' * 200}; echo second"}),
+        Call("read_file", {"path": "gone.txt"}),
+        Call("juggle", {"balls": 3}),
+        Call("terminal", {"command": "git push --force"}),
+    )
+    replies: list[Reply] = [Say(calls=(call,)) for call in calls]
+    done, _, _ = await one_shot(
+        [*replies, Say("fin")], "chat", "-q", "go", "--no-input", files={"notes.txt": "one\ntwo\n"}
+    )
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if line.startswith("·")] == [
+        "· read notes.txt",
+        "· patch notes.txt",
+        f"· terminal echo {'w' * 94}…",
+        "· read gone.txt",
+        "· juggle",
+    ]
+    after = {line: lines[at + 1 : at + 13] for at, line in enumerate(lines) if line.startswith("·")}
+    assert "one" in after["· read notes.txt"][0] and after["· read notes.txt"][1].startswith("·")
+    assert "  -two" in after["· patch notes.txt"] and "  +2" in after["· patch notes.txt"]
+    assert f"  {'w' * 100}" in lines and "second" not in done.stdout
+    assert after["· read gone.txt"][0].startswith("  error after 0.0 s: gone.txt does not exist")
+    assert after["· juggle"][0].startswith("  invalid after 0.0 s: There is no tool 'juggle'")
+    assert done.stdout.count("git push") == 0 and done.stderr.count("refused") == 1
+
+
 async def test_a_plain_chat_reads_lines_until_the_end() -> None:
     async with ScriptedServer([Say("one"), Say("two")]) as server:
         with TempHome.for_server(server.url) as home:
@@ -161,3 +193,18 @@ async def test_the_second_process_sends_the_same_tools_and_system_prompt() -> No
         assert first.body.partition(b'{"role":"user"')[0] == second.body.partition(b'{"role":"user"')[0]
         assert (first.system, first.tools) == (second.system, second.tools)
         assert len(first.body) <= 12_000
+
+
+async def test_background_processes_that_end_with_the_session_are_told() -> None:
+    calls = (
+        Call("terminal", {"command": "echo $$ > pid; exec sleep 600", "background": True}),
+        Call("terminal", {"command": "until [ -s pid ]; do sleep 0.01; done"}),
+    )
+    replies: list[Reply] = [Say(calls=(call,)) for call in calls]
+    done, _, after = await one_shot([*replies, Say("Started.")], "-z", "serve")
+    assert (done.code, done.stdout) == (0, "Started.\n")
+    assert re.fullmatch(
+        r"hermes: 1 background process was ended: echo \$\$ > pid; exec sleep 600 \(proc_\w+\)\n", done.stderr
+    )
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(after["pid"]), 0)

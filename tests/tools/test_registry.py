@@ -72,8 +72,17 @@ def test_sets_with_includes(enabled: list[str], disabled: list[str], names: list
 def test_an_unknown_set_is_named_with_what_was_meant() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'terminal'"):
         Registry().select(["terminl"])
-    with pytest.raises(ConfigError, match="There is no toolset 'zzz'"):
+    with pytest.raises(ConfigError, match=r"no toolset 'zzz'. Sets with tools are: clarify, coding, "):
         Registry().select(["file"], ["zzz"])
+
+
+def test_sets_without_tools_are_told_apart_and_not_offered() -> None:
+    registry = Registry()
+    assert registry.empty(["file", "web", "safe", "coding"]) == ["web", "safe"]
+    assert "web" not in registry.filled() and "hermes-" not in registry.filled()
+    with pytest.raises(ConfigError) as error:
+        registry.select(["wed"])
+    assert "web" not in str(error.value)
 
 
 def test_cycles_end_and_each_tool_stands_once() -> None:
