@@ -4,6 +4,7 @@ import os.path
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from hermes.safety import wrappers
@@ -422,11 +423,17 @@ def _network(call: Call) -> Iterator[Said]:
 def _secrets(call: Call) -> Iterator[Said]:
     """Words that name a file with keys; the pattern of a search is no such word."""
     named = call.words[1:] if call.name in _PATTERN_FIRST else call.words
-    among_secrets = bool(read_refused(f"{call.cwd}/x", call.places))
+    among_secrets = bool(named) and _closed(call.cwd, call.places)
     for word in named:
         if (among_secrets or _SPELLS_PATH.search(word.text)) and (reason := names_secret(word, call.cwd, call.places)):
             yield Verdict.ASK, "reads-secret", reason
             return
+
+
+@lru_cache(maxsize=64)
+def _closed(folder: str, places: Places) -> bool:
+    """Whether every file in a folder is closed to tools."""
+    return bool(read_refused(f"{folder}/x", places))
 
 
 def names_secret(word: Word, cwd: str, places: Places) -> str:

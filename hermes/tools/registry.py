@@ -75,12 +75,14 @@ class Registry:
     ) -> "Toolbox":
         """The tools of a session. Raises `ConfigError` for a toolset that does not exist."""
         sets = self.sets()
-        for name in (*enabled, *disabled):
-            if name not in sets and name not in toolsets.EVERYTHING:
-                raise ConfigError(f"There is no toolset {name!r}.", self._instead_of(name, settings))
-        names = toolsets.select(enabled, disabled, sets)
+        unknown = [name for name in (*enabled, *disabled) if name not in sets and name not in toolsets.EVERYTHING]
+        if unknown:
+            raise ConfigError(f"There is no toolset {unknown[0]!r}.", self._instead_of(unknown[0], settings))
+        return self._toolbox(toolsets.select(enabled, disabled, sets), settings or {})
+
+    def _toolbox(self, names: Sequence[str], settings: Mapping[str, str]) -> "Toolbox":
         found = [tool for name in names if name not in BRIDGES and (tool := self.get(name)) is not None]
-        tools = [tool for tool in found if tool.available(settings or {})]
+        tools = [tool for tool in found if tool.available(settings)]
         if any(tool.deferred for tool in tools):
             tools += [tool for name in BRIDGES if (tool := self.get(name)) is not None]
         return Toolbox(tools)
