@@ -14,11 +14,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-dep
 
 run: $(VENV)/run.stamp
 ifdef Q
-	@$(BIN)/hermes -z "$$Q"
+	@$(BIN)/hermes --oneshot="$$Q"
 else
 	@$(BIN)/hermes
 endif
-export Q
+# The text goes through as it was typed, dollar signs and all.
+override export Q := $(value Q)
 
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n 2
@@ -48,7 +49,7 @@ bench: $(VENV)/dev.stamp
 # A stamp stands for a complete step: a set-up that was broken off is done again from where it stopped.
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Hermes needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/run.stamp: requirements/run.txt requirements/model.txt pyproject.toml | $(VENV)/bin/python
 	@echo "Setting up Hermes (a minute at most, once) ..."

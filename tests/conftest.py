@@ -3,6 +3,12 @@
 import ipaddress
 import sys
 
+from hypothesis import HealthCheck, settings
+
+# The same examples on every machine and at every run: a suite is a gate, not a search. A search is run apart.
+settings.register_profile("suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
+
 _LOCAL_NAMES = {"localhost", "ip6-localhost"}
 
 

@@ -6,6 +6,7 @@ thread. Everything it does goes through the same runtime as every other front-en
 
 import asyncio
 import atexit
+import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -19,10 +20,13 @@ from hermes.app.openai_form import Plain, closed_history
 from hermes.app.options import Options
 from hermes.app.wiring import App
 from hermes.config.environment import process_environment
-from hermes.core.errors import UsageError
+from hermes.core.errors import TurnError, UsageError
 from hermes.runtime.actor import Inbound, SessionActor
 
 T = TypeVar("T")
+MAX_ITERATIONS = 90
+TOOL_DELAY = 1.0
+"""The defaults that programs know of such agents; the signature shows them."""
 
 
 @dataclass(kw_only=True)
@@ -45,10 +49,11 @@ class AIAgent(Callbacks):
     """The wire: `chat_completions`, `responses` (`codex_responses`) or `anthropic_messages`."""
     context_length: int | None = None
     """Tokens of the model's window."""
-    max_iterations: int = 90
-    """Model calls that one turn may make."""
-    tool_delay: float = 1.0
-    """Seconds between tool calls that run one after the other."""
+    max_iterations: int = MAX_ITERATIONS
+    """Model calls that one turn may make; left at the default: as configured (`agent.max_turns`, 90)."""
+    tool_delay: float = TOOL_DELAY
+    """Seconds between tool calls that run one after the other; left at the default: as configured
+    (`agent.tool_delay`, 0)."""
     enabled_toolsets: Sequence[str] | None = None
     """Tool sets that are on; None: the default ones."""
     disabled_toolsets: Sequence[str] | None = None
@@ -59,6 +64,10 @@ class AIAgent(Callbacks):
     """The most tokens of one answer."""
     temperature: float | None = None
     """Randomness of answers."""
+    credential_pool: Sequence[str] | None = None
+    """Several keys for the provider. Not there yet: refused when given."""
+    fallback_model: Mapping[str, object] | None = None
+    """A model to turn to when the first one fails. Not there yet: refused when given."""
     platform: str = "api"
     """The kind of front-end, for the prompt's hint on form."""
     session_id: str = ""
@@ -71,18 +80,28 @@ class AIAgent(Callbacks):
     """The folder to work in; empty: the process's own."""
 
     def __post_init__(self) -> None:
+        for name in ("credential_pool", "fallback_model"):
+            if getattr(self, name):
+                raise UsageError(f"{name} is not there yet in this version.", "Leave it out.")
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
         self._app: App | None = None
         self._actor: SessionActor | None = None
         self._interrupted = threading.Event()
+        self._task_id = ""
         self._opening = asyncio.Lock()
 
     def chat(self, message: str) -> str:
-        """Say something and return the final answer's text."""
-        final = self.run_conversation(message)["final_response"]
-        return final if isinstance(final, str) else ""
+        """Say something and return the final answer's text (empty when the turn was interrupted).
+
+        Raises `TurnError`, which says what went wrong and what to do, when the turn gave no text at all.
+        """
+        result = self.run_conversation(message)
+        final = str(result["final_response"])
+        if result["failed"] and not final:
+            raise TurnError(str(result["error"] or f"The turn ended as {result['turn_exit_reason']}."))
+        return final
 
     def run_conversation(
         self,
@@ -97,8 +116,8 @@ class AIAgent(Callbacks):
 
         `system_message` replaces the built prompt; `conversation_history` (dicts with role and content) goes before
         the message in a fresh session, else the session's own history is used; `task_id` names an isolated set of
-        resources (working folder, environment, processes) and defaults to the session's. The result holds
-        `final_response`, `messages`, `completed`, `turn_exit_reason`, `api_calls`, token counts and more.
+        resources (working folder, environment, processes): another id than before starts with fresh ones. The result
+        holds `final_response`, `messages`, `completed`, `turn_exit_reason`, `api_calls`, token counts and more.
         """
         if not isinstance(user_message, str):
             raise UsageError("user_message must be text.")
@@ -153,8 +172,10 @@ class AIAgent(Callbacks):
             if self._app is None:
                 self._app = await App(process_environment(), self._options()).__aenter__()
             app = self._app
-            if self._actor is None or task_id is not None or history is not None or system is not None:
-                await self._open(app, system, history, task_id)
+            task = task_id or self._task_id
+            if self._actor is None or task != self._task_id or history is not None or system is not None:
+                await self._open(app, system, history)
+                self._task_id = task
             actor = self._actor
         assert actor is not None
         adapter = CallbackAdapter(self, actor, stream)
@@ -167,9 +188,7 @@ class AIAgent(Callbacks):
         adapter.step(result)
         return result
 
-    async def _open(
-        self, app: App, system: str | None, history: Sequence[Mapping[str, object]] | None, task_id: str | None
-    ) -> None:
+    async def _open(self, app: App, system: str | None, history: Sequence[Mapping[str, object]] | None) -> None:
         messages = closed_history(history) if history is not None else None
         actor, self._actor = self._actor, None
         if actor is not None:
@@ -189,7 +208,9 @@ class AIAgent(Callbacks):
         given = {name: getattr(self, name) for name in shared}
         effort = (self.reasoning_config or {}).get("effort")
         given |= {
-            "max_turns": self.max_iterations,
+            "max_turns": self.max_iterations if self.max_iterations != MAX_ITERATIONS else None,
+            "tool_delay": self.tool_delay if self.tool_delay != TOOL_DELAY else None,
+            "cwd": self.cwd or os.getcwd(),
             "reasoning_effort": effort if isinstance(effort, str) else "",
             "allow": tuple(self.allow),
             "enabled_toolsets": tuple(self.enabled_toolsets) if self.enabled_toolsets is not None else None,

@@ -30,7 +30,7 @@ async def stored_sessions(environ: Mapping[str, str]) -> "AsyncIterator[Sessions
 
 
 async def find_session(store: Store, name: str) -> SessionRow:
-    """The one session whose id begins with `name` or whose title it is. Raises NotFoundError or UsageError."""
+    """The one session whose id begins with `name` or whose whole title it is. Raises NotFoundError or UsageError."""
     found = await store.find_sessions(name)
     exact = [row for row in found if row.id == name]
     if len(found) > 1 and not exact:
@@ -50,7 +50,11 @@ class Sessions:
 
     async def newest(self, limit: int) -> list[Plain]:
         """The newest sessions, newest first."""
-        return [_plain(row) for row in await self._store.list_sessions(limit)]
+        return [to_plain(row) for row in await self._store.list_sessions(limit)]
+
+    async def find(self, name: str) -> Plain:
+        """The session that `name` means, without its messages."""
+        return to_plain(await find_session(self._store, name))
 
     async def show(self, name: str, *, hidden: bool = False) -> Plain:
         """One session with its messages; `hidden` shows what Hermes itself wrote too."""
@@ -61,12 +65,12 @@ class Sessions:
         for stored in rows:
             place: Plain = {"id": stored.id, "created_at": stored.created_at}
             messages += [place | plain for plain in to_openai(stored.message, hidden=hidden)]
-        return {**_plain(row), "system_prompt": epoch.frame.system if epoch is not None else "", "messages": messages}
+        return {**to_plain(row), "system_prompt": epoch.frame.system if epoch is not None else "", "messages": messages}
 
     async def search(self, query: str, *, limit: int, newest: bool) -> list[Plain]:
         """Messages that hold the words, newest or best first."""
         hits = await self._store.search(query, limit=limit, newest=newest)
-        return [_plain(hit) for hit in hits]
+        return [to_plain(hit) for hit in hits]
 
     async def delete(self, name: str) -> str:
         """Delete a session with every word of it, files that belong to it included; returns its id.
@@ -92,6 +96,7 @@ def _delete_files(home: Home, session_id: str) -> None:
         raise StoreError(f"The files of session {session_id} cannot be deleted: {error.strerror}.") from None
 
 
-def _plain(row: object) -> Plain:
+def to_plain(row: object) -> Plain:
+    """A stored row under its column names."""
     plain: Plain = msgspec.to_builtins(row)
     return plain

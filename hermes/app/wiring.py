@@ -1,5 +1,6 @@
 """Puts the parts together: home, settings, store, transport, model, tools, and live sessions over them."""
 
+import contextlib
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from hermes.app.endpoint import Model, choose_model, open_model
 from hermes.app.openai_form import Plain
 from hermes.app.options import Options
 from hermes.app.result import turn_result
-from hermes.app.sessions import find_session
+from hermes.app.sessions import find_session, to_plain
 from hermes.app.toolbox import Plan, SessionTools, session_tools
 from hermes.app.trajectory import write_trajectory
 from hermes.config.environment import with_dotenv
@@ -20,7 +21,7 @@ from hermes.config.home import Home, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.context.prompt import build_prompt, identity
-from hermes.core.errors import ConfigError, NotFoundError, UsageError
+from hermes.core.errors import ConfigError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Level, TurnEnded
 from hermes.core.frame import EpochFrame, Sampling
 from hermes.core.ids import new_session_id
@@ -31,7 +32,7 @@ from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.approvals import Approvals
-from hermes.runtime.conversation import open_conversation
+from hermes.runtime.conversation import Conversation, open_conversation
 from hermes.runtime.locks import session_lock
 from hermes.runtime.recorder import Recorder
 from hermes.store.rows import NewSession
@@ -134,6 +135,10 @@ class App:
         """Tokens of the model's window; asks the provider where neither settings nor catalogue know. None: unknown."""
         return await known_context_length(self.endpoint, self._model.transport)
 
+    async def about(self, actor: SessionActor) -> Plain:
+        """The session's stored row: title, totals of messages and tokens, times."""
+        return to_plain(await self._store.session(actor.session_id))
+
     def result(self, actor: SessionActor, ended: TurnEnded) -> Plain:
         """What came of a turn, under the keys that people know."""
         return turn_result(actor, ended, self.endpoint)
@@ -163,6 +168,7 @@ class App:
         )
         stack.push_async_callback(tools.close)
         self.notices += [line for line in tools.remarks if line not in self.notices]
+        born: list[Conversation] = []
         if plan.fresh:
             await self._store.create_session(
                 NewSession(
@@ -173,6 +179,7 @@ class App:
                     cwd=plan.cwd,
                 )
             )
+            stack.push_async_callback(self._forget_unused, plan.session_id, born)
         conversation = await open_conversation(
             self._store,
             plan.session_id,
@@ -180,6 +187,7 @@ class App:
             endpoint=endpoint,
             system=plan.system,
         )
+        born.append(conversation)
         if plan.history and not conversation.messages:
             await self._store.append(plan.session_id, conversation.epoch, None, plan.history)
             conversation.messages.extend(plan.history)
@@ -194,7 +202,7 @@ class App:
                 tools.toolbox,
                 tools.gate,
                 approver=approvals,
-                tool_delay=_first(options.tool_delay, settings.agent.tool_delay),
+                tool_delay=_chosen(options.tool_delay, settings.agent.tool_delay),
             ),
             context=tools.context,
             journal=recorder,
@@ -202,7 +210,7 @@ class App:
             publish=recorder.publish,
             steering=tools.notices,
         )
-        turns = _first(options.max_turns, settings.agent.max_turns)
+        turns = _chosen(options.max_turns, settings.agent.max_turns)
         actor = SessionActor(conversation, deps, recorder, approvals, max_turns=turns)
         if options.save_trajectories or settings.agent.save_trajectories:
             actor.on_turn_end.append(self._save_trajectory(actor))
@@ -210,9 +218,17 @@ class App:
         stack.push_async_callback(actor.close)
         return actor
 
+    async def _forget_unused(self, session_id: str, born: Sequence[Conversation]) -> None:
+        """Delete a fresh session in which nothing was said; one with messages costs no look at the store."""
+        if any(conversation.messages for conversation in born):
+            return
+        with contextlib.suppress(StoreError):  # an empty session does no harm: it is listed nowhere
+            if await self._store.drop_empty_session(session_id):
+                (self._home.locks / f"{session_id}.lock").unlink(missing_ok=True)
+
     def _frame(self, tools: SessionTools, system: str | None) -> EpochFrame:
         """The frame of a new epoch."""
-        settings, endpoint = self._settings, self.endpoint
+        settings, endpoint, options = self._settings, self.endpoint, self.options
         schemas = tools.toolbox.schemas() if endpoint.record.tools else ()
         if system is None and endpoint.record.prompt:
             system = endpoint.record.prompt
@@ -227,9 +243,9 @@ class App:
             system=system,
             tools=schemas,
             sampling=Sampling(
-                temperature=_first(self.options.temperature, settings.model.temperature),
-                max_tokens=_first(self.options.max_tokens, settings.model.max_tokens),
-                reasoning_effort=self.options.reasoning_effort or settings.agent.reasoning_effort or None,
+                temperature=_first(options.temperature, settings.model.temperature, endpoint.record.temperature),
+                max_tokens=_first(options.max_tokens, settings.model.max_tokens, endpoint.record.max_tokens),
+                reasoning_effort=options.reasoning_effort or settings.agent.reasoning_effort or None,
             ),
         )
 
@@ -261,8 +277,13 @@ def _tell_unfinished(tools: SessionTools, actor: SessionActor) -> None:
         actor.notify(Level.WARNING, line)
 
 
-def _first(given: T | None, configured: T) -> T:
+def _chosen(given: T | None, configured: T) -> T:
     return configured if given is None else given
+
+
+def _first(*values: T | None) -> T | None:
+    """The first that is not None."""
+    return next((value for value in values if value is not None), None)
 
 
 def _check_shared(home: Home, *, agreed: bool) -> None:

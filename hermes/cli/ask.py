@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 
-from hermes.cli.terminal import Lines
-from hermes.core.events import ApprovalAsked, Event
+from hermes.cli.terminal import Lines, set_modes, terminal_kept
+from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
 from hermes.runtime.actor import SessionActor
 from hermes.util.text import inert
 
@@ -36,7 +36,8 @@ class TerminalAsker:
         self._descriptor = descriptor
         self._lines = Lines(descriptor)
         self._turn = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        """The approvals that are shown or wait to be, by their ids."""
         self._actor: SessionActor | None = None
 
     async def __aenter__(self) -> "TerminalAsker":
@@ -45,10 +46,11 @@ class TerminalAsker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for task in self._tasks:
+        tasks = list(self._tasks.values())
+        for task in tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if tasks:
+            await asyncio.wait(tasks)
 
     def attach(self, actor: SessionActor) -> None:
         """Answer this session's questions from now on."""
@@ -58,12 +60,8 @@ class TerminalAsker:
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
         """The answer to a question of the model's: the text, or the choice whose number was typed."""
-        async with self._turn:
-            self._show(f"\n? {inert(question)}\n")
-            for number, choice in enumerate(choices, 1):
-                self._show(f"  {number}. {inert(choice)}\n")
-            self._show("> ")
-            line = await self._lines.next()
+        choice_lines = [f"  {number}. {inert(choice)}\n" for number, choice in enumerate(choices, 1)]
+        line = await self._answer("".join([f"\n? {inert(question)}\n", *choice_lines, "> "]))
         if line is None:
             return None
         if line.strip().isdigit() and 0 < int(line) <= len(choices):
@@ -71,19 +69,42 @@ class TerminalAsker:
         return line
 
     def _hear(self, event: Event) -> None:
-        if isinstance(event, ApprovalAsked):
-            task = asyncio.get_running_loop().create_task(self._approve(event))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        match event:
+            case ApprovalAsked():
+                task = asyncio.get_running_loop().create_task(self._approve(event))
+                self._tasks[event.approval_id] = task
+                task.add_done_callback(lambda _: self._tasks.pop(event.approval_id, None))
+            case ApprovalAnswered():
+                self._withdraw(self._tasks.get(event.approval_id))
+            case TurnEnded():
+                for task in self._tasks.values():
+                    self._withdraw(task)
+            case _:
+                pass
+
+    def _withdraw(self, task: "asyncio.Task[None] | None") -> None:
+        """A question that nobody waits for any more must not go on reading what is typed next."""
+        if task is not None and not task.done():
+            self._show("\n")
+            task.cancel()
 
     async def _approve(self, event: ApprovalAsked) -> None:
-        async with self._turn:
-            self._show(f"\n! {event.tool} wants to run:\n    {inert(event.subject)}\n  {inert(event.reason)}\n")
-            self._show("  Allow it this once? [y/N] ")
-            line = await self._lines.next()
+        line = await self._answer(
+            f"\n! {event.tool} wants to run:\n    {inert(event.subject)}\n  {inert(event.reason)}\n"
+            "  Allow it this once? [y/N] "
+        )
         allowed = line is not None and line.strip().lower() in ("y", "yes", "是", "好")
         if self._actor is not None:
             self._actor.approvals.answer(event.approval_id, allowed=allowed, by="person")
+
+    async def _answer(self, question: str) -> str | None:
+        """Show a question when the one before has its answer, and wait for a line that is typed after it."""
+        async with self._turn:
+            with terminal_kept(self._descriptor):
+                set_modes(self._descriptor, lines=True, echo=True)
+                self._lines.forget()
+                self._show(question)
+                return await self._lines.next()
 
     def _show(self, text: str) -> None:
         with contextlib.suppress(OSError):

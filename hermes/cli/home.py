@@ -1,9 +1,9 @@
 """`hermes home`: where Hermes keeps its things, and agreeing to share a folder with another program."""
 
-import argparse
 import asyncio
 
 from hermes.app.wiring import share_home
+from hermes.cli.arguments import Parser
 from hermes.cli.report import failed
 from hermes.config.environment import process_environment
 from hermes.config.home import locate_home
@@ -12,13 +12,13 @@ from hermes.core.errors import HermesError
 
 def run(arguments: list[str]) -> int:
     """Show the home, or agree to share it."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="hermes home",
         description="Show the home folder. `share` agrees that Hermes keeps its own files beside another program's.",
         epilog="example: hermes home share",
     )
     parser.add_argument("action", nargs="?", choices=["show", "share"], default="show")
-    given = parser.parse_args(arguments)
+    given = parser.read(arguments)
     environ = process_environment()
     try:
         home = locate_home(environ)

@@ -51,17 +51,25 @@ def _dispatch(given: list[str]) -> int:
         module = importlib.import_module(VERBS[first][0])
         return int(module.run(given[1:]))
     if first and not first.startswith("-"):
-        from hermes.plugins import suggestion
-
-        near = suggestion(first, VERBS)
-        print(
-            f"hermes: there is no command {first!r}. {near} `hermes --help` lists them.".replace("  ", " "),
-            file=sys.stderr,
-        )
+        print(_no_verb(first, given), file=sys.stderr)
         return 2
     from hermes.cli.chat import run
 
     return run(given)
+
+
+def _no_verb(first: str, given: list[str]) -> str:
+    """What to say to a word that is no command: the nearest one, and how a question is asked."""
+    import shlex
+
+    from hermes.plugins import suggestion
+    from hermes.util.text import inert, one_line
+
+    task = one_line(inert(" ".join(given)), 60)
+    task = shlex.quote(task) if set(task) & set('"$`\\!') else f'"{task}"'
+    parts = [f"hermes: there is no command {first!r}.", suggestion(first, VERBS)]
+    parts += [f"To ask something: hermes -z {task}.", "`hermes --help` lists the commands."]
+    return " ".join(part for part in parts if part)
 
 
 def _joined(given: list[str]) -> list[str]:

@@ -1,29 +1,76 @@
 """Offers a model server that was found on this machine, when nothing is configured. Only a plain yes takes it."""
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
 
 from hermes.app.endpoint import nothing_configured
 from hermes.app.options import Options
-from hermes.app.servers import find_servers
+from hermes.app.servers import FoundServer, find_servers
 from hermes.cli.terminal import Lines
+from hermes.config.home import locate_home
+from hermes.util.text import inert
+
+MOST_SHOWN = 20
+YES = ("y", "yes", "是", "好")
 
 
-async def offer_server(options: Options, environ: Mapping[str, str], terminal: int) -> Options:
-    """The options, with the server's address in them when the person took the offer."""
+async def offer_server(
+    options: Options, environ: Mapping[str, str], terminal: int, candidates: tuple[FoundServer, ...]
+) -> Options:
+    """The options, with the server's address and model in them when the person took the offer."""
     if not nothing_configured(options, environ):
         return options
-    for server in await find_servers():
-        question = f"{server.title} seems to run at {server.base_url}. Use it for this chat? [y/N] "
-        os.write(terminal, question.encode())
-        answer = await Lines(terminal).next()
-        if answer is None or answer.strip().lower() not in ("y", "yes", "是", "好"):
+    lines = Lines(terminal)
+    for server in await find_servers(candidates):
+        if not server.models:
+            _show(terminal, f"{server.title} runs at {server.base_url}, but has no model to offer yet.\n")
             continue
-        os.write(terminal, b"Which model? (its name as the server knows it) ")
-        model = (await Lines(terminal).next() or "").strip()
+        _show(terminal, f"{server.title} seems to run at {server.base_url}. Its models:\n{_listed(server.models)}")
+        _show(terminal, "Use it for this chat? [y/N] ")
+        answer = await lines.next()
+        if answer is None or answer.strip().lower() not in YES:
+            continue
+        model = await _model(server.models, lines, terminal)
         if model:
-            keep = f"To keep it, write to config.yaml: model: {{default: {model}, provider: {server.provider}}}\n"
-            os.write(terminal, keep.encode())
+            file = locate_home(environ).config_file
+            _show(terminal, f"This chat uses {model}. To keep it, write into {file}:\n{_setting(server, model)}")
             return replace(options, provider=server.provider, base_url=server.base_url, model=model)
     return options
+
+
+async def _model(models: tuple[str, ...], lines: Lines, terminal: int) -> str:
+    """The one that the person names, by number, name or beginning of the name; empty when they name none."""
+    while len(models) > 1:
+        _show(terminal, "Which model? (a number or a name; Enter alone takes none) ")
+        answer = (await lines.next() or "").strip()
+        if not answer:
+            return ""
+        if answer in models:
+            return answer
+        if answer.isdecimal() and 0 < int(answer) <= len(models):
+            return models[int(answer) - 1]
+        begun = [name for name in models if name.startswith(answer)]
+        if len(begun) == 1:
+            return begun[0]
+        _show(
+            terminal, f"{inert(answer)} is none of them.\n" if not begun else f"That could be {len(begun)} of them.\n"
+        )
+    return models[0]
+
+
+def _listed(models: tuple[str, ...]) -> str:
+    rows = [f"  {number}. {inert(name)}\n" for number, name in enumerate(models[:MOST_SHOWN], 1)]
+    if len(models) > MOST_SHOWN:
+        rows.append(f"  and {len(models) - MOST_SHOWN} more\n")
+    return "".join(rows)
+
+
+def _setting(server: FoundServer, model: str) -> str:
+    quoted = json.dumps(model)  # a JSON string is a YAML one, whatever is in the name
+    return f"model:\n  default: {quoted}\n  provider: {server.provider}\n  base_url: {server.base_url}\n"
+
+
+def _show(terminal: int, text: str) -> None:
+    os.write(terminal, text.encode())

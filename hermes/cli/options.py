@@ -5,17 +5,19 @@ import os
 import sys
 
 from hermes.app.options import Options
+from hermes.cli.arguments import Parser
 from hermes.core.errors import UsageError
 from hermes.util.text import clean_surrogates
 
 
-def parser(program: str) -> argparse.ArgumentParser:
+def parser(program: str) -> Parser:
     """The parser of everything that starts a conversation."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=program,
         description="Talk with the agent. Without -z or -q: a chat in this terminal.",
         epilog='example: hermes -z "Clean this repository and build it" --allow "git clean -fdx"',
     )
+    made.stray = 'To ask something: hermes -z "TEXT".'
     one = made.add_mutually_exclusive_group()
     one.add_argument(
         "-z", "--oneshot", metavar="TEXT", help="one task; only the final answer is printed; `-` reads standard input"
@@ -28,7 +30,7 @@ def parser(program: str) -> argparse.ArgumentParser:
     made.add_argument("--max-turns", type=int, default=None, metavar="N", help="model calls for one turn")
     which = made.add_mutually_exclusive_group()
     which.add_argument(
-        "-r", "--resume", metavar="ID", help="go on with a session (an id, its beginning, or a part of the title)"
+        "-r", "--resume", metavar="ID", help="go on with a session (an id, its beginning, or its whole title)"
     )
     which.add_argument("-c", "--continue", dest="latest", action="store_true", help="go on with the newest session")
     made.add_argument("--allow", action="append", default=[], metavar="PATTERN", help="commands that need no question")
@@ -68,5 +70,8 @@ def app_options(given: argparse.Namespace) -> Options:
 
 
 def prompt_text(text: str) -> str:
-    """The prompt as given, or standard input for `-`."""
-    return sys.stdin.read() if text == "-" else text
+    """The prompt as given, or standard input for `-`. Raises UsageError when it says nothing."""
+    text = sys.stdin.read() if text == "-" else text
+    if not text.strip():
+        raise UsageError("The task is empty.", "Say what to do: hermes -z TEXT")
+    return text

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.app.sessions import Sessions, stored_sessions
+from hermes.cli.arguments import Parser
 from hermes.cli.report import complain, failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
@@ -21,7 +22,7 @@ _MOST = 1_000_000
 
 def run(arguments: list[str]) -> int:
     """Parse and run one of the verbs."""
-    given = _parser().parse_args(arguments)
+    given = _parser().read(arguments)
     if not 0 < getattr(given, "limit", 1) < _MOST:
         complain(f"--limit must be above zero and below {_MOST}.")
         return 2
@@ -31,8 +32,8 @@ def run(arguments: list[str]) -> int:
         return failed(error)
 
 
-def _parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
+def _parser() -> Parser:
+    made = Parser(
         prog="hermes sessions",
         description="Look at, search, export and delete what was said.",
         epilog="example: hermes sessions search '天气 report' --limit 5",
@@ -48,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     for verb in (listing, search):
         verb.add_argument("--limit", type=int, default=20, metavar="N", help="how many at the most")
     for verb in (show, export, delete):
-        verb.add_argument("session", help="an id, its beginning, or a part of the title")
+        verb.add_argument("session", help="an id, its beginning, or its whole title")
     for verb in (show, export):
         verb.add_argument("--hidden", action="store_true", help="show what Hermes itself wrote for the model, too")
     search.add_argument("words", nargs="+", help="in any script; one Chinese character is enough")
@@ -116,14 +117,17 @@ def _export(found: Plain, output: str | None) -> int:
 
 
 async def _delete(sessions: Sessions, given: argparse.Namespace) -> int:
+    row = await sessions.find(given.session)
     if not given.yes:
         if not sys.stdin.isatty():
             complain("Deleting needs a yes: add --yes.")
             return 2
-        print(f"Delete session {given.session} and every word of it? [y/N] ", end="", flush=True)
+        title = one_line(inert(str(row["title"])), 60)
+        about = f'{row["id"]} ("{title}", {row["message_count"]} messages)'
+        print(f"Delete session {about} and every word of it? [y/N] ", end="", flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes", "是", "好"):
             return 1
-    deleted = await sessions.delete(given.session)
+    deleted = await sessions.delete(str(row["id"]))
     if given.json:
         sys.stdout.write(_pretty({"deleted": deleted}))
     else:

@@ -162,11 +162,21 @@ def _unknown_keys(document: dict[str, object]) -> list[str]:
         if key not in names and key not in KNOWN_ELSEWHERE:
             near = suggestion(key, names | KNOWN_ELSEWHERE)
             lines.append(f"config.yaml: nobody knows the key `{key}`. {near}".rstrip())
-        if key == "model" and isinstance(value, dict):
-            inner = type(Settings().model).__struct_fields__
-            lines += [
-                f"config.yaml: nobody knows the key `model.{name}`. {suggestion(str(name), inner)}".rstrip()
-                for name in value
-                if name not in inner
-            ]
+        if key in names and isinstance(value, dict):
+            lines += _unknown_below(key, value)
+    return lines
+
+
+def _unknown_below(section: str, given: dict[object, object]) -> list[str]:
+    """A line for each unknown key of a section; outside `model` only for one that looks mistyped, since guides for
+    such agents know many more keys there."""
+    defaults = getattr(Settings(), section)
+    if not isinstance(defaults, msgspec.Struct):
+        return []
+    known = defaults.__struct_fields__
+    lines = []
+    for name in given:
+        near = suggestion(str(name), known) if name not in known else ""
+        if near or (section == "model" and name not in known):
+            lines.append(f"config.yaml: nobody knows the key `{section}.{name}`. {near}".rstrip())
     return lines

@@ -7,6 +7,7 @@ HermesError
 ├── NotFoundError       a session, model or file of that name does not exist       exit 1
 ├── StoreError          the database cannot be read or written                     exit 1
 │   └── StoreFullError  no room left on the device or under the process's limit
+├── TurnError           a turn ended without an answer (for callers who want text)     exit 1
 ├── ToolError           a tool could not do what was asked; the model is told
 └── TransportError      an HTTP exchange failed; the model client turns it into a `Failure`
 """
@@ -58,13 +59,24 @@ class StoreFullError(StoreError):
     """No room left on the device, or under the process's file size limit."""
 
 
+class TurnError(HermesError):
+    """A turn ended without an answer."""
+
+
 class ToolError(HermesError):
     """A tool could not do what was asked. The message goes to the model as the call's result."""
 
 
 class TransportError(HermesError):
-    """An HTTP exchange failed before its answer was whole. `kind` says how."""
+    """An HTTP exchange failed before its answer was whole.
 
-    def __init__(self, kind: FailureKind, message: str, hint: str = "") -> None:
+    `kind` says how, `lasting` that waiting will not help, `wait` (seconds) when trying again makes sense.
+    """
+
+    def __init__(
+        self, kind: FailureKind, message: str, hint: str = "", *, lasting: bool = False, wait: float | None = None
+    ) -> None:
         super().__init__(message, hint)
         self.kind = kind
+        self.lasting = lasting
+        self.wait = wait

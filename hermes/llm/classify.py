@@ -148,7 +148,8 @@ def from_transport(error: TransportError, endpoint: Endpoint) -> Failure:
         kind=error.kind,
         message=without_key(error.message, endpoint),
         hint=error.hint,
-        retryable=error.kind in _TRANSPORT_RETRYABLE,
+        retryable=error.kind in _TRANSPORT_RETRYABLE and not error.lasting,
+        retry_after=error.wait,
     )
 
 

@@ -10,6 +10,10 @@ from msgspec import Struct
 
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
+from hermes.providers.proxies import is_loopback
+
+_LOCAL_WAIT = 0.5
+"""Seconds between tries to reach a server on this machine that refuses connections."""
 
 
 class Target(Struct, frozen=True):
@@ -60,11 +64,14 @@ def connect_failure(error: BaseException, where: Target, seconds: float, *, uds:
             return _tls_failure(cause, name)
         if isinstance(cause, socket.gaierror):
             said, hint = f"The host {where.host} cannot be found.", "Check `model.base_url` and the network."
-            return TransportError(FailureKind.UNREACHABLE, said, hint)
+            return TransportError(FailureKind.UNREACHABLE, said, hint, lasting=cause.errno == socket.EAI_NONAME)
         if isinstance(cause, TimeoutError):
             return TransportError(FailureKind.TIMEOUT, f"{name} did not answer within {seconds:g} s of connecting.")
         if isinstance(cause, ConnectionRefusedError | FileNotFoundError):
-            return TransportError(FailureKind.UNREACHABLE, f"Nothing answers at {name}.", "Is the server running?")
+            # A server on this machine is there in a moment (it restarts) or not at all.
+            wait = _LOCAL_WAIT if uds or is_loopback(where.host) else None
+            said, hint = f"Nothing answers at {name}.", "Is the server running?"
+            return TransportError(FailureKind.UNREACHABLE, said, hint, wait=wait)
     reason = next((cause.strerror for cause in chain if isinstance(cause, OSError) and cause.strerror), str(error))
     return TransportError(
         FailureKind.UNREACHABLE, f"{name} cannot be reached: {reason}.", "Check `model.base_url` and the network."

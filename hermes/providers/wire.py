@@ -72,6 +72,10 @@ class ProviderRecord(Struct, frozen=True, kw_only=True):
     default_model: str = ""
     tools: bool = True
     """Whether the models here can be given tools at all."""
+    temperature: float | None = None
+    """Used when neither the settings nor the caller name one."""
+    max_tokens: int | None = None
+    """The most tokens of one answer when neither the settings nor the caller name a limit."""
     prompt: str = ""
     """A system prompt that stands in the place of the built one, for models that a long one confuses."""
     tested: bool = False

@@ -45,7 +45,6 @@ class SessionActor:
         self._max_turns = max_turns
         self._mailbox: asyncio.Queue[tuple[Inbound, asyncio.Future[TurnEnded]]] = asyncio.Queue(MAILBOX_LIMIT)
         self._turn: asyncio.Task[TurnEnded] | None = None
-        self._stopped = False
         self._task: asyncio.Task[None] | None = None
         self._broken: StoreError | None = None
         self.on_turn_end: list[Callable[[TurnState, TurnEnded], Awaitable[None]]] = []
@@ -82,7 +81,6 @@ class SessionActor:
         """Stop the running turn; False when none runs. A second stop of the same turn gives running tools no time."""
         if self._turn is None or self._turn.done():
             return False
-        self._stopped = True
         self._turn.cancel()
         return True
 
@@ -123,7 +121,6 @@ class SessionActor:
             lineage=self.conversation.lineage,
             budget=Budget(self._max_turns),
         )
-        self._stopped = False
         ends: list[TurnEnded] = []
         unsubscribe = self.subscribe(lambda event: ends.append(event) if isinstance(event, TurnEnded) else None)
         self._turn = asyncio.create_task(run_turn(self._deps, state, self._recorder.emit), name=state.turn_id)

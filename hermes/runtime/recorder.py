@@ -47,6 +47,7 @@ class Recorder:
                     await begun
             case TurnEnded():
                 await self.flush()
+                self._store.check_place()
                 await self._store.end_turn(
                     event.turn_id, event.reason, usage=event.usage, calls=event.calls, error=event.error
                 )

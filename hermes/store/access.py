@@ -52,20 +52,24 @@ class SessionAccess(Access):
         return await self._database.read(lambda connection: sessions.get(connection, session_id))
 
     async def find_sessions(self, prefix_or_title: str, *, limit: int = 20) -> list[SessionRow]:
-        """Sessions whose id begins with the text or whose title contains it, the one used last first."""
+        """Sessions whose id begins with the text or whose title it is, the one used last first."""
         return await self._database.read(lambda connection: sessions.find(connection, prefix_or_title, limit))
 
     async def list_sessions(
         self, limit: int, *, before: str | None = None, source: str | None = None
     ) -> list[SessionRow]:
-        """Sessions by last use, newest first; `before` is the last id of the page that came before."""
+        """Sessions with messages, by last use, newest first; `before` is the last id of the page that came before."""
         return await self._database.read(
             lambda connection: sessions.newest(connection, limit, before=before, source=source)
         )
 
     async def latest_session(self, source: str | None = None) -> SessionRow | None:
-        """The session that was used last."""
+        """The session in which something was said last."""
         return next(iter(await self.list_sessions(1, source=source)), None)
+
+    async def drop_empty_session(self, session_id: str) -> bool:
+        """Delete a session in which nothing was ever said; whether there was one."""
+        return await self._database.write(lambda connection: sessions.drop_empty(connection, session_id))
 
     async def rename_session(self, session_id: str, title: str) -> None:
         """Give a session another title."""

@@ -42,12 +42,12 @@ def get(connection: apsw.Connection, session_id: str) -> SessionRow | None:
 
 
 def find(connection: apsw.Connection, text: str, limit: int) -> list[SessionRow]:
-    """Sessions whose id begins with `text` or whose title contains it, the one used last first."""
+    """Sessions whose id begins with `text` or whose title it is, the one used last first."""
     text = clean_surrogates(text)
     if not text:
         return []
     rows = connection.execute(
-        f"{_SELECT} WHERE (id >= ?1 AND id < ?1 || char(1114111)) OR instr(lower(title), lower(?1))"
+        f"{_SELECT} WHERE (id >= ?1 AND id < ?1 || char(1114111)) OR title = ?1"
         " ORDER BY updated_at DESC, id DESC LIMIT ?2",
         (text, limit),
     )
@@ -57,16 +57,16 @@ def find(connection: apsw.Connection, text: str, limit: int) -> list[SessionRow]
 def newest(
     connection: apsw.Connection, limit: int, *, before: str | None = None, source: str | None = None
 ) -> list[SessionRow]:
-    """Sessions by last use, newest first; `before` is the id of the last one of the page that came before."""
-    wanted, values = [], list[str | int]()
+    """Sessions in which something was said, by last use, newest first; `before` is the last id of the page before."""
+    wanted, values = ["message_count > 0"], list[str | int]()
     if before is not None:
         wanted.append("(updated_at, id) < (SELECT updated_at, id FROM sessions WHERE id = ?)")
         values.append(before)
     if source is not None:
         wanted.append("source = ?")
         values.append(source)
-    where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
-    rows = connection.execute(f"{_SELECT} {where} ORDER BY updated_at DESC, id DESC LIMIT ?", (*values, limit))
+    where = " AND ".join(wanted)
+    rows = connection.execute(f"{_SELECT} WHERE {where} ORDER BY updated_at DESC, id DESC LIMIT ?", (*values, limit))
     return [_row(row) for row in rows]
 
 
@@ -80,6 +80,17 @@ def end(connection: apsw.Connection, session_id: str, reason: str, now: float) -
     """Mark the session as ended; appending to it opens it again."""
     connection.execute("UPDATE sessions SET ended_at = ?, end_reason = ? WHERE id = ?", (now, reason, session_id))
     must_have_changed(connection, session_id)
+
+
+def drop_empty(connection: apsw.Connection, session_id: str) -> bool:
+    """Delete the session when nothing was ever said in it, not even in a turn that was lost; whether it went."""
+    connection.execute(
+        "DELETE FROM sessions WHERE id = ?1 AND message_count = 0"
+        " AND NOT EXISTS (SELECT 1 FROM turns WHERE session_id = ?1)"
+        " AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = ?1)",
+        (session_id,),
+    )
+    return connection.changes() > 0
 
 
 def must_have_changed(connection: apsw.Connection, session_id: str) -> None:

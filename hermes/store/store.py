@@ -1,6 +1,7 @@
 """The store of a home: every session, message, turn and effect, and the search over them."""
 
 import contextlib
+import os
 from asyncio import Future
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ class Store(SessionAccess, TranscriptAccess, TurnAccess):
     def __init__(self, database: Database, clock: Clock, vfs: str | None) -> None:
         super().__init__(database, clock)
         self._vfs = vfs
+        self._identity = _identity(database.path)
         self._index_path = database.path.with_name(SEARCH)
         self._index: SearchIndex | None = None
         self._following: Future[IndexReport] | None = None
@@ -64,6 +66,14 @@ class Store(SessionAccess, TranscriptAccess, TurnAccess):
         if self._index is not None:
             await self._index.close()
         await self._database.close()
+
+    def check_place(self) -> None:
+        """Raise `StoreError` when the database is no longer where it was opened: what is written then has no name."""
+        if _identity(self._database.path) != self._identity:
+            raise StoreError(
+                f"{self._database.path} was removed or replaced while Hermes ran.",
+                "What was said since then is not kept. Start Hermes again.",
+            )
 
     async def integrity_check(self) -> list[str]:
         """What is wrong with the database, a line each; empty when nothing is."""
@@ -176,6 +186,15 @@ class Store(SessionAccess, TranscriptAccess, TurnAccess):
         passed = bool(ids) and (ids[0] - 1) // FOLLOW_EVERY != ids[-1] // FOLLOW_EVERY
         if passed and (self._following is None or self._following.done()) and not self._closed:
             self._following = self._search_index().follow_soon()
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    """What tells this file from another one of the same name; None when there is none."""
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _purge_is_owed(connection: apsw.Connection) -> bool:

@@ -38,7 +38,7 @@ def check_arguments(raw: str) -> str | None:
         return None
     try:
         decoded = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         return None if join_surrogates(raw) is not None else broken(error)
     return None if isinstance(decoded, dict) else "The arguments must be one JSON object."
 
@@ -81,7 +81,7 @@ def _canonical(raw: str) -> bytes:
     """Arguments in one form whatever their spacing and order; broken ones as they are."""
     try:
         return msgspec.json.encode(msgspec.json.decode(raw), order="sorted")
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return raw.encode("utf-8", "surrogatepass")
 
 

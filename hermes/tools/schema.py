@@ -72,7 +72,7 @@ class Parameters:
             decoded = self._decoder.decode(text)
         except msgspec.ValidationError as error:
             return self._second_look(text, error)
-        except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
             joined = join_surrogates(text)
             if joined is None:
                 raise ArgumentsError(broken(error)) from None
@@ -83,7 +83,10 @@ class Parameters:
         return {name: getattr(decoded, name) for name in self.names}
 
     def _second_look(self, text: str, error: msgspec.ValidationError) -> dict[str, object]:
-        found = msgspec.json.decode(text)
+        try:
+            found = msgspec.json.decode(text)
+        except (msgspec.MsgspecError, RecursionError) as wrong:  # a number that nothing can hold, or too deep
+            raise ArgumentsError(broken(wrong)) from None
         if not isinstance(found, dict):
             raise ArgumentsError("The arguments must be one JSON object.") from None
         self._check_names(found)
@@ -115,6 +118,8 @@ class Parameters:
 
 def broken(error: Exception) -> str:
     """What is wrong with JSON text that cannot be decoded, for the model. Text that was cut off is never completed."""
+    if isinstance(error, RecursionError):
+        return "The arguments are nested too deeply. Send the call again with less nesting."
     if "truncated" in str(error):
         return "The arguments are cut off before their end. Send the whole call again, in smaller pieces if it is long."
     return f"The arguments are not valid JSON ({error}). Send the call again with valid JSON."
@@ -131,7 +136,7 @@ def join_surrogates(raw: str) -> str | None:
 
     try:
         text = json.dumps(json.loads(raw), ensure_ascii=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     cleaned = clean_surrogates(text)
     return cleaned if cleaned != raw else None

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hermes import AIAgent
+from hermes.core.errors import UsageError
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Delivery, Ending, Model, Reply, Say
 from hermes.testing.server import ScriptedServer
@@ -53,12 +54,14 @@ def test_the_signature_shows_the_documented_options_and_making_one_opens_nothing
     assert parameters["tool_delay"].default == 1.0
     documented = {
         "base_url", "api_key", "provider", "model", "api_mode", "enabled_toolsets", "disabled_toolsets",
-        "reasoning_config", "platform", "session_id", "tool_progress_callback", "thinking_callback",
-        "reasoning_callback", "clarify_callback", "step_callback", "stream_delta_callback", "tool_gen_callback",
-        "status_callback", "approval_callback",
+        "reasoning_config", "credential_pool", "fallback_model", "platform", "session_id", "tool_progress_callback",
+        "thinking_callback", "reasoning_callback", "clarify_callback", "step_callback", "stream_delta_callback",
+        "tool_gen_callback", "status_callback", "approval_callback",
     }  # fmt: skip
     assert documented <= set(parameters)
     AIAgent(base_url="http://127.0.0.1:9/v1", api_key="x", model="m")
+    with pytest.raises(UsageError, match="fallback_model"):
+        AIAgent(fallback_model={"model": "other"})
     assert list(home.hermes.iterdir()) == []
 
 

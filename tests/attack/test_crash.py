@@ -121,7 +121,6 @@ async def test_a_session_deleted_under_a_running_turn_says_so() -> None:
         assert deleted.code == 75, "a session that is open elsewhere cannot be deleted"
 
 
-@pytest.mark.xfail(reason="the store goes on writing into files that have no name any more", strict=True)
 @pytest.mark.parametrize("loss", ["rm -rf home", "rm hermes.db"])
 async def test_a_home_that_vanishes_is_not_passed_over_in_silence(loss: str) -> None:
     replies: list[Reply] = [Say("late", delivery=Delivery(hold_at=0))]

@@ -13,6 +13,7 @@ import pytest
 import hermes
 from hermes.config import settings
 from hermes.config.load import KNOWN_ELSEWHERE
+from hermes.providers.records import provider_names, record
 
 ROOT = Path(hermes.__file__).parent.parent
 
@@ -56,6 +57,16 @@ def test_every_setting_is_documented() -> None:
     for name, _ in described(settings.Settings):
         assert f"`{name}`" in text, f"docs/configuration.md does not name {name}"
         assert re.search(rf'    {name.rpartition(".")[2]}: .*\n    """', source), f"{name} has no docstring"
+
+
+def test_every_provider_is_documented_as_it_is() -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    for name in provider_names():
+        found = record(name)
+        row = next((line for line in text.splitlines() if line.startswith(f"| `{name}` |")), "")
+        assert row.endswith("| yes |" if found.tested else "| no |"), f"docs/configuration.md on {name}: {row!r}"
+        assert not found.key_variables or found.key_variables[0] in row, name
+        assert not found.base_url or found.base_url in row, name
 
 
 def test_every_top_level_setting_is_a_known_key() -> None:

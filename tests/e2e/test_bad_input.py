@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from certificates import certificate
 
 from hermes.testing.home import Finished, TempHome
 from hermes.testing.script import Call, Fail, Reply, Say
@@ -184,3 +185,12 @@ async def test_a_tool_set_without_tools_among_others_is_told() -> None:
         assert (done.code, done.stdout) == (0, "ok\n")
         assert done.stderr == "hermes: The tool set web holds no tools in this version.\n"
         assert len(server.requests[0].tools) == 4
+
+
+async def test_a_certificate_that_nobody_trusts_and_one_that_is_given(tmp_path: Path) -> None:
+    context, file = certificate(tmp_path)
+    async with ScriptedServer([Say("secure")], tls=context) as server:
+        with TempHome.for_server(server.url) as home:
+            one_clear_line(await hermes(home, "-z", "hi"), "certificate", "SSL_CERT_FILE")
+            home.more["SSL_CERT_FILE"] = str(file)
+            assert (await hermes(home, "-z", "hi")).stdout == "secure\n"

@@ -1,81 +1,12 @@
 """Questions and chats on a real terminal: a pseudo-terminal that is the process's controlling one."""
 
-import asyncio
-import fcntl
-import os
 import signal
-import sys
-import termios
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+
+from screen import on_a_terminal
 
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Delivery, Ending, Reply, Say
 from hermes.testing.server import ScriptedServer
-
-
-class Screen:
-    """What a process shows on its terminal, and a way to type."""
-
-    def __init__(self, master: int, process: asyncio.subprocess.Process) -> None:
-        self.master = master
-        self.process = process
-        self.text = ""
-        self._news = asyncio.Event()
-        os.set_blocking(master, False)
-        asyncio.get_running_loop().add_reader(master, self._read)
-
-    def _read(self) -> None:
-        try:
-            data = os.read(self.master, 65536)
-        except OSError:
-            data = b""
-        if not data:
-            asyncio.get_running_loop().remove_reader(self.master)
-        self.text += data.decode("utf-8", "replace")
-        self._news.set()
-
-    async def shows(self, text: str) -> None:
-        async with asyncio.timeout(10):
-            while text not in self.text:
-                self._news.clear()
-                await self._news.wait()
-
-    def type(self, text: str) -> None:
-        os.write(self.master, text.encode())
-
-    async def end(self) -> int:
-        async with asyncio.timeout(10):
-            return await self.process.wait()
-
-
-@asynccontextmanager
-async def on_a_terminal(home: TempHome, *arguments: str, piped: bool = False) -> AsyncIterator[Screen]:
-    master, slave = os.openpty()
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "hermes",
-        *arguments,
-        cwd=home.cwd,
-        env=home.environ,
-        stdin=asyncio.subprocess.DEVNULL if piped else slave,
-        stdout=asyncio.subprocess.PIPE if piped else slave,
-        stderr=asyncio.subprocess.PIPE if piped else slave,
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(slave, termios.TIOCSCTTY, 0),
-    )
-    try:
-        # Our own end of the terminal stays open: a terminal that nobody has open hangs up its reader.
-        yield Screen(master, process)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-        asyncio.get_running_loop().remove_reader(master)
-        os.close(master)
-        os.close(slave)
-
 
 REMOVE: list[Reply] = [Say(calls=(Call("terminal", {"command": "rm -r old"}),)), Say("Done with it.")]
 

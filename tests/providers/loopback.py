@@ -6,7 +6,6 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 
 @dataclass
@@ -124,16 +123,3 @@ def sse(*events: object, done: bool = True, **more: object) -> Reply:
 
 def chat_chunk(delta: dict[str, object], finish: str | None = None, **more: object) -> dict[str, object]:
     return {"id": "c", "model": "served", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more}
-
-
-def certificate(folder: Path) -> tuple[ssl.SSLContext, Path]:
-    """A server context with a certificate for 127.0.0.1 made on the spot, and the file that vouches for it."""
-    import subprocess
-
-    key, cert = folder / "key.pem", folder / "cert.pem"
-    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2", "-nodes"]
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-    subprocess.run([*command, "-keyout", key, "-out", cert, *subject], check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(cert, key)
-    return context, cert

@@ -100,7 +100,9 @@ class StoreContract:
         store = await opener()
         for number in range(5):
             await begun(store, f"s{number}", source="cli" if number % 2 else "telegram")
+            await said(store, ["first words"], f"s{number}")
         await said(store, ["now this is the newest"], "s1")
+        await begun(store, "s9", source="telegram")
         assert [row.id for row in await store.list_sessions(3)] == ["s1", "s4", "s3"]
         assert [row.id for row in await store.list_sessions(3, before="s3")] == ["s2", "s0"]
         assert [row.id for row in await store.list_sessions(9, source="telegram")] == ["s4", "s2", "s0"]
@@ -109,6 +111,21 @@ class StoreContract:
         assert of_source is not None and of_source.id == "s4"
         assert await store.latest_session("matrix") is None
 
+    async def test_only_a_session_in_which_nothing_was_said_is_dropped(self, opener: Opener) -> None:
+        store = await opener()
+        for name in ("said", "tried", "empty"):
+            await begun(store, name)
+        await said(store, ["words"], "said")
+        await store.begin_turn("tried", "t1", text="words of a turn that was lost")
+        assert [await store.drop_empty_session(name) for name in ("said", "tried", "empty", "nobody")] == [
+            False,
+            False,
+            True,
+            False,
+        ]
+        assert await store.session("empty") is None
+        assert await store.session("said") is not None
+
     async def test_sessions_are_found_by_prefix_and_by_title(self, opener: Opener) -> None:
         store = await opener()
         await begun(store, "20260101_aa")
@@ -116,10 +133,10 @@ class StoreContract:
         await begun(store, "20260102_cc")
         await store.rename_session("20260102_cc", "天气 \ud83d lone")
         assert [row.id for row in await store.find_sessions("20260102")] == ["20260102_cc", "20260102_bb"]
-        assert [row.id for row in await store.find_sessions("100% of the build")] == ["20260102_bb"]
-        assert [row.id for row in await store.find_sessions("天气")] == ["20260102_cc"]
-        assert await store.find_sessions("%") == [await store.session("20260102_bb")]
-        assert await store.find_sessions("") == []
+        assert [row.id for row in await store.find_sessions("Fix 100% of the Build")] == ["20260102_bb"]
+        assert [row.id for row in await store.find_sessions("天气 \ufffd lone")] == ["20260102_cc"]
+        for part in ("Fix", "100% of the Build", "%", "fix 100% of the build", "天气", ""):
+            assert await store.find_sessions(part) == []
         with pytest.raises(NotFoundError):
             await store.rename_session("nobody", "x")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from certificates import certificate
 
-from hermes.testing.certificate import self_signed
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
@@ -237,12 +237,12 @@ async def test_waiting_in_vain_says_what_came(http: httpx2.AsyncClient) -> None:
 
 
 async def test_tls(chat: Body, tmp_path: Path) -> None:
-    made = self_signed(tmp_path)
-    async with ScriptedServer([say(), say(ending=Ending.HANG, at=1)], tls=made.server_context()) as server:
+    context, file = certificate(tmp_path)
+    async with ScriptedServer([say(), say(ending=Ending.HANG, at=1)], tls=context) as server:
         async with httpx2.AsyncClient(trust_env=False) as client:
             with pytest.raises(httpx2.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
                 await client.post(server.url + "/chat/completions", json=chat())
-        trusted = ssl.create_default_context(cafile=made.certificate)
+        trusted = ssl.create_default_context(cafile=file)
         async with httpx2.AsyncClient(trust_env=False, verify=trusted, timeout=0.2) as client:
             assert (await client.post(server.url + "/chat/completions", json=chat())).status_code == 200
             with pytest.raises(httpx2.ReadTimeout):

@@ -11,6 +11,7 @@ RECORD = ProviderRecord(
     address_keys=("OPENAI_API_KEY",),
     key_required=False,
     quirks=Quirks(vendor_names=True, probe="models"),
-    notes="`model.base_url` says where. OPENAI_API_KEY goes with OPENAI_BASE_URL; for another server say so: "
-    "`model.api_key: ${OPENAI_API_KEY}`.",
+    tested=True,
+    notes="Run against llama-server on all three wires. `model.base_url` says where. OPENAI_API_KEY goes with "
+    "OPENAI_BASE_URL; for another server say so: `model.api_key: ${OPENAI_API_KEY}`.",
 )

@@ -10,6 +10,8 @@ RECORD = ProviderRecord(
     quirks=Quirks(effort=""),
     tools=False,
     prompt="You are a helpful assistant. Answer in one short sentence.",
+    temperature=0.0,
+    max_tokens=200,
     tested=True,
     notes="No tools: its template knows none. Used when nothing else is configured.",
 )

@@ -1,0 +1,53 @@
+"""The parser that every verb uses: one line for what is wrong, with the nearest name there is."""
+
+import argparse
+from collections.abc import Iterator
+from typing import NoReturn
+
+from hermes.cli.report import complain
+
+
+class Parser(argparse.ArgumentParser):
+    """An argparse parser whose complaints are one line each, with exit code 2."""
+
+    stray = ""
+    """What to say of a word that no argument takes."""
+
+    def read(self, arguments: list[str]) -> argparse.Namespace:
+        """Parse everything; what is left over is an error."""
+        given, rest = self.parse_known_args(arguments)
+        if rest:
+            self._not_known(rest)
+        return given
+
+    def error(self, message: str) -> NoReturn:
+        """Complain and leave."""
+        complain(f"{message.rstrip('.')}. `{self.prog} --help` shows what there is.")
+        raise SystemExit(2)
+
+    def options(self) -> Iterator[str]:
+        """Every option of this parser and of the verbs below it."""
+        for action in self._actions:
+            yield from action.option_strings
+            for below in action.choices.values() if isinstance(action.choices, dict) else ():
+                if isinstance(below, Parser):
+                    yield from below.options()
+
+    def _not_known(self, rest: list[str]) -> NoReturn:
+        from hermes.plugins import suggestion
+
+        first = rest[0]
+        if not first.startswith("-"):
+            self.error(f"{first!r} is one word too many. {self.stray}")
+        name = first.partition("=")[0]
+        self.error(f"there is no option {name}. {suggestion(name, self.options())}".rstrip())
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """As argparse does, but with the nearest choice in front of all of them."""
+        choices = [str(choice) for choice in action.choices or ()]
+        if action.choices is None or value in choices:
+            return
+        from hermes.plugins import suggestion
+
+        near = suggestion(str(value), choices)
+        raise argparse.ArgumentError(None, f"there is no {str(value)!r}. {near} Possible: {', '.join(choices)}")

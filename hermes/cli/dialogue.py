@@ -1,0 +1,134 @@
+"""The plain chat: a message, an answer, and so on; and the few commands that it knows."""
+
+import re
+from collections.abc import Awaitable, Callable
+
+from hermes.app.wiring import App
+from hermes.cli.report import complain
+from hermes.cli.terminal import Key, Source
+from hermes.core.outcomes import ExitReason
+from hermes.plugins import suggestion
+from hermes.runtime.actor import Inbound, SessionActor
+from hermes.util.text import inert
+
+PROMPT = "> "
+BLOCK_PROMPT = ". "
+FENCE = '"""'
+COMMANDS = {
+    "/help": "this list",
+    "/new": "begin a new session; the one before is kept",
+    "/session": "this session's id, model, window and tokens used so far",
+    "/quit": "leave (as /exit and Ctrl-D do)",
+}
+HELP = f"""\
+Type a message and Enter. Ctrl-C stops an answer, and clears a line that is being typed.
+A line {FENCE} begins a message of several lines, which ends with the next {FENCE}.
+""" + "\n".join(f"  {name:<10}{what}" for name, what in COMMANDS.items())
+LEAVING = ("/quit", "/exit")
+_COMMAND = re.compile(r"(/[A-Za-z][\w-]*)(?:[ \t]+(.*))?")
+"""A line that is a command, and what stands behind it. A path has a second slash, and is a message."""
+
+
+class Dialogue:
+    """Talks with one session after the other; `begin` opens a fresh one."""
+
+    def __init__(
+        self, app: App, source: Source, actor: SessionActor, *, begin: Callable[[], Awaitable[SessionActor]]
+    ) -> None:
+        self._app = app
+        self._source = source
+        self._actor = actor
+        self._begin = begin
+
+    async def run(self) -> int:
+        """Talk until the person leaves or the input ends; returns the exit code."""
+        if self._source.typed:
+            print(f"{self._app.endpoint.model} from {self._app.endpoint.record.title}, window: {await self._window()}.")
+            print(f"Session {self._actor.session_id}. /help tells more, /quit ends it; Ctrl-C stops an answer.")
+        code = await self._talk()
+        if self._source.typed:
+            self._kept()
+        return code
+
+    async def _talk(self) -> int:
+        breaks = 0
+        while True:
+            said = await self._source.next(PROMPT)
+            breaks = breaks + 1 if said is Key.BREAK else 0
+            if said is Key.END or breaks == 2:
+                return 0
+            if isinstance(said, Key):
+                print(f"{'Ctrl-C again' if breaks else '/quit'} or Ctrl-D leaves.")
+                continue
+            code = await self._heard(said)
+            if code is not None:
+                return code
+
+    async def _heard(self, said: str) -> int | None:
+        """Do what a line means; returns the exit code when that ends the chat."""
+        if said.strip() == FENCE:
+            return await self._block()
+        command = _COMMAND.fullmatch(said)
+        if command is None:
+            return await self._turn(said)
+        name, text = command[1], command[2] or ""
+        if name in LEAVING and not text:
+            return 0
+        await self._command(name, text)
+        return None
+
+    async def _block(self) -> int | None:
+        """The lines up to the closing fence as one message; Ctrl-C throws them away."""
+        block: list[str] = []
+        while True:
+            line = await self._source.next(BLOCK_PROMPT)
+            if line is Key.END:
+                complain(f"The message has no closing {FENCE}; it was not sent.")
+                return 0
+            if isinstance(line, Key):
+                print("The message was thrown away. /quit or Ctrl-D leaves.")
+                return None
+            if line.strip() == FENCE:
+                return await self._turn("\n".join(block))
+            block.append(line)
+
+    async def _turn(self, text: str) -> int | None:
+        """One turn, when there is something to say; an exit code when this process cannot go on with the session."""
+        if not text.strip():
+            return None
+        with self._source.during(self._actor.stop):
+            ended = await self._actor.post(Inbound(text=text, cwd=self._app.options.cwd))
+        return 1 if ended.reason is ExitReason.LOCAL_ERROR else None
+
+    async def _command(self, name: str, text: str) -> None:
+        if name not in (*COMMANDS, *LEAVING):
+            near = suggestion(name, [*COMMANDS, *LEAVING])
+            print(" ".join(f"There is no command {name}. {near} A space in front sends it as a message.".split()))
+        elif text:
+            print(f"{name} takes nothing behind it. A space in front sends it all as a message.")
+        elif name == "/new":
+            await self._app.close_session(self._actor)
+            self._kept()
+            self._actor = await self._begin()
+            print(f"Session {self._actor.session_id}.")
+        elif name == "/session":
+            await self._describe()
+        else:
+            print(HELP)
+
+    async def _describe(self) -> None:
+        about = await self._app.about(self._actor)
+        title = inert(str(about["title"]))
+        endpoint = self._app.endpoint
+        print(f"Session {about['id']}{f' ({title})' if title else ''}, {about['message_count']} messages.")
+        print(f"Model {endpoint.model} from {endpoint.record.title}, window: {await self._window()}.")
+        print(f"Tokens used so far: {about['input_tokens']:,} in, {about['output_tokens']:,} out.")
+
+    async def _window(self) -> str:
+        length = await self._app.context_length()
+        return f"{length:,} tokens" if length is not None else "unknown (set model.context_length)"
+
+    def _kept(self) -> None:
+        """Tell how to go on with a session in which something was said."""
+        if self._actor.conversation.messages:
+            print(f"hermes --resume {self._actor.session_id} goes on with it.")

@@ -1,0 +1,106 @@
+"""A program on a pseudo-terminal that is its controlling one."""
+
+import asyncio
+import fcntl
+import os
+import sys
+import termios
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from hermes.testing.home import TempHome
+
+
+class Screen:
+    """What a process shows on its terminal, and a way to type."""
+
+    def __init__(self, master: int, process: asyncio.subprocess.Process) -> None:
+        self.master = master
+        self.process = process
+        self.text = ""
+        """Everything it has shown so far."""
+        self._mark = 0
+        self._news = asyncio.Event()
+        os.set_blocking(master, False)
+        asyncio.get_running_loop().add_reader(master, self._read)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self.master, 65536)
+        except OSError:
+            data = b""
+        if not data:
+            asyncio.get_running_loop().remove_reader(self.master)
+        self.text += data.decode("utf-8", "replace")
+        self._news.set()
+
+    async def shows(self, text: str) -> None:
+        """Wait until it has shown `text`, now or before."""
+        await self._until(lambda: text in self.text, text)
+
+    async def shows_next(self, text: str) -> None:
+        """Wait until it shows `text` after what was waited for last."""
+        await self._until(lambda: text in self.text[self._mark :], text)
+        self._mark = self.text.index(text, self._mark) + len(text)
+
+    async def _until(self, condition: Callable[[], bool], text: str) -> None:
+        try:
+            async with asyncio.timeout(10):
+                while not condition():
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            raise AssertionError(
+                f"{text!r} is not shown: {self.text[: self._mark]!r} then {self.text[self._mark :]!r}"
+            ) from None
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    async def paste(self, text: str) -> None:
+        """Type more than the terminal takes at once, as fast as it takes it."""
+        data = text.encode()
+        while data:
+            try:
+                data = data[os.write(self.master, data) :]
+            except BlockingIOError:
+                writable = asyncio.Event()
+                asyncio.get_running_loop().add_writer(self.master, writable.set)
+                try:
+                    await writable.wait()
+                finally:
+                    asyncio.get_running_loop().remove_writer(self.master)
+
+    async def end(self) -> int:
+        async with asyncio.timeout(10):
+            return await self.process.wait()
+
+
+@asynccontextmanager
+async def on_a_terminal(
+    home: TempHome, *arguments: str, piped: bool = False, program: tuple[str, ...] = ("-m", "hermes")
+) -> AsyncIterator[Screen]:
+    """Run Python with `program` and the arguments on a terminal of its own; `piped`: only as its controlling one."""
+    master, slave = os.openpty()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *program,
+        *arguments,
+        cwd=home.cwd,
+        env=home.environ,
+        stdin=asyncio.subprocess.DEVNULL if piped else slave,
+        stdout=asyncio.subprocess.PIPE if piped else slave,
+        stderr=asyncio.subprocess.PIPE if piped else slave,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(slave, termios.TIOCSCTTY, 0),
+    )
+    try:
+        # Our own end of the terminal stays open: a terminal that nobody has open hangs up its reader.
+        yield Screen(master, process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        asyncio.get_running_loop().remove_reader(master)
+        os.close(master)
+        os.close(slave)
