@@ -81,7 +81,9 @@ class Settings(Struct, frozen=True):
     disabled_toolsets: tuple[str, ...] = ()
     """Tool sets that stay off whatever else is said."""
     command_allowlist: tuple[str, ...] = ()
-    """Patterns of commands that need no question (`*` and `?` as in file names; the whole command must match)."""
+    """Patterns of commands that need no question, as with `--allow`. Each simple command of a line is matched by
+    itself, word by word (`*` and `?` as in file names; a `*` alone stands for any words), in the session's folder.
+    A redirect (`> FILE`) is a pattern of its own; a whole line may be given as it is. No pattern lifts a refusal."""
 
 
 class LoadedSettings(Struct, frozen=True):

@@ -339,4 +339,4 @@ def test_what_is_not_does_not(command: str) -> None:
 def test_no_text_takes_long(text: str) -> None:
     started = time.process_time()
     judge(text, "/home/ann/work", PLACES)
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 10, "what grows faster than the text would take minutes here"
