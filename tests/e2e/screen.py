@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import os
+import signal
 import sys
 import termios
 from collections.abc import AsyncIterator, Callable
@@ -67,7 +68,8 @@ class Screen:
                 writable = asyncio.Event()
                 asyncio.get_running_loop().add_writer(self.master, writable.set)
                 try:
-                    await writable.wait()
+                    async with asyncio.timeout(10):
+                        await writable.wait()
                 finally:
                     asyncio.get_running_loop().remove_writer(self.master)
 
@@ -92,7 +94,7 @@ async def on_a_terminal(
         stdout=asyncio.subprocess.PIPE if piped else slave,
         stderr=asyncio.subprocess.PIPE if piped else slave,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(slave, termios.TIOCSCTTY, 0),
+        preexec_fn=lambda: _on_its_own(slave),
     )
     try:
         # Our own end of the terminal stays open: a terminal that nobody has open hangs up its reader.
@@ -104,3 +106,9 @@ async def on_a_terminal(
         asyncio.get_running_loop().remove_reader(master)
         os.close(master)
         os.close(slave)
+
+
+def _on_its_own(slave: int) -> None:
+    """As a login does: the terminal is the process's, and Ctrl-C works even if the suite runs in the background."""
+    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -437,3 +437,42 @@ async def test_a_slip_on_the_command_line_is_one_line_that_helps(arguments: list
     assert len(done.stderr.splitlines()) == 1
     for word in words:
         assert word in done.stderr
+
+
+async def test_ctrl_c_at_the_offer_leaves() -> None:
+    async with ScriptedServer([]) as server:
+        port = server.url.removesuffix("/v1").rpartition(":")[2]
+        with TempHome() as home:
+            async with on_a_terminal(home, port, program=("-c", OFFERED)) as screen:
+                await screen.shows_next("[y/N]")
+                screen.type(CTRL_C)
+                assert await screen.end() == 130
+            assert not (home.hermes / "hermes.db").exists()
+
+
+HANG_UP = """
+import os, pty, sys
+process, master = pty.fork()
+if not process:
+    os.execv(sys.executable, [sys.executable, "-m", "hermes"])
+shown = b""
+while b"> " not in shown:
+    shown += os.read(master, 4096)
+os.write(master, sys.argv[1].encode())
+while sys.argv[2].encode() not in shown:
+    shown += os.read(master, 4096)
+os.close(master)
+_, status = os.waitpid(process, 0)
+print(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.parametrize(("typed", "shown"), [("", "> "), ("half a li", "half a li"), ("slow\r", "a ver")])
+async def test_a_terminal_that_is_closed_ends_the_chat(typed: str, shown: str) -> None:
+    async with ScriptedServer([Say("a very slow answer", chunk=3, delivery=HANG)]) as server:
+        with TempHome.for_server(server.url) as home:
+            done = await home.run(sys.executable, "-c", HANG_UP, typed, shown, timeout=10)
+        # It ends by itself, not by a signal; nobody is left to be told how.
+        assert done.stdout.strip().isdecimal(), done
+        if typed.endswith("\r"):
+            await server.wait_closed(server.requests[0])
