@@ -9,10 +9,10 @@ from hermes.safety.findings import Verdict
 from hermes.safety.patterns import covers, literal
 from hermes.safety.places import Places
 
-PLACES = Places(home="/home/ann", hermes="/home/ann/.hermes", workspace="/home/ann/work")
+PLACES = Places(home="/home/ann", hermes="/home/ann/.hermes", workspace="/home/ann/proj")
 
 
-def verdict(command: str, cwd: str = "/home/ann/work") -> Verdict:
+def verdict(command: str, cwd: str = "/home/ann/proj") -> Verdict:
     found = judge(command, cwd, PLACES)
     if any(finding.verdict is Verdict.DENY for finding in found):
         return Verdict.DENY
@@ -182,7 +182,7 @@ def test_what_asks(command: str) -> None:
     ],
 )
 def test_what_does_not(command: str) -> None:
-    assert judge(command, "/home/ann/work", PLACES) == []
+    assert judge(command, "/home/ann/proj", PLACES) == []
 
 
 def test_folders_are_followed() -> None:
@@ -192,7 +192,7 @@ def test_folders_are_followed() -> None:
 
 
 def test_a_finding_names_the_simple_command() -> None:
-    (finding,) = judge("echo hi && git push   --force origin", "/home/ann/work", PLACES)
+    (finding,) = judge("echo hi && git push   --force origin", "/home/ann/proj", PLACES)
     assert finding.subject == "git push --force origin" and finding.rule == "git-push"
 
 
@@ -200,9 +200,9 @@ def test_a_finding_names_the_simple_command() -> None:
     ("command", "subject"),
     [
         ("rm -r build", "rm -r build"),
-        ("cd /home/ann/work && rm -r build", "rm -r build"),
-        ("cd sub && rm -r build", "cd /home/ann/work/sub && rm -r build"),
-        ("cd /; false && cd /home/ann/work; rm -r build", ""),
+        ("cd /home/ann/proj && rm -r build", "rm -r build"),
+        ("cd sub && rm -r build", "cd /home/ann/proj/sub && rm -r build"),
+        ("cd /; false && cd /home/ann/proj; rm -r build", ""),
         ("cd -P / && rm -r build", "cd / && rm -r build"),
         ("command cd / && rm -r build", "cd / && rm -r build"),
         ("cd $X && rm -r build", ""),
@@ -225,7 +225,7 @@ def test_a_finding_names_the_simple_command() -> None:
     ],
 )
 def test_what_a_pattern_has_to_cover(command: str, subject: str) -> None:
-    (finding,) = judge(command, "/home/ann/work", PLACES)
+    (finding,) = judge(command, "/home/ann/proj", PLACES)
     assert finding.subject == subject
 
 
@@ -300,7 +300,7 @@ def test_what_is_the_agents_own_asks(command: str) -> None:
         "crontab -l",
         "hermes --version",
         "python -m http.server",
-        "python3 -c 'print(open(\"/home/ann/work/x\").read())'",
+        "python3 -c 'print(open(\"/home/ann/proj/x\").read())'",
         "node -e 'process.exit()'",
         "ruby -e 'exit'",
     ],
@@ -338,5 +338,5 @@ def test_what_is_not_does_not(command: str) -> None:
 )
 def test_no_text_takes_long(text: str) -> None:
     started = time.process_time()
-    judge(text, "/home/ann/work", PLACES)
+    judge(text, "/home/ann/proj", PLACES)
     assert time.process_time() - started < 10, "what grows faster than the text would take minutes here"

@@ -11,7 +11,7 @@ from hermes.safety.shell import read
 from hermes.safety.words import words as word_set
 
 PLACES = Places(
-    home="/home/ann", hermes="/home/ann/.hermes", workspace="/home/ann/work", own=("/home/ann/.hermes/spill",)
+    home="/home/ann", hermes="/home/ann/.hermes", workspace="/home/ann/proj", own=("/home/ann/.hermes/spill",)
 )
 
 
@@ -22,8 +22,8 @@ PLACES = Places(
             """
         /home/ann/.ssh/authorized_keys /home/ann/.ssh /home/ann/.zshrc /home/ann/.config/autostart/x.desktop
         /home/ann/.hermes/config.yaml /home/ann/.hermes /home/ann/.hermes/skills/x/SKILL.md /etc/hosts /etc /usr/bin/git
-        /boot/x /lib/x /dev/sda /home/ann/work/.git/hooks/post-commit /home/ann/work/.git/config /proc/1/mem /sys/x
-        /home/ann/work/.vscode/tasks.json /home/ann/work/id_ed25519 /home/ann/.local/bin/ls /var/spool/cron/ann
+        /boot/x /lib/x /dev/sda /home/ann/proj/.git/hooks/post-commit /home/ann/proj/.git/config /proc/1/mem /sys/x
+        /home/ann/proj/.vscode/tasks.json /home/ann/proj/id_ed25519 /home/ann/.local/bin/ls /var/spool/cron/ann
         """
         )
     ),
@@ -37,9 +37,9 @@ def test_not_written(path: str) -> None:
     sorted(
         word_set(
             """
-        /home/ann/work/a.py /home/ann/work/.env /home/ann/work/etc/passwd /tmp/x /home/ann/notes.txt /dev/null
-        /home/ann/.hermes/spill/c1.txt /home/ann/work/.github/workflows/ci.yml /home/ann/.sshx /etcetera/x
-        /home/ann/work/.gitignore /home/ann/work/.bashrc /srv/www/index.html
+        /home/ann/proj/a.py /home/ann/proj/.env /home/ann/proj/etc/passwd /tmp/x /home/ann/notes.txt /dev/null
+        /home/ann/.hermes/spill/c1.txt /home/ann/proj/.github/workflows/ci.yml /home/ann/.sshx /etcetera/x
+        /home/ann/proj/.gitignore /home/ann/proj/.bashrc /srv/www/index.html
         """
         )
     ),
@@ -71,8 +71,8 @@ def test_not_read(path: str) -> None:
     sorted(
         word_set(
             """
-        /home/ann/work/a.py /etc/hosts /home/ann/.bashrc /home/ann/.ssh/id_rsa.pub /home/ann/.ssh/config /proc/cpuinfo
-        /home/ann/.hermes/skills/x/SKILL.md /home/ann/.hermes/SOUL.md /home/ann/.hermes/spill/x.txt /home/ann/work/.env
+        /home/ann/proj/a.py /etc/hosts /home/ann/.bashrc /home/ann/.ssh/id_rsa.pub /home/ann/.ssh/config /proc/cpuinfo
+        /home/ann/.hermes/skills/x/SKILL.md /home/ann/.hermes/SOUL.md /home/ann/.hermes/spill/x.txt /home/ann/proj/.env
         /dev/null /home/ann/.hermes
         """
         )
@@ -85,7 +85,7 @@ def test_read(path: str) -> None:
 def test_what_holds_everything() -> None:
     for path in ("/", "/*", "/home", "/home/ann", "/home/ann/", "/home/ann/*", "/usr", "/etc/"):
         assert is_root_like(path, PLACES), path
-    for path in ("/home/ann/work", "/tmp/x", "/home/bob/x", "/usr/share/doc/x"):
+    for path in ("/home/ann/proj", "/tmp/x", "/home/bob/x", "/usr/share/doc/x"):
         assert not is_root_like(path, PLACES), path
 
 
