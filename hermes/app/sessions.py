@@ -20,6 +20,7 @@ from hermes.util.clock import SystemClock
 async def stored_sessions(environ: Mapping[str, str]) -> "AsyncIterator[Sessions]":
     """The sessions of this home. Raises NotFoundError when the home has none yet, so that looking creates nothing."""
     home = locate_home(environ)
+    home.check()
     if not home.database.exists():
         raise NotFoundError(f"There are no sessions in {home.root} yet.", 'Start one: hermes -z "..."')
     store = await Store.open(home.root, SystemClock())

@@ -80,6 +80,7 @@ class App:
 
     async def _open(self, stack: AsyncExitStack) -> None:
         home = self._home = locate_home(self._process)
+        home.check()
         _check_shared(home, agreed=self.options.share_home)
         loaded = load_settings(home)
         settings = self._settings = loaded.settings

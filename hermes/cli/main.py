@@ -32,10 +32,22 @@ def main(arguments: list[str] | None = None) -> int:
         return 141
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
-            raise
+            return _unforeseen(error)
         _quiet_stdout()
         print(f"hermes: standard output cannot be written: {error.strerror}.", file=sys.stderr)
         return 74
+
+
+def _unforeseen(error: OSError) -> int:
+    """A file or device that failed where nothing was prepared for it: a line for the person, the rest for the log."""
+    import logging
+
+    logger = logging.getLogger("hermes")
+    if logger.handlers:
+        logger.error("an unforeseen failure", exc_info=error)
+    where = f"{error.filename}: " if error.filename else ""
+    print(f"hermes: {where}{error.strerror or error}.", file=sys.stderr)
+    return 1
 
 
 def _dispatch(given: list[str]) -> int:

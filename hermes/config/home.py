@@ -35,6 +35,18 @@ class Home:
             raise ConfigError(
                 f"The home {self.root} cannot be created: {error.strerror}.", "Set HERMES_HOME to a folder you own."
             ) from None
+        self.check()
+
+    def check(self) -> None:
+        """Raise ConfigError when the home is there and cannot be used; one that is not there is fine."""
+        try:
+            os.stat(self.root)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ConfigError(
+                f"The home {self.root} cannot be reached: {error.strerror}.", "Set HERMES_HOME to a folder you own."
+            ) from None
         if not os.access(self.root, os.R_OK | os.W_OK | os.X_OK):
             raise ConfigError(
                 f"The home {self.root} cannot be read and written.",
@@ -46,9 +58,9 @@ class Home:
 
         A home in which Hermes already has its database has been agreed on, and is not asked about again.
         """
-        if self.database.exists():
+        if os.path.exists(self.database):  # unlike the method of a Path, it takes a folder it may not enter for empty
             return ""
-        return next((name for name in _OTHER_PROGRAM if (self.root / name).exists()), "")
+        return next((name for name in _OTHER_PROGRAM if os.path.exists(self.root / name)), "")
 
 
 def locate_home(environ: Mapping[str, str]) -> Home:

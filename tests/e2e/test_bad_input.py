@@ -89,6 +89,18 @@ async def test_a_home_that_is_a_file_or_cannot_be_made() -> None:
             one_clear_line(await hermes(home, "-z", "hi"), "HERMES_HOME")
 
 
+@pytest.mark.parametrize("arguments", [["-z", "hi"], ["sessions", "list"]])
+async def test_a_home_that_may_not_be_entered(arguments: list[str]) -> None:
+    script = (
+        "import os, sys, hermes.cli.chat, hermes.cli.sessions; from hermes.cli.main import main;"
+        "os.geteuid() or os.seteuid(65534); sys.exit(main(sys.argv[1:]))"
+    )
+    with TempHome({"model": GOOD}) as home:
+        home.hermes.chmod(0o000)
+        one_clear_line(await home.run(sys.executable, "-c", script, *arguments), str(home.hermes), "HERMES_HOME")
+        home.hermes.chmod(0o700)
+
+
 async def test_a_home_of_another_program_is_left_alone_until_agreed() -> None:
     async with ScriptedServer([Say("hello"), Say("again")]) as server:
         with TempHome.for_server(server.url) as home:
