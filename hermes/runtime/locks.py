@@ -16,7 +16,9 @@ def session_lock(folder: Path, session_id: str) -> Iterator[None]:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(folder / f"{session_id}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StoreError(f"The lock of session {session_id} cannot be made: {error.strerror}.") from None
+        raise StoreError(
+            f"The lock of session {session_id} cannot be made: {error.strerror}.", f"Make {folder} writable."
+        ) from None
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
