@@ -42,10 +42,7 @@ class ChatCompletions:
 
     def headers(self, endpoint: Endpoint) -> dict[str, str]:
         """A bearer token, and what the record adds."""
-        fields = {"content-type": "application/json", "accept": "text/event-stream"}
-        if endpoint.api_key:
-            fields["authorization"] = f"Bearer {endpoint.api_key}"
-        return {**fields, **endpoint.record.quirks.extra_headers}
+        return e.bearer_headers(endpoint)
 
     def encode_message(self, message: Message, endpoint: Endpoint) -> bytes:
         """The message as elements of `messages`."""

@@ -171,3 +171,11 @@ def sampling_members(frame: EpochFrame, endpoint: Endpoint) -> dict[str, Json]:
     if limit is not None:
         members[endpoint.record.quirks.max_tokens_field] = limit
     return members
+
+
+def bearer_headers(endpoint: Endpoint) -> dict[str, str]:
+    """The fields of a request whose key goes as a bearer token, and what the record adds."""
+    fields = {"content-type": "application/json", "accept": "text/event-stream"}
+    if endpoint.api_key:
+        fields["authorization"] = f"Bearer {endpoint.api_key}"
+    return {**fields, **endpoint.record.quirks.extra_headers}

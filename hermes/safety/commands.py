@@ -29,6 +29,8 @@ _AT_RUN_TIME = re.compile(r"\$\{|\$\(\)|[<>]\(\)")
 _LONGEST_SUBJECT = 2_000
 _BY_INPUT = frozenset({"remote-exec", "program-text", "sql", "exfiltration", "unknown-command"})
 """Rules that may speak of what a command is given by a pipe or a here-document, which its words do not show."""
+_DEEPEST = 4096
+"""Characters of a folder's path that are followed: Linux's PATH_MAX."""
 _FOLDER_CHANGE = re.compile(r"\b(cd|pushd|popd)\b")
 
 
@@ -62,6 +64,10 @@ class _Where:
         return self.been[-1]
 
     def to(self, folder: str) -> "_Where":
+        if len(folder) > _DEEPEST:
+            # Followed further, a line of nothing but `cd a` costs the square of its length. What is really deeper than
+            # it is taken for here can only come out higher up again, where more is asked about.
+            return self.lost()
         # The third folder and those after it count as one: by then nothing but the whole line can be allowed.
         return self if folder == self.now else replace(self, been=(*self.been[:2], folder))
 

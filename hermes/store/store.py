@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
 DATABASE = "hermes.db"
 SEARCH = "search.db"
-FOLLOW_EVERY = 8192
-"""The index is brought up to date whenever a message's id passes a multiple of this: rarely enough that a turn hardly
-ever pays for it, often enough that the first search after long work has half a second to do at most."""
+FOLLOW_EVERY = 512
+"""The index is brought up to date whenever a message's id passes a multiple of this, so no search has much to do."""
 
 
 class Store(SessionAccess, TranscriptAccess, TurnAccess):
