@@ -11,6 +11,8 @@ class ExitReason(StrEnum):
     BUDGET_EXHAUSTED = "budget_exhausted"
     GUARDRAIL_HALT = "guardrail_halt"
     PARTIAL_STREAM = "partial_stream_recovery"
+    PRIOR_CONTENT = "fallback_prior_turn_content"
+    """The answer stood in the message before, whose calls only kept the house in order."""
     EMPTY_RESPONSE = "empty_response_exhausted"
     COMPRESSION_EXHAUSTED = "compression_exhausted"
     THINKING_EXHAUSTED = "thinking_budget_exhausted"
@@ -18,20 +20,26 @@ class ExitReason(StrEnum):
     INVALID_CALLS = "invalid_tool_calls_exhausted"
     PROVIDER_ERROR = "provider_error"
     RETRIES_EXHAUSTED = "all_retries_exhausted_no_response"
+    SPEND_LIMIT = "spend_limit_reached"
     LOCAL_ERROR = "local_processing_error"
 
     @property
     def completed(self) -> bool:
         """Whether the person got the answer that the model meant to give."""
-        return self is ExitReason.TEXT_RESPONSE
+        return self in (ExitReason.TEXT_RESPONSE, ExitReason.PRIOR_CONTENT)
 
 
 class FailureKind(StrEnum):
-    """What went wrong between Hermes and a model."""
+    """What went wrong between Hermes and a model (rows ER-02 and B-27 of the feature list, and what they leave out)."""
 
     AUTH = "auth"
+    """The key is not accepted here; another one may be."""
+    AUTH_PERMANENT = "auth_permanent"
+    """The key is revoked, or its account is closed."""
     BILLING = "billing"
     RATE_LIMIT = "rate_limit"
+    UPSTREAM_RATE_LIMIT = "upstream_rate_limit"
+    """A router's own supplier is at its limit; the key is not to blame."""
     OVERLOADED = "overloaded"
     SERVER_ERROR = "server_error"
     TIMEOUT = "timeout"
@@ -39,9 +47,37 @@ class FailureKind(StrEnum):
     TLS = "ssl_cert_verification"
     CUT = "stream_cut"
     CONTEXT_OVERFLOW = "context_overflow"
+    LONG_CONTEXT_TIER = "long_context_tier"
+    """The request is in a price tier for long prompts that this account has no use of."""
     PAYLOAD_TOO_LARGE = "payload_too_large"
+    IMAGE_TOO_LARGE = "image_too_large"
     CONTENT_POLICY = "content_policy_blocked"
+    PROVIDER_POLICY = "provider_policy_blocked"
+    """The account's own privacy or routing settings leave nobody who may serve the request."""
     MODEL_NOT_FOUND = "model_not_found"
-    BAD_REQUEST = "bad_request"
+    THINKING_SIGNATURE = "thinking_signature"
+    ENCRYPTED_CONTENT = "invalid_encrypted_content"
+    TOOL_CONTENT = "multimodal_tool_content_unsupported"
+    LONG_CONTEXT_BETA = "oauth_long_context_beta_forbidden"
+    GRAMMAR = "llama_cpp_grammar_pattern"
+    """A tool's schema holds a pattern that the server cannot turn into a grammar."""
+    FORMAT_ERROR = "format_error"
+    """The request is wrong in a way that has no finer name."""
     BAD_RESPONSE = "bad_response"
+    """What was answered is not an answer of this API."""
+    SPEND_LIMIT = "spend_limit"
+    """A cap of the person's own leaves no room for the call; nothing was sent."""
     UNKNOWN = "unknown"
+
+
+class Scope(StrEnum):
+    """Whom a failure is charged to: what else will fail in the same way until it is over."""
+
+    REQUEST = "request"
+    KEY = "key"
+    MODEL = "model"
+    """This model with this key; other models may still answer."""
+    ORGANISATION = "organisation"
+    """Every key of the account."""
+    UPSTREAM = "upstream"
+    """The provider, or a router's supplier, whatever the key."""

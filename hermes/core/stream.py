@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from hermes.core.messages import Message
-from hermes.core.outcomes import FailureKind
+from hermes.core.outcomes import FailureKind, Scope
 from hermes.core.usage import Usage
 
 
@@ -43,8 +43,10 @@ class Answer(Struct, frozen=True, kw_only=True):
 class Failure(Struct, frozen=True, kw_only=True):
     """A call that gave no whole answer, as a value: what kind, what the provider said, what may be tried.
 
-    `partial` holds what had arrived before the stream broke (no half-written tool call is ever in it).
-    `retry_after` is the provider's own wish in seconds.
+    `retryable`: the same request may work later; `rotate`: with another key; `fall_back`: with another provider or
+    model; `compress`: made shorter. `retry_after` is the provider's own wish in seconds. `partial` holds what had
+    arrived before the stream broke (no half-written tool call is ever in it). `usage` is what the call cost all the
+    same, where the provider said so.
     """
 
     kind: FailureKind
@@ -52,5 +54,10 @@ class Failure(Struct, frozen=True, kw_only=True):
     hint: str = ""
     status: int = 0
     retryable: bool = False
+    rotate: bool = False
+    fall_back: bool = False
+    compress: bool = False
+    scope: Scope = Scope.REQUEST
     retry_after: float | None = None
     partial: Message | None = None
+    usage: Usage | None = None

@@ -91,7 +91,7 @@ TABLE: tuple[Row, ...] = (
     Row(kind=FailureKind.PAYLOAD_TOO_LARGE, pattern=r"request_too_large"),
     Row(kind=FailureKind.CONTENT_POLICY, pattern=r"content_policy|content_filter|policy_violation|bio_policy"),
     Row(kind=FailureKind.BAD_RESPONSE, pattern=r"^not_json\b", retryable=True),
-    Row(kind=FailureKind.BAD_REQUEST, pattern=r"invalid_request|invalid_prompt|invalid_argument"),
+    Row(kind=FailureKind.FORMAT_ERROR, pattern=r"invalid_request|invalid_prompt|invalid_argument"),
     Row(kind=FailureKind.TIMEOUT, pattern=r"timeout|timed out", retryable=True),
     Row(kind=FailureKind.SERVER_ERROR, pattern=r"server_error|api_error|internal", retryable=True),
 )
@@ -194,7 +194,7 @@ def _row(report: Report) -> Row:
     if report.status >= 500:
         return Row(kind=FailureKind.SERVER_ERROR, retryable=True)
     if report.status >= 400:
-        return Row(kind=FailureKind.BAD_REQUEST)
+        return Row(kind=FailureKind.FORMAT_ERROR)
     return Row(kind=FailureKind.UNKNOWN)
 
 

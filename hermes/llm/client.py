@@ -1,35 +1,27 @@
 """One model call, made reliable: every way it can end is a value, and what may be tried again is tried again."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from msgspec import structs
 
-from hermes.core.errors import TransportError
-from hermes.core.events import Event, Retrying
-from hermes.core.outcomes import FailureKind
-from hermes.core.protocols import HttpStream, HttpTimeouts, HttpTransport
-from hermes.core.stream import Answer, Failure, StreamDelta, TextDelta
-from hermes.llm.classify import from_answer, from_stream, from_transport, without_key
+from hermes.core.events import Retrying
+from hermes.core.protocols import HttpTimeouts, HttpTransport
+from hermes.core.stream import Answer, Failure
+from hermes.llm.exchange import Emit, Exchange
+from hermes.llm.keys import Keys, Lease, OneKey
 from hermes.llm.lineage import Lineage
-from hermes.providers.sse import SseReader
-from hermes.providers.wire import Decoder, Endpoint, ServerEvent, WireError
-from hermes.providers.wires import wire
+from hermes.llm.metering import Meter, Unmetered
+from hermes.providers.wire import Endpoint
 from hermes.util.clock import Clock
-from hermes.util.text import one_line
-
-Emit = Callable[[Event], Awaitable[None]]
 
 _BASE_DELAY = 5.0
 _MAX_DELAY = 120.0
 _JITTER = 0.5
-_MAX_ERROR_BODY = 256 * 1024
-_MAX_WHOLE_BODY = 32 * 1024 * 1024
-_DRAIN_SECONDS = 0.25
 
 
 class ModelClient:
-    """Calls one endpoint. Safe for several calls at once; it closes the transport it was given."""
+    """Calls one provider's model. Safe for several calls at once; it closes the transport it was given."""
 
     def __init__(
         self,
@@ -37,17 +29,19 @@ class ModelClient:
         transport: HttpTransport,
         clock: Clock,
         *,
+        keys: Keys | None = None,
+        meter: Meter | None = None,
         retries: int = 3,
         timeouts: HttpTimeouts | None = None,
     ) -> None:
         self.endpoint = endpoint
         self._transport = transport
         self._clock = clock
+        self._keys = keys or OneKey(endpoint.api_key)
+        self._meter = meter or Unmetered()
         self._retries = retries
         self._timeouts = timeouts or HttpTimeouts()
-        self._wire = wire(endpoint.wire)
-        self._url = endpoint.base_url.rstrip("/") + self._wire.path
-        self._headers = self._wire.headers(endpoint)
+        self._exchanges: dict[str, Exchange] = {}
 
     async def answer(self, lineage: Lineage, emit: Emit, *, final: bool = False) -> Answer | Failure:
         """Ask for the next answer; deltas go to `emit` as they arrive, and a `Retrying` before each new try.
@@ -55,162 +49,117 @@ class ModelClient:
         Never raises for what a server or the network does: that is a `Failure`. A call is tried again only while
         no text of its answer has been emitted. Cancelling the task closes the connection at once.
         """
-        body = lineage.body(final=final)
-        for attempt in range(1, self._retries + 2):
-            call = _Call(self._wire.decoder(self.endpoint), emit)
-            outcome = await self._once(body, call)
-            if isinstance(outcome, Answer):
+        state = CallState(retries=self._retries, clock=self._clock, emit=emit)
+        while True:
+            outcome = await self._once(lineage, emit, state, final=final)
+            if isinstance(outcome, Answer) or not await recover(outcome, state):
                 return outcome
-            if not outcome.retryable or call.spoke or attempt > self._retries:
-                return outcome
-            delay = _delay(attempt, outcome.retry_after)
-            if delay is None:
-                return outcome
-            await emit(Retrying(attempt=attempt, delay=delay, reason=outcome.kind.value, message=outcome.message))
-            await self._clock.sleep(delay)
-        raise AssertionError("the last attempt returns")
+
+    async def available(self) -> bool:
+        """Whether a key can be used now; False while all of them wait for their limits to end."""
+        return await self._keys.available(self.endpoint.model)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._transport.close()
 
-    async def _once(self, body: bytes, call: "_Call") -> Answer | Failure:
-        """One exchange."""
+    async def _once(self, lineage: Lineage, emit: Emit, state: "CallState", *, final: bool) -> Answer | Failure:
+        """One try: a key, room under the caps, the exchange, and what both are told of it."""
+        state.other_key = False
+        lease = await self._keys.lease(self.endpoint.model)
+        if isinstance(lease, Failure):
+            return lease
+        grant = await self._meter.reserve(lineage, final=final)
+        if isinstance(grant, Failure):
+            return grant
+        outcome: Answer | Failure | None = None
+        exchange = self._exchange(lease)
+        call = exchange.call(emit)
         try:
-            async with self._transport.open(
-                "POST", self._url, headers=self._headers, body=body, timeouts=self._timeouts
-            ) as stream:
-                if stream.status >= 300:
-                    return await self._refused(stream)
-                kind = stream.headers.get("content-type", "").lower()
-                if "text/event-stream" in kind or not kind:
-                    await call.read(stream)
-                else:
-                    problem = await self._whole(stream, kind, call)
-                    if problem is not None:
-                        return problem
-        except TransportError as error:
-            return self._settled(call, from_transport(error, self.endpoint))
-        except WireError as error:
-            return self._settled(call, from_stream(error, self.endpoint))
-        return self._settled(call)
+            outcome = await exchange.run(lineage.body(final=final, max_tokens=grant.max_tokens), call)
+        finally:
+            state.spoke = state.spoke or call.spoke
+            await self._meter.settle(grant, outcome)
+        if isinstance(outcome, Failure):
+            state.other_key = await self._keys.failed(lease, outcome)
+        else:
+            await self._keys.succeeded(lease)
+        return outcome
 
-    def _settled(self, call: "_Call", failure: Failure | None = None) -> Answer | Failure:
-        """What an exchange gave. An answer that the provider had called whole is not lost to what came after."""
-        if call.decoder.finished:
-            return call.decoder.answer()
-        if failure is None:
-            title = self.endpoint.record.title
-            kind = FailureKind.CUT if call.events else FailureKind.BAD_RESPONSE
-            said = "ended the stream before the answer was complete" if call.events else "sent an empty stream"
-            failure = Failure(kind=kind, message=f"{title} {said}.", status=200, retryable=True)
-        message = call.decoder.answer().message if call.began else None
-        return structs.replace(failure, partial=message if message is not None and message.parts else None)
-
-    async def _refused(self, stream: HttpStream) -> Failure:
-        """The failure that an error status is; its body may be cut, endless or not there."""
-        headers, status = stream.headers, stream.status
-        body = bytearray()
-        try:
-            async for chunk in stream.chunks():
-                body += chunk
-                if len(body) > _MAX_ERROR_BODY:
-                    break
-        except TransportError as error:
-            body += f" ({error.message})".encode()
-        return from_answer(status, headers, bytes(body), self.endpoint, self._clock.now())
-
-    async def _whole(self, stream: HttpStream, kind: str, call: "_Call") -> Failure | None:
-        """A success that is no event stream: the answer as one JSON object, an unlabelled stream, or neither."""
-        body = bytearray()
-        async for chunk in stream.chunks():
-            body += chunk
-            if len(body) > _MAX_WHOLE_BODY:
-                break
-        start = bytes(body[:64]).lstrip()
-        if start.startswith((b"data:", b"event:", b":")):
-            reader = SseReader()
-            await call.take([*reader.feed(bytes(body)), *reader.close()])
-            return None
-        if start.startswith(b"{"):
-            await call.take([ServerEvent(event="", data=body.decode("utf-8", "replace"))])
-            if call.decoder.finished:
-                return None
-        shown = one_line(without_key(body[:2000].decode("utf-8", "replace"), self.endpoint), 120)
-        message = f"{self._url} answered with {kind.partition(';')[0]} instead of an event stream: {shown}"
-        return Failure(
-            kind=FailureKind.BAD_RESPONSE,
-            message=without_key(message, self.endpoint),
-            hint="Check `model.base_url`: does it end where the API begins (often in /v1)?",
-            status=stream.status,
-        )
+    def _exchange(self, lease: Lease) -> Exchange:
+        """The exchange for a key; made once for each."""
+        found = self._exchanges.get(lease.key)
+        if found is None:
+            endpoint = structs.replace(self.endpoint, api_key=lease.key)
+            found = self._exchanges[lease.key] = Exchange(endpoint, self._transport, self._clock, self._timeouts)
+        return found
 
 
-class _Call:
-    """The reading side of one exchange: the decoder, and whether anything was emitted."""
+@dataclass(slots=True)
+class CallState:
+    """What the recoveries of one call know and count."""
 
-    def __init__(self, decoder: Decoder, emit: Emit) -> None:
-        self.decoder = decoder
-        self.began = False
-        self.spoke = False
-        """Whether text of the answer was emitted; thoughts and calls that broke off can be had anew."""
-        self.events = 0
-        self._emit = emit
-
-    async def read(self, stream: HttpStream) -> None:
-        """Read an event stream to its end.
-
-        Once the provider has said that nothing more comes, the end of the body is waited for only briefly: reading it
-        lets the connection serve again, but some servers never send it.
-        """
-        reader = SseReader()
-        chunks = stream.chunks()
-        async for chunk in chunks:
-            events = reader.feed(chunk)
-            if events:
-                await self.take(events)
-                if self.decoder.ended:
-                    break
-        if not self.decoder.ended:
-            await self.take(reader.close())
-            return
-        try:
-            async with asyncio.timeout(_DRAIN_SECONDS):
-                async for _ in chunks:
-                    pass
-        except (TimeoutError, TransportError):
-            return
-
-    async def take(self, events: list[ServerEvent]) -> None:
-        """Decode events and emit what they bring; texts that arrived together go out together."""
-        self.events += len(events)
-        deltas: list[StreamDelta] = []
-        error: WireError | None = None
-        try:
-            for event in events:
-                if event.data:
-                    deltas += self.decoder.feed(event)
-        except WireError as caught:
-            error = caught
-        self.began = self.began or bool(deltas)
-        self.spoke = self.spoke or any(isinstance(delta, TextDelta) for delta in deltas)
-        for delta in _joined(deltas):
-            await self._emit(delta)
-        if error is not None:
-            raise error
+    retries: int
+    clock: Clock
+    emit: Emit
+    tries: int = 0
+    """How often the call was tried again after a pause."""
+    spoke: bool = False
+    """Whether text of an answer was shown already; a new try would show it twice."""
+    other_key: bool = False
+    """Whether another key can take the last try's place."""
 
 
-def _joined(deltas: list[StreamDelta]) -> list[StreamDelta]:
-    """The same deltas with neighbouring texts joined."""
-    if len(deltas) < 2 or not all(isinstance(delta, TextDelta) for delta in deltas):
-        return deltas
-    return [TextDelta(text="".join(delta.text for delta in deltas if isinstance(delta, TextDelta)))]
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A recovery of a call: its name, when it applies, what it does before the next try."""
+
+    name: str
+    applies: Callable[[Failure, CallState], bool]
+    act: Callable[[Failure, CallState], Awaitable[None]]
 
 
-def _delay(attempt: int, wish: float | None) -> float | None:
-    """Seconds before the next try: the provider's wish, else doubling with jitter; None when the wish is too long."""
+async def recover(failure: Failure, state: CallState) -> bool:
+    """Let the first row that applies act; False when none does and the failure stands."""
+    for row in ROWS:
+        if row.applies(failure, state):
+            await row.act(failure, state)
+            return True
+    return False
+
+
+def _rotates(failure: Failure, state: CallState) -> bool:
+    return failure.rotate and state.other_key and not state.spoke
+
+
+def _waits(failure: Failure, state: CallState) -> bool:
+    if not failure.retryable or state.spoke or state.tries >= state.retries:
+        return False
+    return failure.retry_after is None or failure.retry_after <= _MAX_DELAY
+
+
+async def _at_once(failure: Failure, state: CallState) -> None:
+    await state.emit(Retrying(state.tries + 1, 0.0, failure.kind.value, f"{failure.message} Trying another key."))
+
+
+async def _after_a_pause(failure: Failure, state: CallState) -> None:
+    state.tries += 1
+    delay = _delay(state.tries, failure.retry_after)
+    await state.emit(Retrying(state.tries, delay, failure.kind.value, failure.message))
+    await state.clock.sleep(delay)
+
+
+ROWS: tuple[Row, ...] = (
+    Row("rotate", _rotates, _at_once),
+    Row("back_off", _waits, _after_a_pause),
+)
+"""Used up by themselves: a key that failed is not handed out again, and pauses are counted."""
+
+
+def _delay(attempt: int, wish: float | None) -> float:
+    """Seconds before the next try: the provider's wish, else doubling with jitter."""
     if wish is not None:
-        return wish if wish <= _MAX_DELAY else None
+        return wish
     import random
 
     step = min(_BASE_DELAY * 2.0 ** (attempt - 1), _MAX_DELAY)

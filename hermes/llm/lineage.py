@@ -6,6 +6,8 @@ is a cache: extended anew with the same messages it comes out the same.
 
 from collections.abc import Iterable
 
+from msgspec import structs
+
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.providers.wire import Endpoint
@@ -32,9 +34,15 @@ class Lineage:
                 buffer += b","
             buffer += encoded
 
-    def body(self, *, final: bool = False) -> bytes:
-        """The request for the next answer; `final` asks for one without further calls."""
-        return self._wire.encode_body(self.frame, self._messages, self.endpoint, final=final)
+    def body(self, *, final: bool = False, max_tokens: int | None = None) -> bytes:
+        """The request for the next answer; `final` asks for one without further calls.
+
+        `max_tokens` takes the place of the epoch's own limit for this request; it is no part of the cached prefix.
+        """
+        frame = self.frame
+        if max_tokens is not None:
+            frame = structs.replace(frame, sampling=structs.replace(frame.sampling, max_tokens=max_tokens))
+        return self._wire.encode_body(frame, self._messages, self.endpoint, final=final)
 
     @property
     def message_bytes(self) -> int:

@@ -120,4 +120,15 @@ CREATE TABLE spend (
 CREATE INDEX spend_at ON spend (at);
 """
 
-HERMES = Schema(application_id=0x4845524D, steps=(_FIRST,))
+_SECOND = """
+-- What was said to a session and is not part of a turn yet, in the order in which it was said; gone once it is.
+CREATE TABLE inbox (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    session_id TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
+    body BLOB NOT NULL,
+    posted_at REAL NOT NULL
+) STRICT;
+CREATE INDEX inbox_session ON inbox (session_id, id);
+"""
+
+HERMES = Schema(application_id=0x4845524D, steps=(_FIRST, _SECOND))

@@ -33,14 +33,14 @@ CASES = [
     (400, {"error": {"message": "API key not valid. Please pass a valid API key."}}, Kind.AUTH, False),
     (400, {"error": {"message": "x", "code": "content_filter"}}, Kind.CONTENT_POLICY, False),
     (400, {"error": {"message": "x is not a valid model ID"}}, Kind.MODEL_NOT_FOUND, False),
-    (400, {"error": {"message": "messages.1.content: Field required"}}, Kind.BAD_REQUEST, False),
-    (422, {"detail": [{"loc": ["body"], "msg": "Field required"}]}, Kind.BAD_REQUEST, False),
+    (400, {"error": {"message": "messages.1.content: Field required"}}, Kind.FORMAT_ERROR, False),
+    (422, {"detail": [{"loc": ["body"], "msg": "Field required"}]}, Kind.FORMAT_ERROR, False),
     (500, {"error": {"message": "oops"}}, Kind.SERVER_ERROR, True),
     (500, {"type": "error", "error": {"type": "api_error", "message": "Overloaded"}}, Kind.OVERLOADED, True),
     (503, "Service Unavailable", Kind.OVERLOADED, True),
     (529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, Kind.OVERLOADED, True),
     (520, "<html><style>x{}</style><h1>Web server is returning an error</h1></html>", Kind.SERVER_ERROR, True),
-    (418, None, Kind.BAD_REQUEST, False),
+    (418, None, Kind.FORMAT_ERROR, False),
 ]
 
 
