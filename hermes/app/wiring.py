@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from hermes.agent.turn import Deps, TurnState
 from hermes.app.endpoint import Model, choose_model, open_model
+from hermes.app.limits import guard_limits
 from hermes.app.openai_form import Plain
 from hermes.app.options import Options
 from hermes.app.result import turn_result
@@ -223,6 +224,7 @@ class App:
             epochs=epochs,
             approvals=approvals,
             mailbox=Mailbox(),
+            guard=guard_limits(settings.tool_loop_guardrails),
             max_turns=_chosen(options.max_turns, settings.agent.max_turns),
         )
         waiting = () if plan.fresh else await self._store.inbox(plan.session_id)

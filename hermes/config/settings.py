@@ -87,6 +87,30 @@ class ToolSettings(Struct, frozen=True):
     """Characters of one result that a model is shown; the rest goes to a file it can read."""
 
 
+class GuardNumbers(Struct, frozen=True):
+    """How many rounds in a row are too many; 0: no number is."""
+
+    exact_failure: int
+    """The same call failed."""
+    same_tool_failure: int
+    """One tool failed, whatever it was given."""
+    idempotent_no_progress: int
+    """The same call gave the same result."""
+
+
+class GuardSettings(Struct, frozen=True):
+    """What is done about a turn that goes round in circles (`tool_loop_guardrails:`)."""
+
+    warnings_enabled: bool = True
+    """Whether the model is told."""
+    hard_stop_enabled: bool = True
+    """Whether the turn is ended."""
+    warn_after: GuardNumbers = GuardNumbers(2, 3, 2)
+    """Rounds after which the model is told: `exact_failure`, `same_tool_failure`, `idempotent_no_progress`."""
+    hard_stop_after: GuardNumbers = GuardNumbers(5, 8, 5)
+    """Rounds after which the turn is ended; the same three."""
+
+
 class Settings(Struct, frozen=True):
     """The whole of `config.yaml` that this version acts on."""
 
@@ -95,6 +119,7 @@ class Settings(Struct, frozen=True):
     terminal: TerminalSettings = TerminalSettings()
     approvals: ApprovalSettings = ApprovalSettings()
     tool_output: ToolSettings = ToolSettings()
+    tool_loop_guardrails: GuardSettings = GuardSettings()
     fallback_providers: tuple[ModelReference | str, ...] = ()
     """Models to turn to, in this order, when the first choice cannot answer; the next turn tries the first one again.
     Each is a mapping (`provider`, `model`, `base_url`, `api_key`, `api_mode`) or a name such as `openrouter/auto`."""
