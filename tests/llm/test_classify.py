@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hermes.core.outcomes import FailureKind as Kind
-from hermes.llm.classify import from_answer, from_stream, retry_after
+from hermes.llm.classify import from_answer, from_stream
 from hermes.providers.resolve import ModelChoice, resolve
 from hermes.providers.wire import WireError
 
@@ -60,7 +60,7 @@ def test_the_kind_of_an_answer(status: int, body: object, kind: Kind, retryable:
         (WireError("x", code="rate_limit_exceeded"), Kind.RATE_LIMIT, True),
         (WireError("x", code="server_error"), Kind.SERVER_ERROR, True),
         (WireError("x", code="context_length_exceeded"), Kind.CONTEXT_OVERFLOW, False),
-        (WireError("Provider returned error", code="429", status=429), Kind.RATE_LIMIT, True),
+        (WireError("Provider returned error", code="429", status=429), Kind.UPSTREAM_RATE_LIMIT, True),
         (WireError("x", error_type="authentication_error"), Kind.AUTH, False),
         (WireError("x", code="bio_policy"), Kind.CONTENT_POLICY, False),
         (WireError("x", code="not_json"), Kind.BAD_RESPONSE, True),
@@ -70,8 +70,3 @@ def test_the_kind_of_an_answer(status: int, body: object, kind: Kind, retryable:
 def test_the_kind_of_an_error_inside_a_stream(error: WireError, kind: Kind, retryable: bool) -> None:
     failure = from_stream(error, ENDPOINT)
     assert (failure.kind, failure.retryable) == (kind, retryable)
-
-
-@pytest.mark.parametrize("value", ["", "soon", "-3", "inf", "nan", "Tue, 99 Nov 2023 22:13:30 GMT"])
-def test_a_wish_that_is_none(value: str) -> None:
-    assert retry_after({"retry-after": value}, 0.0) is None
