@@ -70,8 +70,8 @@ ADVICE: dict[Kind, Advice] = {
 class Row(Struct, frozen=True, kw_only=True):
     """One line of the table: a kind and when a report is of it; then where it deviates from its kind's advice.
 
-    `code` is searched in the provider's names and `says` in its words; what is given must all fit. `waits` is False
-    where the wait that such a report names is known to be no help.
+    In `statuses` 0 stands for none. `code` is searched in the provider's names and `says` in its words; what is given
+    must all fit. `waits` is False where the wait that such a report names is known to be no help.
     """
 
     kind: Kind
@@ -175,9 +175,6 @@ _TOOL_IMAGE = (
     r"|tool.{0,40}(content|messages?).{0,60}(must be|should be|only supports?) .{0,20}(string|text)"
 )
 _LONG_TIER = r"extra usage is required for (long|\d+[km]) context|long.context (tier|pricing|requests)"
-_TOO_LARGE = (
-    r"request (body |entity )?(is )?too large|payload too large|tokens must be reduced|reduce your message size"
-)
 _PER_MODEL = r"limit reached for \S|\bmodel: ?\S|limit.{0,20} for (this|the) model"
 _PER_ORGANISATION = r"organi[sz]ation|\bproject (tpm|rpm|rate)|\bteam\b"
 _AGAIN = r"try again (in|at|after)|resets? (at|in|on)|temporar|usage limit|weekly|monthly|daily"
@@ -209,7 +206,6 @@ STATUSES: tuple[tuple[str, int], ...] = (
     (r"not_found_error|model_not_found|notfounderror", 404),
     (_whole("unavailable", "unavailable_error", "service_unavailable"), 503),
     (r"invalid_?(request|prompt|argument|param)|badrequest|failed_precondition", 400),
-    (r"server_?error|api_error|internal|" + _whole("error"), 500),
 )
 """The status that a provider's own name stands for, for errors that come without one."""
 
@@ -221,33 +217,27 @@ def _row(kind: Kind, *statuses: int, code: str = "", says: str = "", scope: Scop
 _DAILY = Row(kind=Kind.RATE_LIMIT, statuses=(429,), code="perday", scope=Scope.MODEL, retryable=False, waits=False)
 
 TABLE: tuple[Row, ...] = (
-    # 401: the key, unless its account is closed or empty.
+    # 401 and 403: the key, unless its account is closed or empty.
     _row(Kind.BILLING, 401, 403, code=_BILLING_CODE),
     _row(Kind.AUTH_PERMANENT, 401, 403, code=_CLOSED_CODE),
     _row(Kind.MODEL_NOT_FOUND, 401, 403, code=_NO_MODEL_CODE),
-    _row(Kind.BILLING, 401, says=_BILLING),
-    _row(Kind.AUTH_PERMANENT, 401, says=_CLOSED),
+    _row(Kind.BILLING, 401, 403, says=_KEY_LIMIT, scope=Scope.KEY),
+    _row(Kind.BILLING, 401, 403, says=_BILLING),
+    _row(Kind.AUTH_PERMANENT, 401, 403, says=_CLOSED),
     _row(Kind.AUTH, 401),
     # 402: money, unless it is a quota that comes back by itself.
     _row(Kind.BILLING, 402, says=_KEY_LIMIT, scope=Scope.KEY),
     _row(Kind.BILLING, 402, says=_BILLING),
     _row(Kind.RATE_LIMIT, 402, says=_AGAIN + r"|try again"),
     _row(Kind.BILLING, 402),
-    # 403: the key's own cap, policies, then the key itself.
-    _row(Kind.CONTENT_POLICY, 403, code=_POLICY_CODE),
-    _row(Kind.BILLING, 403, says=_KEY_LIMIT, scope=Scope.KEY),
-    _row(Kind.BILLING, 403, says=_BILLING),
-    _row(Kind.PROVIDER_POLICY, 403, says=_ROUTING),
+    # 403: what policies forbid, then the key itself.
     _row(Kind.CONTENT_POLICY, 403, says=_POLICY),
-    _row(Kind.AUTH_PERMANENT, 403, says=_CLOSED),
-    _row(Kind.MODEL_NOT_FOUND, 403, says=_NO_MODEL),
     _row(Kind.AUTH, 403),
     # 404: the model, unless the account's settings leave nobody who may serve it.
     _row(Kind.PROVIDER_POLICY, 404, says=_ROUTING),
     _row(Kind.MODEL_NOT_FOUND, 404),
     _row(Kind.TIMEOUT, 408, 504, 522, 524),
     _row(Kind.OVERLOADED, 409),
-    _row(Kind.IMAGE_TOO_LARGE, 413, says=_IMAGE),
     _row(Kind.PAYLOAD_TOO_LARGE, 413),
     # 429: what waiting does not help first, then whose limit it is.
     _row(Kind.PAYLOAD_TOO_LARGE, 429, code=OVER_LIMIT),
@@ -256,7 +246,6 @@ TABLE: tuple[Row, ...] = (
     _DAILY,
     _row(Kind.RATE_LIMIT, 429, code=r"resource_?exhausted.{0,400}permodel", scope=Scope.MODEL),
     _row(Kind.LONG_CONTEXT_TIER, 429, says=_LONG_TIER),
-    _row(Kind.PAYLOAD_TOO_LARGE, 429, says=_TOO_LARGE),
     _row(Kind.UPSTREAM_RATE_LIMIT, 429, says=_UPSTREAM),
     _row(Kind.OVERLOADED, 429, says=_OVERLOAD),
     Row(kind=Kind.RATE_LIMIT, statuses=(429,), says=r"limit: 0\b", scope=Scope.MODEL, retryable=False, waits=False),
@@ -265,16 +254,12 @@ TABLE: tuple[Row, ...] = (
     _row(Kind.RATE_LIMIT, 429, says=r"error-code#token-limit|allocated quota exceeded"),
     _row(Kind.RATE_LIMIT, 429, says=r"free-models-per", scope=Scope.ORGANISATION),
     _row(Kind.BILLING, 429, code=_BILLING_CODE),
-    _row(Kind.BILLING, 429, says=_KEY_LIMIT, scope=Scope.KEY),
     _row(Kind.BILLING, 429, says=_BILLING),
     _row(Kind.RATE_LIMIT, 429, says=_PER_MODEL, scope=Scope.MODEL),
     _row(Kind.RATE_LIMIT, 429, says=_PER_ORGANISATION, scope=Scope.ORGANISATION),
     _row(Kind.RATE_LIMIT, 429),
     # 500 and 502 are the last resort of many servers; what they name stands.
     _row(Kind.CONTEXT_OVERFLOW, 500, 502, code=_OVERFLOW_CODE),
-    _row(Kind.BILLING, 500, 502, code=_BILLING_CODE),
-    _row(Kind.OVERLOADED, 500, 502, code=r"overloaded|unavailable"),
-    _row(Kind.GRAMMAR, 500, says=_GRAMMAR),
     _row(Kind.TOOL_CONTENT, 500, says=_TOOL_IMAGE),
     _row(Kind.CONTEXT_OVERFLOW, 500, 502, says=_OVERFLOW),
     _row(Kind.BILLING, 500, 502, says=_BILLING),
@@ -300,26 +285,24 @@ TABLE: tuple[Row, ...] = (
     _row(Kind.THINKING_SIGNATURE, says=_SIGNATURE),
     _row(Kind.ENCRYPTED_CONTENT, says=_ENCRYPTED),
     _row(Kind.LONG_CONTEXT_BETA, says=r"long context beta"),
-    _row(Kind.LONG_CONTEXT_TIER, says=_LONG_TIER),
     _row(Kind.IMAGE_TOO_LARGE, says=_IMAGE),
     _row(Kind.GRAMMAR, says=_GRAMMAR),
     _row(Kind.TOOL_CONTENT, says=_TOOL_IMAGE),
-    _row(Kind.BILLING, says=_KEY_LIMIT, scope=Scope.KEY),
     _row(Kind.BILLING, says=_BILLING),
     _row(Kind.AUTH_PERMANENT, says=_CLOSED),
     _row(Kind.AUTH, says=_WRONG_KEY),
     _row(Kind.CONTEXT_OVERFLOW, says=_OVERFLOW),
     _row(Kind.PROVIDER_POLICY, says=_ROUTING),
     _row(Kind.CONTENT_POLICY, says=_POLICY),
-    _row(Kind.PAYLOAD_TOO_LARGE, says=_TOO_LARGE),
     _row(Kind.MODEL_NOT_FOUND, says=_NO_MODEL),
-    _row(Kind.UPSTREAM_RATE_LIMIT, says=r"rate.?limited upstream"),
     _row(Kind.RATE_LIMIT, says=_LIMIT),
     _row(Kind.OVERLOADED, says=_OVERLOAD),
     Row(kind=Kind.FORMAT_ERROR, says=r"does not support tools", hint=_NO_TOOLS),
     _row(Kind.FORMAT_ERROR, says=_FORMAT),
     _row(Kind.TIMEOUT, says=r"timed?.?out|gateway time"),
     _row(Kind.SERVER_ERROR, says=r"internal (server )?error|server had an error|bad gateway|web server is"),
+    # A name that says only whose fault it is, last of all.
+    _row(Kind.SERVER_ERROR, 0, code=r"server_?error|api_error|internal|" + _whole("error")),
 )
 
 

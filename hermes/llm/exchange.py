@@ -95,7 +95,7 @@ class Exchange:
             reader = SseReader()
             await call.take([*reader.feed(bytes(body)), *reader.close()])
             return None
-        if start.startswith(b"{"):
+        if start.startswith((b"{", b"[{")):
             await call.take([ServerEvent(event="", data=body.decode("utf-8", "replace"))])
             if call.decoder.finished:
                 return None

@@ -19,7 +19,7 @@ _WORDS_LIMIT = 4_000
 _PAGE_LIMIT = 20_000
 _MESSAGE_LIMIT = 400
 _TABLES = 24
-_DEPTH = 5
+_DEPTH = 8
 _NAMES = (
     "code",
     "type",
@@ -176,7 +176,8 @@ def _status(table: Table) -> int:
 
 def _names(table: Table) -> list[str]:
     """The names that an object gives its error, and the marks that follow from its members."""
-    names = [str(table[name]) for name in _NAMES if isinstance(table.get(name), str | int) and table[name] != ""]
+    found = (table.get(name) for name in _NAMES)
+    names = [str(name) for name in found if isinstance(name, str | int) and name not in ("", "error")]
     if "status_msg" in table:
         names = [f"base_resp:{name}" for name in names]
     source = table.get("limit_source")

@@ -1,0 +1,993 @@
+"""What vendors really answer when a call fails: statuses, headers and bodies as they were seen, ids shortened.
+
+`seen` says where: a repository's issue, the vendor's documentation, or the types of its SDK. A body is used on every
+wire that the vendor speaks; `GATEWAY` ones pass another vendor's error on unchanged, on any wire.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hermes.core.outcomes import FailureKind as Kind
+from hermes.core.outcomes import Scope
+
+CHAT, RESPONSES, MESSAGES = "chat_completions", "responses", "anthropic_messages"
+ALL = (CHAT, RESPONSES, MESSAGES)
+OPENAI = (CHAT, RESPONSES)
+BOTH = (CHAT, MESSAGES)
+
+
+@dataclass(frozen=True)
+class Case:
+    kind: Kind
+    vendor: str
+    status: int
+    body: object
+    seen: str
+    wires: tuple[str, ...] = ALL
+    scope: Scope | None = None
+    """Where it differs from the kind's own."""
+    wait: float | None = None
+    retryable: bool | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    ways: tuple[str, ...] = ("http", "stream", "whole")
+
+
+def openai(message: str, kind: str = "invalid_request_error", code: object = None, **more: object) -> dict[str, object]:
+    return {"error": {"message": message, "type": kind, "param": None, "code": code, **more}}
+
+
+def anthropic(kind: str, message: str) -> dict[str, object]:
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_011"}
+
+
+def router(message: str, code: int, **metadata: object) -> dict[str, object]:
+    return {"error": {"message": message, "code": code, "metadata": metadata}, "user_id": "user_2"}
+
+
+def google(code: int, message: str, status: str, *details: Mapping[str, object]) -> list[object]:
+    return [{"error": {"code": code, "message": message, "status": status, "details": list(details)}}]
+
+
+def minimax(code: int, message: str) -> dict[str, object]:
+    return {"id": "05", "choices": None, "created": 1, "base_resp": {"status_code": code, "status_msg": message}}
+
+
+def page(title: str, server: str = "nginx") -> str:
+    return f"<html>\r\n<head><title>{title}</title></head>\r\n<body><h1>{title}</h1><hr>{server}</body>\r\n</html>"
+
+
+RETRY = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "21s"}
+
+
+def quota(name: str) -> dict[str, object]:
+    violation = {"quotaMetric": "generativelanguage.googleapis.com/generate_content", "quotaId": name}
+    return {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [violation]}
+
+
+EXCEEDED = "You exceeded your current quota, please check your plan and billing details."
+ORGANISATION_TPM = (
+    "This request would exceed the rate limit for your organization of 20,000 input tokens per minute. For details, "
+    "refer to: https://docs.anthropic.com/en/api/rate-limits."
+)
+TPM = "tokens per min (TPM): Limit 30000, Used 28802, Requested 2500. Please try again in 2.604s."
+GROQ_TPM = "service tier `on_demand` on tokens per minute (TPM): Limit 12000,"
+TOO_LARGE = (
+    "Request too large for gpt-4o in organization org-V on tokens per min (TPM): Limit 30000, Requested 30601. The "
+    "input or output tokens must be reduced in order to run successfully."
+)
+VLLM_LENGTH = (
+    "This model's maximum context length is 131072 tokens. However, you requested 156632 tokens (152536 in the "
+    "messages, 4096 in the completion). Please reduce the length of the messages or completion."
+)
+AZURE_POLICY = (
+    "The response was filtered due to the prompt triggering Azure OpenAI's content management policy. Please modify "
+    "your prompt and retry."
+)
+SIGNATURE = "messages.1.content.0: Invalid `signature` in `thinking` block"
+IMAGE = "messages.0.content.2.image.source.base64: image exceeds 5 MB maximum: 15908784 bytes > 5242880 bytes"
+TOOL_IMAGE = (
+    "Invalid 'messages[3]'. Image URLs are only allowed for messages with role 'user', but this message with role "
+    "'tool' contains an image URL."
+)
+SAMPLERS = "Failed to initialize samplers: failed to parse grammar"
+UPSTREAM = "z-ai/glm-5.3-flash is temporarily rate-limited upstream. Please retry shortly, or add your own key"
+MORE_CREDITS = "This request requires more credits, or fewer max_tokens. You requested up to 32000 tokens"
+
+CASES: tuple[Case, ...] = (
+    Case(Kind.AUTH, "OpenAI", 401, openai("Incorrect API key provided: sk-a.", code="invalid_api_key"), "docs", OPENAI),
+    Case(Kind.AUTH, "Anthropic", 401, anthropic("authentication_error", "invalid x-api-key"), "SDK types", (MESSAGES,)),
+    Case(
+        Kind.AUTH,
+        "xAI",
+        400,
+        {"code": "Client specified an invalid argument", "error": "Incorrect API key provided: na***ys."},
+        "continuedev/continue#10778",
+        OPENAI,
+    ),
+    Case(
+        Kind.AUTH,
+        "Gemini",
+        400,
+        google(
+            400,
+            "API key not valid. Please pass a valid API key.",
+            "INVALID_ARGUMENT",
+            {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"},
+        ),
+        "docs",
+        (CHAT,),
+    ),
+    Case(
+        Kind.AUTH,
+        "MiniMax",
+        200,
+        minimax(1004, "login fail: Please carry the API secret key in the 'Authorization' field"),
+        "docs: errorcode",
+        (CHAT,),
+        ways=("stream", "whole"),
+    ),
+    Case(Kind.AUTH, "OpenRouter", 401, {"error": {"message": "User not found.", "code": 401}}, "docs: errors"),
+    Case(
+        Kind.AUTH_PERMANENT,
+        "OpenAI",
+        401,
+        openai("Your OpenAI account has been deactivated, please check your email.", code="account_deactivated"),
+        "songquanpeng/one-api#271",
+        OPENAI,
+    ),
+    Case(
+        Kind.AUTH_PERMANENT,
+        "Anthropic",
+        400,
+        anthropic("invalid_request_error", "This organization has been disabled."),
+        "anthropics/claude-code#8327",
+        (MESSAGES,),
+    ),
+    Case(
+        Kind.AUTH_PERMANENT,
+        "Groq",
+        400,
+        openai("Organization has been restricted. Please reach out to support if you believe this was in error."),
+        "songquanpeng/one-api#271",
+        OPENAI,
+    ),
+    Case(Kind.BILLING, "OpenAI", 429, openai(EXCEEDED, "insufficient_quota", "insufficient_quota"), "docs", OPENAI),
+    Case(
+        Kind.BILLING,
+        "Anthropic",
+        400,
+        anthropic("invalid_request_error", "Your credit balance is too low to access the Anthropic API."),
+        "docs",
+        (MESSAGES,),
+    ),
+    Case(
+        Kind.BILLING,
+        "DeepSeek",
+        402,
+        openai("Insufficient Balance", "unknown_error", "invalid_request_error"),
+        "666ghj/BettaFish#286",
+        BOTH,
+    ),
+    Case(
+        Kind.BILLING,
+        "GLM",
+        429,
+        {"error": {"code": "1113", "message": "余额不足或无可用资源包,请充值。"}},
+        "edison7009/EchoBird#104",
+        BOTH,
+    ),
+    Case(
+        Kind.BILLING,
+        "Kimi",
+        429,
+        {
+            "error": {
+                "message": "Your account org-4 is suspended due to insufficient balance, please recharge your account",
+                "type": "exceeded_current_quota_error",
+            }
+        },
+        "MoonshotAI/kimi-code#1857",
+        BOTH,
+    ),
+    Case(
+        Kind.BILLING,
+        "xAI",
+        429,
+        {
+            "code": "Some resource has been exhausted",
+            "error": "Your team 16f has either used all available credits or reached its monthly spending limit.",
+        },
+        "continuedev/continue#10373",
+        OPENAI,
+    ),
+    Case(
+        Kind.BILLING,
+        "MiniMax",
+        500,
+        anthropic("api_error", "insufficient balance (1008)"),
+        "MiniMax-AI/MiniMax-M2#62",
+        (MESSAGES,),
+    ),
+    Case(
+        Kind.BILLING,
+        "MiniMax",
+        200,
+        minimax(1008, "insufficient balance"),
+        "docs: errorcode",
+        (CHAT,),
+        ways=("stream", "whole"),
+    ),
+    Case(
+        Kind.BILLING,
+        "Qwen",
+        400,
+        openai("Access denied, please make sure your account is in good standing.", "Arrearage", "Arrearage"),
+        "docs: error-code",
+    ),
+    Case(Kind.BILLING, "OpenRouter", 402, router(MORE_CREDITS, 402, provider_name=None), "Gitlawb/openclaude#1125"),
+    Case(
+        Kind.BILLING,
+        "OpenRouter",
+        403,
+        {"error": {"message": "Key limit exceeded (total limit). Manage it using https://openrouter.ai", "code": 403}},
+        "docs: limits",
+        scope=Scope.KEY,
+    ),
+    Case(
+        Kind.RATE_LIMIT,
+        "OpenAI",
+        429,
+        openai(f"Rate limit reached for gpt-4o in organization org-V on {TPM}", "tokens", "rate_limit_exceeded"),
+        "docs: rate limits",
+        OPENAI,
+        scope=Scope.MODEL,
+        wait=2.604,
+    ),
+    Case(
+        Kind.RATE_LIMIT,
+        "Groq",
+        429,
+        openai(
+            "Rate limit reached for model `llama-3.1-8b-instant` in organization `org_0` "
+            f"{GROQ_TPM} Used 11034, Requested 1443. Please try again in 4.77s. Need more tokens?",
+            "tokens",
+            "rate_limit_exceeded",
+        ),
+        "elizaOS/eliza#4040",
+        OPENAI,
+        scope=Scope.MODEL,
+        wait=4.77,
+    ),
+    Case(
+        Kind.RATE_LIMIT,
+        "Gemini",
+        429,
+        google(
+            429, EXCEEDED, "RESOURCE_EXHAUSTED", quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier"), RETRY
+        ),
+        "oppl.ai/llms/gemini_complex_1",
+        (CHAT,),
+        scope=Scope.MODEL,
+        wait=21.0,
+    ),
+    Case(
+        Kind.RATE_LIMIT,
+        "Gemini",
+        429,
+        google(429, EXCEEDED, "RESOURCE_EXHAUSTED", quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier"), RETRY),
+        "oppl.ai/llms/gemini_complex_1",
+        (CHAT,),
+        scope=Scope.MODEL,
+        retryable=False,
+    ),
+    Case(Kind.RATE_LIMIT, "Anthropic", 429, anthropic("rate_limit_error", "Rate limited"), "docs", (MESSAGES,)),
+    Case(
+        Kind.RATE_LIMIT,
+        "Anthropic",
+        429,
+        anthropic("rate_limit_error", ORGANISATION_TPM),
+        "docs: rate limits",
+        (MESSAGES,),
+        scope=Scope.ORGANISATION,
+    ),
+    Case(
+        Kind.RATE_LIMIT,
+        "Anthropic",
+        429,
+        {"error": {"code": "rate_limit_error", "message": ORGANISATION_TPM, "type": "invalid_request_error"}},
+        "FoundationAgents/OpenManus#746",
+        (CHAT,),
+        scope=Scope.ORGANISATION,
+    ),
+    Case(
+        Kind.RATE_LIMIT,
+        "GLM",
+        429,
+        {"error": {"code": "1302", "message": "您当前使用该API的并发数过高，请降低并发，或联系客服增加限额。"}},
+        "docs: error codes",
+        BOTH,
+    ),
+    Case(
+        Kind.RATE_LIMIT,
+        "Mistral",
+        429,
+        {"object": "error", "message": "Rate limit exceeded", "type": "rate_limited", "param": None, "code": "1300"},
+        "cline/cline#9085",
+        (CHAT,),
+    ),
+    Case(
+        Kind.RATE_LIMIT,
+        "Kimi",
+        429,
+        {
+            "error": {
+                "message": "request reached organization max RPM: 3, please try again after 1 seconds",
+                "type": "rate_limit_reached_error",
+            }
+        },
+        "MoonshotAI/Kimi-K2#34",
+        BOTH,
+        scope=Scope.ORGANISATION,
+        wait=1.0,
+    ),
+    Case(
+        Kind.RATE_LIMIT,
+        "Qwen",
+        429,
+        openai(
+            f"{EXCEEDED} For details, see: https://help.aliyun.com/zh/model-studio/error-code#token-limit",
+            "insufficient_quota",
+            "insufficient_quota",
+        ),
+        "hawkxtreme/mini-ai-1c#23",
+    ),
+    Case(
+        Kind.RATE_LIMIT,
+        "Qwen",
+        429,
+        {"code": "Throttling.RateQuota", "message": "Requests rate limit exceeded, please try again later."},
+        "docs: error-code",
+        ways=("http", "whole", "stream"),
+    ),
+    Case(
+        Kind.RATE_LIMIT,
+        "MiniMax",
+        200,
+        minimax(1002, "rate limit"),
+        "docs: errorcode",
+        (CHAT,),
+        ways=("stream", "whole"),
+    ),
+    Case(
+        Kind.RATE_LIMIT,
+        "OpenRouter",
+        429,
+        router(
+            "Rate limit exceeded: free-models-per-min. ",
+            429,
+            headers={"X-RateLimit-Limit": "20", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1760000007000"},
+            provider_name=None,
+        ),
+        "Gitlawb/openclaude#936",
+        scope=Scope.ORGANISATION,
+        wait=7.0,
+    ),
+    Case(
+        Kind.RATE_LIMIT,
+        "OpenAI",
+        429,
+        {
+            "error": {
+                "type": "usage_limit_reached",
+                "message": "The usage limit has been reached",
+                "plan_type": "plus",
+                "resets_at": 1760013872,
+                "resets_in_seconds": 13872,
+            }
+        },
+        "earendil-works/pi#4172",
+        (RESPONSES,),
+        wait=13872.0,
+    ),
+    Case(
+        Kind.UPSTREAM_RATE_LIMIT,
+        "OpenRouter",
+        429,
+        router("Provider returned error", 429, raw=UPSTREAM, provider_name="BaseTen"),
+        "open-webui/computer#293",
+    ),
+    Case(
+        Kind.UPSTREAM_RATE_LIMIT,
+        "OpenCode",
+        429,
+        openai("Error from provider (Xiaomi): Too many requests", "limitation", "429"),
+        "anomalyco/opencode#29912",
+        BOTH,
+    ),
+    Case(Kind.OVERLOADED, "Anthropic", 529, anthropic("overloaded_error", "Overloaded"), "docs", (MESSAGES,)),
+    Case(
+        Kind.OVERLOADED,
+        "Kimi",
+        429,
+        {
+            "error": {
+                "message": "The engine is currently overloaded, please try again later",
+                "type": "engine_overloaded_error",
+            }
+        },
+        "MoonshotAI/kimi-code#2152",
+        BOTH,
+    ),
+    Case(
+        Kind.OVERLOADED,
+        "llama.cpp",
+        503,
+        {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}},
+        "server README",
+    ),
+    Case(
+        Kind.OVERLOADED,
+        "Mistral",
+        429,
+        {
+            "object": "error",
+            "message": "Service tier capacity exceeded for this model.",
+            "type": "invalid_request_error",
+            "param": None,
+            "code": None,
+        },
+        "continuedev/continue#6185",
+        (CHAT,),
+    ),
+    Case(
+        Kind.OVERLOADED,
+        "Ollama",
+        503,
+        {"error": "server busy, please try again.  maximum pending requests exceeded"},
+        "FAQ",
+        (CHAT,),
+    ),
+    Case(
+        Kind.SERVER_ERROR,
+        "OpenAI",
+        500,
+        openai("The server had an error while processing your request. Sorry about that!", "server_error"),
+        "docs: error codes",
+        OPENAI,
+    ),
+    Case(Kind.SERVER_ERROR, "Anthropic", 500, anthropic("api_error", "Internal server error"), "docs", (MESSAGES,)),
+    Case(Kind.SERVER_ERROR, "MiniMax", 200, minimax(1024, "internal error"), "docs", (CHAT,), ways=("stream", "whole")),
+    Case(Kind.SERVER_ERROR, "Cloudflare", 520, page("520: Web server is returning an error", "cloudflare"), "docs"),
+    Case(Kind.SERVER_ERROR, "a gateway", 502, page("502 Bad Gateway"), "nginx"),
+    Case(
+        Kind.SERVER_ERROR,
+        "OpenRouter",
+        502,
+        router("Provider returned error", 502, raw="error code: 502", provider_name="Chutes"),
+        "docs: errors",
+    ),
+    Case(Kind.TIMEOUT, "Anthropic", 504, anthropic("timeout_error", "Request timed out"), "SDK types", (MESSAGES,)),
+    Case(
+        Kind.TIMEOUT,
+        "Gemini",
+        504,
+        google(504, "Deadline expired before operation could complete.", "DEADLINE_EXCEEDED"),
+        "letta-ai/letta#2861",
+        (CHAT,),
+    ),
+    Case(Kind.TIMEOUT, "a gateway", 504, page("504 Gateway Time-out"), "nginx"),
+    Case(Kind.TIMEOUT, "OpenRouter", 408, {"error": {"message": "Request timed out", "code": 408}}, "docs: errors"),
+    Case(
+        Kind.CONTEXT_OVERFLOW,
+        "OpenAI",
+        400,
+        openai("Input tokens exceed the configured limit of 272000 tokens.", code="context_length_exceeded"),
+        "docs",
+        OPENAI,
+    ),
+    Case(
+        Kind.CONTEXT_OVERFLOW,
+        "Anthropic",
+        400,
+        anthropic("invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"),
+        "docs",
+        (MESSAGES,),
+    ),
+    Case(
+        Kind.CONTEXT_OVERFLOW,
+        "llama.cpp",
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": "the request exceeds the available context size. try increasing the context size",
+                "type": "exceed_context_size_error",
+                "n_prompt_tokens": 14429,
+                "n_ctx": 8192,
+            }
+        },
+        "ggml-org/llama.cpp#15780",
+    ),
+    Case(
+        Kind.CONTEXT_OVERFLOW,
+        "vLLM",
+        400,
+        {"object": "error", "message": VLLM_LENGTH, "type": "BadRequestError", "param": None, "code": 400},
+        "meta-llama/llama-verifications#58",
+    ),
+    Case(
+        Kind.CONTEXT_OVERFLOW,
+        "LM Studio",
+        400,
+        {"error": "Trying to keep the first 14538 tokens when context the overflows."},
+        "dyad-sh/dyad#925",
+    ),
+    Case(
+        Kind.CONTEXT_OVERFLOW,
+        "Qwen",
+        400,
+        openai("<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]"),
+        "docs: error-code",
+    ),
+    Case(
+        Kind.LONG_CONTEXT_TIER,
+        "Anthropic",
+        429,
+        anthropic("rate_limit_error", "Extra usage is required for long context requests."),
+        "anthropics/claude-code#50784; Wei-Shaw/sub2api#572",
+    ),
+    Case(
+        Kind.PAYLOAD_TOO_LARGE,
+        "Anthropic",
+        413,
+        anthropic("request_too_large", "Request exceeds the maximum size"),
+        "docs",
+        (MESSAGES,),
+    ),
+    Case(
+        Kind.PAYLOAD_TOO_LARGE,
+        "Groq",
+        413,
+        openai(
+            f"Request too large for model `llama-3.3-70b-versatile` in organization `org_0` {GROQ_TPM} Requested "
+            "14137, please reduce your message size and try again.",
+            "tokens",
+            "rate_limit_exceeded",
+        ),
+        "continuedev/continue#10218",
+        OPENAI,
+    ),
+    Case(
+        Kind.PAYLOAD_TOO_LARGE,
+        "OpenAI",
+        429,
+        openai(TOO_LARGE, "tokens", "rate_limit_exceeded"),
+        "DrShushen/climb#13",
+        OPENAI,
+    ),
+    Case(Kind.PAYLOAD_TOO_LARGE, "a gateway", 413, page("413 Request Entity Too Large"), "nginx", ways=("http",)),
+    Case(
+        Kind.IMAGE_TOO_LARGE,
+        "Anthropic",
+        400,
+        anthropic("invalid_request_error", IMAGE),
+        "anthropics/claude-code#10612",
+        (MESSAGES,),
+    ),
+    Case(
+        Kind.IMAGE_TOO_LARGE,
+        "a gateway",
+        400,
+        {"error": {"code": "400", "type": "invalid_params", "message": IMAGE}},
+        "daya0576/pi-imessage#5",
+    ),
+    Case(
+        Kind.IMAGE_TOO_LARGE,
+        "OpenAI",
+        400,
+        openai("The image is too large.", code="image_too_large"),
+        "SDK types: ResponseError",
+        (RESPONSES,),
+    ),
+    Case(
+        Kind.CONTENT_POLICY,
+        "Azure",
+        400,
+        openai(
+            AZURE_POLICY,
+            "",
+            "content_filter",
+            status=400,
+            innererror={"code": "ResponsibleAIPolicyViolation", "content_filter_result": {}},
+        ),
+        "compl-ai/compl-ai#20",
+        OPENAI,
+    ),
+    Case(
+        Kind.CONTENT_POLICY,
+        "Qwen",
+        400,
+        openai("Input data may contain inappropriate content.", "data_inspection_failed", "data_inspection_failed"),
+        "docs: error-code",
+    ),
+    Case(
+        Kind.CONTENT_POLICY,
+        "OpenRouter",
+        403,
+        router("Your chosen model requires moderation and your input was flagged", 403, reasons=["violence"]),
+        "docs: errors",
+    ),
+    Case(
+        Kind.CONTENT_POLICY,
+        "GLM",
+        400,
+        {"error": {"code": "1301", "message": "系统检测到输入或生成内容可能包含不安全或敏感内容"}},
+        "docs: error codes",
+        BOTH,
+    ),
+    Case(Kind.CONTENT_POLICY, "OpenAI", 400, openai("Refused.", code="bio_policy"), "SDK types", (RESPONSES,)),
+    Case(
+        Kind.PROVIDER_POLICY,
+        "OpenRouter",
+        404,
+        {
+            "error": {
+                "message": "No endpoints found matching your data policy (Paid model training). Configure: https://o.ai",
+                "code": 404,
+            }
+        },
+        "unoplat/unoplat-code-confluence#1080",
+    ),
+    Case(
+        Kind.MODEL_NOT_FOUND,
+        "OpenAI",
+        404,
+        openai("The model `gpt-9` does not exist or you do not have access to it.", code="model_not_found"),
+        "docs",
+        OPENAI,
+    ),
+    Case(Kind.MODEL_NOT_FOUND, "Anthropic", 404, anthropic("not_found_error", "model: claude-9"), "docs", (MESSAGES,)),
+    Case(
+        Kind.MODEL_NOT_FOUND,
+        "Ollama",
+        404,
+        openai('model "llama9" not found, try pulling it first', "api_error"),
+        "netease-youdao/QAnything#555",
+        (CHAT,),
+    ),
+    Case(
+        Kind.MODEL_NOT_FOUND,
+        "GLM",
+        400,
+        {"error": {"code": "1211", "message": "模型不存在，请检查模型代码。"}},
+        "docs: error codes",
+        BOTH,
+    ),
+    Case(
+        Kind.MODEL_NOT_FOUND,
+        "OpenRouter",
+        400,
+        {"error": {"message": "x/y is not a valid model ID", "code": 400}},
+        "docs: errors",
+    ),
+    Case(
+        Kind.THINKING_SIGNATURE,
+        "Anthropic",
+        400,
+        anthropic("invalid_request_error", SIGNATURE),
+        "anthropics/claude-code#10627",
+        (MESSAGES,),
+    ),
+    Case(
+        Kind.THINKING_SIGNATURE,
+        "a gateway",
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": '{"type":"error","error":{"type":"invalid_request_error","message":"' + SIGNATURE + '"}}',
+                "status": "INVALID_ARGUMENT",
+            }
+        },
+        "lbjlaq/Antigravity-Manager#498",
+    ),
+    Case(
+        Kind.ENCRYPTED_CONTENT,
+        "OpenAI",
+        400,
+        openai("The encrypted content gAAA...DQ== could not be verified.", code="invalid_encrypted_content"),
+        "openai/codex#8145",
+        (RESPONSES,),
+    ),
+    Case(
+        Kind.ENCRYPTED_CONTENT,
+        "OpenCode",
+        400,
+        openai(
+            "Upstream request failed: [invalid_request_error] reasoning `encrypted_content` was not issued to this "
+            "caller"
+        ),
+        "anomalyco/opencode#48773",
+    ),
+    Case(Kind.TOOL_CONTENT, "OpenAI", 400, openai(TOOL_IMAGE, code="invalid_value"), "dreadnode/rigging#41", OPENAI),
+    Case(
+        Kind.TOOL_CONTENT,
+        "DeepSeek",
+        400,
+        openai(".messages[565].image[0]: You have uploaded an unsupported image. Please make sure your image is valid"),
+        "NousResearch/hermes-agent#109707",
+        BOTH,
+    ),
+    Case(
+        Kind.TOOL_CONTENT,
+        "llama.cpp",
+        500,
+        {
+            "error": {
+                "code": 500,
+                "message": "image input is not supported - hint: if this is unexpected, you may need the mmproj",
+                "type": "server_error",
+            }
+        },
+        "server sources",
+    ),
+    Case(
+        Kind.GRAMMAR,
+        "llama.cpp",
+        400,
+        {"error": {"code": 400, "message": SAMPLERS, "type": "invalid_request_error"}},
+        "ggml-org/llama.cpp#25895",
+    ),
+    Case(
+        Kind.LONG_CONTEXT_BETA,
+        "Anthropic",
+        400,
+        anthropic("invalid_request_error", "The long context beta is not yet available for this subscription."),
+        "anthropics/claude-code#23822",
+    ),
+    Case(
+        Kind.FORMAT_ERROR,
+        "Mistral",
+        422,
+        {
+            "object": "error",
+            "message": {
+                "detail": [
+                    {
+                        "type": "extra_forbidden",
+                        "loc": ["body", "max_completion_tokens"],
+                        "msg": "Extra inputs are not permitted",
+                        "input": 32000,
+                    }
+                ]
+            },
+            "type": "invalid_request_error",
+            "param": None,
+            "code": None,
+        },
+        "editor-code-assistant/eca#231",
+        (CHAT,),
+    ),
+    Case(
+        Kind.FORMAT_ERROR,
+        "Anthropic",
+        400,
+        anthropic("invalid_request_error", "messages.1.content: Field required"),
+        "docs",
+        (MESSAGES,),
+    ),
+    Case(
+        Kind.FORMAT_ERROR,
+        "DeepSeek",
+        400,
+        openai("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", code="invalid_request_error"),
+        "Backtthefuture/chatlogwebUI#7",
+        BOTH,
+    ),
+    Case(
+        Kind.FORMAT_ERROR,
+        "Fireworks",
+        400,
+        {"error": {"type": "invalid_request_error", "message": "JSON Schema not supported"}, "type": "error"},
+        "earendil-works/pi#5352",
+    ),
+    Case(
+        Kind.FORMAT_ERROR,
+        "Groq",
+        400,
+        openai("Failed to call a function. Please adjust your prompt.", code="tool_use_failed", failed_generation="<f"),
+        "docs: errors",
+        OPENAI,
+        retryable=True,
+    ),
+    Case(
+        Kind.FORMAT_ERROR,
+        "Ollama",
+        400,
+        openai("registry.ollama.ai/library/deepseek-r1:latest does not support tools", "api_error"),
+        "heshengtao/super-agent-party#142",
+        (CHAT,),
+        ways=("http",),
+    ),
+    Case(Kind.BAD_RESPONSE, "a gateway", 200, page("Sign in"), "a captive portal", retryable=False, ways=("whole",)),
+    Case(Kind.UNKNOWN, "a gateway", 200, {"error": {"message": "something odd"}}, "made", ways=("stream", "whole")),
+    Case(
+        Kind.BILLING,
+        "OpenCode",
+        401,
+        {
+            "message": "Insufficient balance. Manage your billing here",
+            "type": "CreditsError",
+            "param": "",
+            "code": None,
+        },
+        "TiaraBasori/OpenCode2API#5",
+        BOTH,
+        ways=("http",),
+    ),
+    Case(
+        Kind.BILLING,
+        "Kimi",
+        403,
+        {
+            "error": {
+                "message": "Your account x is not active, organization x exceeded current quota, please check your plan",
+                "type": "exceeded_current_quota_error",
+            }
+        },
+        "MoonshotAI/Kimi-K2#5",
+        BOTH,
+    ),
+    Case(
+        Kind.BILLING,
+        "SiliconFlow",
+        403,
+        {
+            "code": 30011,
+            "message": "The selected model requires paid balance. Please top up and try again.",
+            "data": None,
+        },
+        "FoundationAgents/OpenManus#438",
+        (CHAT,),
+    ),
+    Case(
+        Kind.BILLING,
+        "OpenRouter",
+        402,
+        {
+            "error": {
+                "message": f"{MORE_CREDITS}. To increase, visit https://o.ai and adjust the key's monthly limit",
+                "code": 402,
+            }
+        },
+        "jacob-bd/relay-ai#72",
+        scope=Scope.KEY,
+    ),
+    Case(
+        Kind.BILLING,
+        "MiniMax",
+        429,
+        {
+            "error": {
+                "http_code": "429",
+                "message": "insufficient balance (1008)",
+                "type": "insufficient_balance_error",
+            },
+            "request_id": "x",
+        },
+        "modelscope/modelscope#1691",
+        BOTH,
+    ),
+    Case(
+        Kind.AUTH_PERMANENT,
+        "OpenAI",
+        401,
+        openai("Your OpenAI account has been deactivated, please check your email for more information.", "requests"),
+        "aandrew-me/tgpt#171",
+        OPENAI,
+    ),
+    Case(
+        Kind.MODEL_NOT_FOUND,
+        "OpenAI",
+        403,
+        openai("Project `proj_x` does not have access to model `gpt-9`", code="model_not_found"),
+        "docs",
+        OPENAI,
+    ),
+    Case(
+        Kind.RATE_LIMIT,
+        "Gemini",
+        429,
+        google(
+            429,
+            f"{EXCEEDED} * Quota exceeded for metric: generate_content_free_tier_requests, limit: 0, model: gemini-2.0-"
+            "flash Please retry in 10.689924287s.",
+            "RESOURCE_EXHAUSTED",
+        ),
+        "a page that shows the body",
+        (CHAT,),
+        scope=Scope.MODEL,
+        retryable=False,
+    ),
+    Case(
+        Kind.RATE_LIMIT,
+        "Qwen",
+        500,
+        openai("Request failed with status code 429", "api_error", 500),
+        "aptdnfapt/qwen-code-oai-proxy#14",
+        (CHAT,),
+    ),
+    Case(Kind.RATE_LIMIT, "Mistral", 429, {"message": "Requests rate limit exceeded"}, "dnakov/anon-kode#53", (CHAT,)),
+    Case(
+        Kind.OVERLOADED,
+        "GLM",
+        429,
+        {"error": {"code": "1305", "message": "该模型当前访问量过大，请您稍后再试"}},
+        "docs: error codes",
+        BOTH,
+    ),
+    Case(
+        Kind.CONTEXT_OVERFLOW,
+        "llama.cpp",
+        500,
+        {
+            "error": {
+                "code": 500,
+                "message": "the request exceeds the available context size. try increasing the context size",
+                "type": "exceed_context_size_error",
+                "n_prompt_tokens": 1407,
+                "n_ctx": 256,
+            }
+        },
+        "ggml-org/llama.cpp#15780",
+    ),
+    Case(
+        Kind.CONTEXT_OVERFLOW,
+        "llama.cpp",
+        500,
+        {
+            "error": {
+                "code": 500,
+                "message": "the request exceeds the available context size. try increasing the context size",
+                "type": "server_error",
+            }
+        },
+        "gpustack/gpustack#852",
+    ),
+    Case(
+        Kind.GRAMMAR,
+        "llama.cpp",
+        400,
+        openai(
+            "Unable to generate parser for this template. Automatic parser generation failed: JSON schema conversion "
+            "failed:\nPattern must start with '^' and end with '$'"
+        ),
+        "openclaw/openclaw#107430",
+    ),
+    Case(
+        Kind.PROVIDER_POLICY,
+        "TrueFoundry",
+        404,
+        openai(
+            "openrouter error: No endpoints available matching your guardrail restrictions and data policy.", "APIError"
+        ),
+        "truefoundry/models#826",
+        (CHAT,),
+    ),
+    Case(
+        Kind.CONTENT_POLICY,
+        "xAI",
+        403,
+        {"code": "The caller does not have permission", "error": "Content violates usage guidelines."},
+        "docs",
+        OPENAI,
+    ),
+    Case(
+        Kind.OVERLOADED,
+        "Anthropic",
+        500,
+        anthropic("api_error", "Overloaded"),
+        "docs",
+        (MESSAGES,),
+    ),
+)
