@@ -14,8 +14,10 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 
-from certificates import certificate  # noqa: E402 - runs as a script too
-from error_cases import ALL, CASES, Case  # noqa: E402
+from account_errors import ACCOUNT_ERRORS  # noqa: E402 - runs as a script too
+from certificates import certificate  # noqa: E402
+from request_errors import REQUEST_ERRORS  # noqa: E402
+from vendor_errors import ALL, Case  # noqa: E402
 
 from hermes.core.events import Event, Retrying  # noqa: E402
 from hermes.core.frame import EpochFrame  # noqa: E402
@@ -34,6 +36,7 @@ from hermes.testing.recorded import RecordedRequest  # noqa: E402
 from hermes.testing.script import Delivery, Ending, Fail, Reply, Say, ScriptedModel, StreamError  # noqa: E402
 from hermes.testing.server import ScriptedServer  # noqa: E402
 
+CASES = (*ACCOUNT_ERRORS, *REQUEST_ERRORS)
 KEYS = ("key-" + "1" * 20, "key-" + "2" * 20)
 PAUSES = 3
 

@@ -1,12 +1,16 @@
 """Every class of failure on every wire, each way it can come: the class, the advice, the recovery, the outcome."""
 
+import json
 from pathlib import Path
 
 import pytest
-from error_cases import ALL, CASES
-from error_matrix import PROMISES, Line, Result, lines, run, table
+from error_matrix import CASES, PROMISES, Line, Result, lines, run, table
+from msgspec import structs
+from vendor_errors import ALL
 
 from hermes.core.outcomes import FailureKind as Kind
+from hermes.llm.classes import TABLE, implied_status, row_for
+from hermes.llm.report import read_body
 
 LINES = tuple(lines())
 
@@ -32,6 +36,23 @@ def test_every_kind_that_a_body_can_tell_comes_in_each_way_on_every_wire() -> No
 def test_the_bodies_are_of_many_vendors() -> None:
     assert len({case.vendor for case in CASES} - {"a gateway"}) >= 12
     assert all(case.seen for case in CASES)
+
+
+def test_every_row_of_the_table_is_there_for_a_body_that_was_seen() -> None:
+    used = set()
+    for case in CASES:
+        value = case.body if isinstance(case.body, str) else json.dumps(case.body)
+        told = read_body(case.status if case.status >= 400 else 0, value.encode())
+        bare = structs.replace(told, status=0)
+        for report in (
+            told,
+            *(structs.replace(told, status=implied_status(each)) for each in (bare, structs.replace(bare, named=0))),
+        ):
+            used.add(row_for(report))
+    # 402 and 409 by the write-ups and the status's meaning alone; our own name for what is no JSON; a finish reason.
+    unseen = {(Kind.RATE_LIMIT, 402), (Kind.BILLING, 402), (Kind.OVERLOADED, 409), (Kind.SERVER_ERROR, 0)}
+    missed = {(row.kind, *row.statuses) for row in TABLE if row not in used}
+    assert missed - unseen == {(Kind.BAD_RESPONSE,)}
 
 
 def test_the_table_names_what_is_not_as_promised() -> None:
