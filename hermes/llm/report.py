@@ -14,7 +14,7 @@ from hermes.util.text import one_line
 
 Table = Mapping[str, object]
 
-_WORDS_LIMIT = 4_000
+_WORDS_LIMIT = 2_000
 """Characters of what was said that are looked at; a vendor says what is wrong in its first sentence."""
 _PAGE_LIMIT = 20_000
 _MESSAGE_LIMIT = 400
