@@ -30,7 +30,14 @@ UPSTREAM = "z-ai/glm-5.3-flash is temporarily rate-limited upstream. Please retr
 MORE_CREDITS = "This request requires more credits, or fewer max_tokens. You requested up to 32000 tokens"
 
 ACCOUNT_ERRORS: tuple[Case, ...] = (
-    Case(Kind.AUTH, "OpenAI", 401, openai("Incorrect API key provided: sk-a.", code="invalid_api_key"), "docs", OPENAI),
+    Case(
+        Kind.AUTH,
+        "OpenAI",
+        401,
+        openai("Incorrect API key provided: sk-a.", code="invalid_api_key"),
+        "unchecked: docs",
+        OPENAI,
+    ),
     Case(Kind.AUTH, "Anthropic", 401, anthropic("authentication_error", "invalid x-api-key"), "SDK types", (MESSAGES,)),
     Case(
         Kind.AUTH,
@@ -50,7 +57,7 @@ ACCOUNT_ERRORS: tuple[Case, ...] = (
             "INVALID_ARGUMENT",
             {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"},
         ),
-        "docs",
+        "unchecked: docs",
         (CHAT,),
     ),
     Case(
@@ -62,7 +69,9 @@ ACCOUNT_ERRORS: tuple[Case, ...] = (
         (CHAT,),
         ways=("stream", "whole"),
     ),
-    Case(Kind.AUTH, "OpenRouter", 401, {"error": {"message": "User not found.", "code": 401}}, "docs: errors"),
+    Case(
+        Kind.AUTH, "OpenRouter", 401, {"error": {"message": "User not found.", "code": 401}}, "unchecked: docs: errors"
+    ),
     Case(
         Kind.AUTH_PERMANENT,
         "OpenAI",
@@ -87,13 +96,20 @@ ACCOUNT_ERRORS: tuple[Case, ...] = (
         "songquanpeng/one-api#271",
         OPENAI,
     ),
-    Case(Kind.BILLING, "OpenAI", 429, openai(EXCEEDED, "insufficient_quota", "insufficient_quota"), "docs", OPENAI),
+    Case(
+        Kind.BILLING,
+        "OpenAI",
+        429,
+        openai(EXCEEDED, "insufficient_quota", "insufficient_quota"),
+        "unchecked: docs",
+        OPENAI,
+    ),
     Case(
         Kind.BILLING,
         "Anthropic",
         400,
         anthropic("invalid_request_error", "Your credit balance is too low to access the Anthropic API."),
-        "docs",
+        "unchecked: docs",
         (MESSAGES,),
     ),
     Case(
@@ -166,7 +182,7 @@ ACCOUNT_ERRORS: tuple[Case, ...] = (
         "OpenRouter",
         403,
         {"error": {"message": "Key limit exceeded (total limit). Manage it using https://openrouter.ai", "code": 403}},
-        "docs: limits",
+        "unchecked: docs: limits",
         scope=Scope.KEY,
     ),
     Case(
@@ -174,7 +190,7 @@ ACCOUNT_ERRORS: tuple[Case, ...] = (
         "OpenAI",
         429,
         openai(f"Rate limit reached for gpt-4o in organization org-V on {TPM}", "tokens", "rate_limit_exceeded"),
-        "docs: rate limits",
+        "unchecked: docs: rate limits",
         OPENAI,
         scope=Scope.MODEL,
         wait=2.604,
@@ -216,13 +232,15 @@ ACCOUNT_ERRORS: tuple[Case, ...] = (
         scope=Scope.MODEL,
         retryable=False,
     ),
-    Case(Kind.RATE_LIMIT, "Anthropic", 429, anthropic("rate_limit_error", "Rate limited"), "docs", (MESSAGES,)),
+    Case(
+        Kind.RATE_LIMIT, "Anthropic", 429, anthropic("rate_limit_error", "Rate limited"), "unchecked: docs", (MESSAGES,)
+    ),
     Case(
         Kind.RATE_LIMIT,
         "Anthropic",
         429,
         anthropic("rate_limit_error", ORGANISATION_TPM),
-        "docs: rate limits",
+        "unchecked: docs: rate limits",
         (MESSAGES,),
         scope=Scope.ORGANISATION,
     ),
@@ -240,7 +258,7 @@ ACCOUNT_ERRORS: tuple[Case, ...] = (
         "GLM",
         429,
         {"error": {"code": "1302", "message": "您当前使用该API的并发数过高，请降低并发，或联系客服增加限额。"}},
-        "docs: error codes",
+        "unchecked: docs: error codes",
         BOTH,
     ),
     Case(
@@ -452,7 +470,7 @@ ACCOUNT_ERRORS: tuple[Case, ...] = (
         "Anthropic",
         403,
         anthropic("permission_error", "Your API key does not have permission to use the specified resource."),
-        "SDK types; docs",
+        "unchecked: SDK types; docs",
         (MESSAGES,),
     ),
 )

@@ -40,7 +40,9 @@ TOOL_IMAGE = (
 SAMPLERS = "Failed to initialize samplers: failed to parse grammar"
 
 REQUEST_ERRORS: tuple[Case, ...] = (
-    Case(Kind.OVERLOADED, "Anthropic", 529, anthropic("overloaded_error", "Overloaded"), "docs", (MESSAGES,)),
+    Case(
+        Kind.OVERLOADED, "Anthropic", 529, anthropic("overloaded_error", "Overloaded"), "unchecked: docs", (MESSAGES,)
+    ),
     Case(
         Kind.OVERLOADED,
         "Kimi",
@@ -59,7 +61,7 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "llama.cpp",
         503,
         {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}},
-        "server README",
+        "unchecked: server README",
     ),
     Case(
         Kind.OVERLOADED,
@@ -80,7 +82,7 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "Ollama",
         503,
         {"error": "server busy, please try again.  maximum pending requests exceeded"},
-        "FAQ",
+        "unchecked: FAQ",
         (CHAT,),
     ),
     Case(
@@ -88,19 +90,40 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "OpenAI",
         500,
         openai("The server had an error while processing your request. Sorry about that!", "server_error"),
-        "docs: error codes",
+        "unchecked: docs: error codes",
         OPENAI,
     ),
-    Case(Kind.SERVER_ERROR, "Anthropic", 500, anthropic("api_error", "Internal server error"), "docs", (MESSAGES,)),
-    Case(Kind.SERVER_ERROR, "MiniMax", 200, minimax(1024, "internal error"), "docs", (CHAT,), ways=("stream", "whole")),
-    Case(Kind.SERVER_ERROR, "Cloudflare", 520, page("520: Web server is returning an error", "cloudflare"), "docs"),
-    Case(Kind.SERVER_ERROR, "a gateway", 502, page("502 Bad Gateway"), "nginx"),
+    Case(
+        Kind.SERVER_ERROR,
+        "Anthropic",
+        500,
+        anthropic("api_error", "Internal server error"),
+        "unchecked: docs",
+        (MESSAGES,),
+    ),
+    Case(
+        Kind.SERVER_ERROR,
+        "MiniMax",
+        200,
+        minimax(1024, "internal error"),
+        "unchecked: docs",
+        (CHAT,),
+        ways=("stream", "whole"),
+    ),
+    Case(
+        Kind.SERVER_ERROR,
+        "Cloudflare",
+        520,
+        page("520: Web server is returning an error", "cloudflare"),
+        "unchecked: docs",
+    ),
+    Case(Kind.SERVER_ERROR, "a gateway", 502, page("502 Bad Gateway"), "unchecked: nginx"),
     Case(
         Kind.SERVER_ERROR,
         "OpenRouter",
         502,
         router("Provider returned error", 502, raw="error code: 502", provider_name="Chutes"),
-        "docs: errors",
+        "unchecked: docs: errors",
     ),
     Case(Kind.TIMEOUT, "Anthropic", 504, anthropic("timeout_error", "Request timed out"), "SDK types", (MESSAGES,)),
     Case(
@@ -111,14 +134,20 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "letta-ai/letta#2861",
         (CHAT,),
     ),
-    Case(Kind.TIMEOUT, "a gateway", 504, page("504 Gateway Time-out"), "nginx"),
-    Case(Kind.TIMEOUT, "OpenRouter", 408, {"error": {"message": "Request timed out", "code": 408}}, "docs: errors"),
+    Case(Kind.TIMEOUT, "a gateway", 504, page("504 Gateway Time-out"), "unchecked: nginx"),
+    Case(
+        Kind.TIMEOUT,
+        "OpenRouter",
+        408,
+        {"error": {"message": "Request timed out", "code": 408}},
+        "unchecked: docs: errors",
+    ),
     Case(
         Kind.CONTEXT_OVERFLOW,
         "OpenAI",
         400,
         openai("Input tokens exceed the configured limit of 272000 tokens.", code="context_length_exceeded"),
-        "docs",
+        "unchecked: docs",
         OPENAI,
     ),
     Case(
@@ -126,7 +155,7 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "Anthropic",
         400,
         anthropic("invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"),
-        "docs",
+        "unchecked: docs",
         (MESSAGES,),
     ),
     Case(
@@ -177,7 +206,7 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "Anthropic",
         413,
         anthropic("request_too_large", "Request exceeds the maximum size"),
-        "docs",
+        "unchecked: docs",
         (MESSAGES,),
     ),
     Case(
@@ -201,7 +230,14 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "DrShushen/climb#13",
         OPENAI,
     ),
-    Case(Kind.PAYLOAD_TOO_LARGE, "a gateway", 413, page("413 Request Entity Too Large"), "nginx", ways=("http",)),
+    Case(
+        Kind.PAYLOAD_TOO_LARGE,
+        "a gateway",
+        413,
+        page("413 Request Entity Too Large"),
+        "unchecked: nginx",
+        ways=("http",),
+    ),
     Case(
         Kind.IMAGE_TOO_LARGE,
         "Anthropic",
@@ -251,14 +287,14 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "OpenRouter",
         403,
         router("Your chosen model requires moderation and your input was flagged", 403, reasons=["violence"]),
-        "docs: errors",
+        "unchecked: docs: errors",
     ),
     Case(
         Kind.CONTENT_POLICY,
         "GLM",
         400,
         {"error": {"code": "1301", "message": "系统检测到输入或生成内容可能包含不安全或敏感内容"}},
-        "docs: error codes",
+        "unchecked: docs: error codes",
         BOTH,
     ),
     Case(Kind.CONTENT_POLICY, "OpenAI", 400, openai("Refused.", code="bio_policy"), "SDK types", (RESPONSES,)),
@@ -279,10 +315,17 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "OpenAI",
         404,
         openai("The model `gpt-9` does not exist or you do not have access to it.", code="model_not_found"),
-        "docs",
+        "unchecked: docs",
         OPENAI,
     ),
-    Case(Kind.MODEL_NOT_FOUND, "Anthropic", 404, anthropic("not_found_error", "model: claude-9"), "docs", (MESSAGES,)),
+    Case(
+        Kind.MODEL_NOT_FOUND,
+        "Anthropic",
+        404,
+        anthropic("not_found_error", "model: claude-9"),
+        "unchecked: docs",
+        (MESSAGES,),
+    ),
     Case(
         Kind.MODEL_NOT_FOUND,
         "Ollama",
@@ -296,7 +339,7 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "GLM",
         400,
         {"error": {"code": "1211", "message": "模型不存在，请检查模型代码。"}},
-        "docs: error codes",
+        "unchecked: docs: error codes",
         BOTH,
     ),
     Case(
@@ -304,7 +347,7 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "OpenRouter",
         400,
         {"error": {"message": "x/y is not a valid model ID", "code": 400}},
-        "docs: errors",
+        "unchecked: docs: errors",
     ),
     Case(
         Kind.THINKING_SIGNATURE,
@@ -365,7 +408,7 @@ REQUEST_ERRORS: tuple[Case, ...] = (
                 "type": "server_error",
             }
         },
-        "server sources",
+        "unchecked: server sources",
     ),
     Case(
         Kind.GRAMMAR,
@@ -409,7 +452,7 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "Anthropic",
         400,
         anthropic("invalid_request_error", "messages.1.content: Field required"),
-        "docs",
+        "unchecked: docs",
         (MESSAGES,),
     ),
     Case(
@@ -432,7 +475,7 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "Groq",
         400,
         openai("Failed to call a function. Please adjust your prompt.", code="tool_use_failed", failed_generation="<f"),
-        "docs: errors",
+        "unchecked: docs: errors",
         OPENAI,
         retryable=True,
     ),
@@ -452,7 +495,7 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "OpenAI",
         403,
         openai("Project `proj_x` does not have access to model `gpt-9`", code="model_not_found"),
-        "docs",
+        "unchecked: docs",
         OPENAI,
     ),
     Case(
@@ -460,7 +503,7 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "GLM",
         429,
         {"error": {"code": "1305", "message": "该模型当前访问量过大，请您稍后再试"}},
-        "docs: error codes",
+        "unchecked: docs: error codes",
         BOTH,
     ),
     Case(
@@ -516,7 +559,7 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "xAI",
         403,
         {"code": "The caller does not have permission", "error": "Content violates usage guidelines."},
-        "docs",
+        "unchecked: docs",
         OPENAI,
     ),
     Case(
@@ -524,7 +567,7 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "Anthropic",
         500,
         anthropic("api_error", "Overloaded"),
-        "docs",
+        "unchecked: docs",
         (MESSAGES,),
     ),
 )

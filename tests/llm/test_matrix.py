@@ -38,7 +38,7 @@ def test_the_bodies_are_of_many_vendors() -> None:
     assert all(case.seen for case in CASES)
 
 
-def test_every_row_of_the_table_is_there_for_a_body_that_was_seen() -> None:
+def test_every_row_of_the_table_is_there_for_a_case() -> None:
     used = set()
     for case in CASES:
         value = case.body if isinstance(case.body, str) else json.dumps(case.body)
