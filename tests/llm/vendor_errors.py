@@ -1,9 +1,9 @@
 """The shapes of vendors' errors, and a case: what a vendor really answers when a call fails.
 
 `seen` says where: a repository's issue that quotes the body, `docs: ...` for codes that were read in the vendor's
-documentation, `SDK types` for names in its SDK (the message is ours). `unchecked: ...` is written down from memory of the
-source it names and wants a look; `made` is ours. What was seen is the HTTP body: its use inside a stream, as a whole
-answer with status 200, and on each wire of the vendor is the same object put there.
+documentation, `SDK types` for names in its SDK (the message is ours). `unchecked: ...` is from memory of the source it
+names and wants a look; `made` is ours. What was seen is the HTTP body: inside a stream, as a whole answer
+with status 200, and on each wire of the vendor, the same object is put there.
 """
 
 from collections.abc import Mapping
