@@ -4,15 +4,17 @@ import contextlib
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
 from typing import TypeVar
 
 from hermes.agent.turn import Deps, TurnState
 from hermes.app.endpoint import Model, choose_model, open_model
+from hermes.app.limits import guard_limits
 from hermes.app.openai_form import Plain
 from hermes.app.options import Options
 from hermes.app.result import turn_result
+from hermes.app.route import Models, SessionRoute, fallbacks, side_choices, side_task
 from hermes.app.sessions import find_session, to_plain
 from hermes.app.toolbox import Plan, SessionTools, session_tools
 from hermes.app.trajectory import write_trajectory
@@ -28,12 +30,15 @@ from hermes.core.ids import new_session_id
 from hermes.core.messages import Message
 from hermes.llm.client import ModelClient
 from hermes.llm.context_length import known_context_length
+from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
-from hermes.runtime.actor import SessionActor
+from hermes.runtime.actor import Parts, SessionActor
 from hermes.runtime.approvals import Approvals
 from hermes.runtime.conversation import Conversation, open_conversation
+from hermes.runtime.epochs import SessionEpochs
 from hermes.runtime.locks import session_lock
+from hermes.runtime.mailbox import Mailbox
 from hermes.runtime.recorder import Recorder
 from hermes.store.rows import NewSession
 from hermes.store.store import Store
@@ -59,6 +64,8 @@ class App:
         self._environ: dict[str, str]
         self._store: Store
         self._model: Model
+        self._models: Models
+        self._condensers: Models
 
     async def __aenter__(self) -> "App":
         async with AsyncExitStack() as stack:
@@ -87,10 +94,13 @@ class App:
         self.notices += loaded.warnings
         self._environ = with_dotenv(self._process, home.env_file)
         choice = choose_model(settings.model, self.options)
+        others = fallbacks(settings, self.options.fallback_models)
         # What can be wrong with the model's settings is said before anything is created.
-        endpoint = open_model(choice, self._environ, ca_file=settings.model.ca_bundle)
+        endpoint = self._opening(choice)
         home.ensure()
-        self._model = await stack.enter_async_context(endpoint)
+        self._models = Models((choice, *others), lambda one: endpoint if one is choice else self._opening(one), stack)
+        self._model = await self._models.at(0)
+        self._condensers = Models(side_choices(settings.auxiliary.compression), self._opening, stack)
         if self._model.notice:
             self.notices.append(self._model.notice)
         self._store = await Store.open(home.root, self._clock)
@@ -142,7 +152,7 @@ class App:
 
     def result(self, actor: SessionActor, ended: TurnEnded) -> Plain:
         """What came of a turn, under the keys that people know."""
-        return turn_result(actor, ended, self.endpoint)
+        return turn_result(actor, ended, actor.conversation.client.endpoint)
 
     async def _session_id(self, name: str | None, *, latest: bool, create: bool) -> tuple[str, bool]:
         if latest:
@@ -181,12 +191,10 @@ class App:
                 )
             )
             stack.push_async_callback(self._forget_unused, plan.session_id, born)
+        route = SessionRoute(self._models, self._client, lambda endpoint: self._frame(endpoint, tools, plan.system))
+        first = await route.candidate(0)
         conversation = await open_conversation(
-            self._store,
-            plan.session_id,
-            wanted=lambda: self._frame(tools, plan.system),
-            endpoint=endpoint,
-            system=plan.system,
+            self._store, plan.session_id, wanted=first.frame, client=first.client, system=plan.system
         )
         born.append(conversation)
         if plan.history and not conversation.messages:
@@ -195,9 +203,10 @@ class App:
             conversation.lineage.extend(plan.history)
         recorder = Recorder(self._store, session_id=plan.session_id, epoch=conversation.epoch, untitled=plan.fresh)
         approvals = Approvals(seconds=settings.approvals.timeout)
-        client = ModelClient(endpoint, self._model.transport, self._clock, retries=settings.agent.api_max_retries)
+        condensing = side_task((self._condensers, self._models), self._client)
+        epochs = SessionEpochs(self._store, conversation, recorder, route, condensing)
+        actor: SessionActor
         deps = Deps(
-            model=client,
             toolbox=tools.toolbox,
             executor=Executor(
                 tools.toolbox,
@@ -208,11 +217,21 @@ class App:
             context=tools.context,
             journal=recorder,
             clock=self._clock,
+            epochs=epochs,
             publish=recorder.publish,
-            steering=tools.notices,
+            steering=lambda: [*tools.notices(), *actor.joining()],
         )
-        turns = _chosen(options.max_turns, settings.agent.max_turns)
-        actor = SessionActor(conversation, deps, recorder, approvals, max_turns=turns)
+        parts = Parts(
+            deps=deps,
+            recorder=recorder,
+            epochs=epochs,
+            approvals=approvals,
+            mailbox=Mailbox(),
+            guard=guard_limits(settings.tool_loop_guardrails),
+            max_turns=_chosen(options.max_turns, settings.agent.max_turns),
+        )
+        waiting = () if plan.fresh else await self._store.inbox(plan.session_id)
+        actor = SessionActor(conversation, parts, waiting=waiting)
         if options.save_trajectories or settings.agent.save_trajectories:
             actor.on_turn_end.append(self._save_trajectory(actor))
         stack.callback(_tell_unfinished, tools, actor)
@@ -227,9 +246,18 @@ class App:
             if await self._store.drop_empty_session(session_id):
                 (self._home.locks / f"{session_id}.lock").unlink(missing_ok=True)
 
-    def _frame(self, tools: SessionTools, system: str | None) -> EpochFrame:
-        """The frame of a new epoch."""
-        settings, endpoint, options = self._settings, self.endpoint, self.options
+    def _opening(self, choice: ModelChoice) -> AbstractAsyncContextManager[Model]:
+        """A model about to be opened."""
+        return open_model(choice, self._environ, ca_file=self._settings.model.ca_bundle)
+
+    async def _client(self, model: Model) -> ModelClient:
+        """How a session calls a model."""
+        tries = max(self._settings.agent.api_max_retries, 1)
+        return ModelClient(model.endpoint, model.transport, self._clock, retries=tries - 1)
+
+    def _frame(self, endpoint: Endpoint, tools: SessionTools, system: str | None) -> EpochFrame:
+        """The frame of a new epoch with this model."""
+        settings, options = self._settings, self.options
         schemas = tools.toolbox.schemas() if endpoint.record.tools else ()
         if system is None and endpoint.record.prompt:
             system = endpoint.record.prompt

@@ -1,0 +1,102 @@
+"""The models that may answer: the person's choice, and those that stand in for it (`fallback_providers`)."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+
+from hermes.app.endpoint import Model
+from hermes.config.settings import ModelReference, Settings, SideTaskSettings
+from hermes.core.frame import EpochFrame
+from hermes.llm.auxiliary import OpenModel, SideTask
+from hermes.llm.client import ModelClient
+from hermes.providers.resolve import ModelChoice
+from hermes.providers.wire import Endpoint
+from hermes.runtime.epochs import Candidate
+
+Frame = Callable[[Endpoint], EpochFrame]
+Open = Callable[[ModelChoice], AbstractAsyncContextManager[Model]]
+ClientFor = Callable[[Model], Awaitable[ModelClient]]
+
+
+class Models:
+    """The models of a process, each opened when it is first needed; closed with `stack`."""
+
+    def __init__(self, choices: Sequence[ModelChoice], opened: Open, stack: AsyncExitStack) -> None:
+        self._choices = tuple(choices)
+        self._open = opened
+        self._stack = stack
+        self._models: dict[int, Model] = {}
+
+    @property
+    def length(self) -> int:
+        """How many there are."""
+        return len(self._choices)
+
+    async def at(self, index: int) -> Model:
+        """The model at this place. Raises ConfigError when it cannot be used as it is configured."""
+        found = self._models.get(index)
+        if found is None:
+            found = self._models[index] = await self._stack.enter_async_context(self._open(self._choices[index]))
+        return found
+
+
+class SessionRoute:
+    """The `Route` of one session."""
+
+    def __init__(self, models: Models, client: ClientFor, frame: Frame) -> None:
+        self._models = models
+        self._client = client
+        self._frame = frame
+        self._candidates: dict[int, Candidate] = {}
+
+    @property
+    def length(self) -> int:
+        """How many models there are."""
+        return self._models.length
+
+    async def candidate(self, index: int) -> Candidate:
+        """The model at this place, with what an epoch with it is made of."""
+        found = self._candidates.get(index)
+        if found is None:
+            model = await self._models.at(index)
+            found = Candidate(await self._client(model), self._frame(model.endpoint))
+            self._candidates[index] = found
+        return found
+
+
+def side_task(chain: Sequence[Models], client: ClientFor) -> SideTask:
+    """Who is asked for a side task: the models of the chain, one after the other."""
+
+    def opening(models: Models, index: int) -> OpenModel:
+        async def opened() -> ModelClient:
+            return await client(await models.at(index))
+
+        return opened
+
+    return SideTask([opening(models, index) for models in chain for index in range(models.length)])
+
+
+def side_choices(settings: SideTaskSettings) -> tuple[ModelChoice, ...]:
+    """The models that a side task's own settings name."""
+    named: list[ModelReference | str] = []
+    if settings.model or settings.default or settings.base_url or settings.provider not in ("", "auto", "main"):
+        named.append(settings)
+    return tuple(_choice(one) for one in (*named, *settings.fallback_providers))
+
+
+def fallbacks(settings: Settings, given: Sequence[ModelReference]) -> tuple[ModelChoice, ...]:
+    """What was given for this run, then what `fallback_providers` (and the older `fallback_model`) name, in order."""
+    named = [*given, *settings.fallback_providers, *([settings.fallback_model] if settings.fallback_model else [])]
+    return tuple(_choice(one) for one in named)
+
+
+def _choice(one: ModelReference | str) -> ModelChoice:
+    if isinstance(one, str):
+        return ModelChoice(model=one)
+    return ModelChoice(
+        model=one.model or one.default,
+        provider=one.provider,
+        base_url=one.base_url,
+        api_key=one.api_key,
+        api_mode=one.api_mode,
+        context_length=one.context_length,
+    )
