@@ -80,7 +80,7 @@ class LocalBackend:
         self._held = tuple(held)
         self._wardens = wardens or Wardens(environment)
         self._own = wardens is None
-        self._trees: list[Tree] = []
+        self._started: list[LocalRunning] = []
 
     async def start(self, command: Command, sink: Sink) -> "LocalRunning":
         """Start a command in a session of its own. Raises `ToolError` when it cannot be started."""
@@ -101,9 +101,10 @@ class LocalBackend:
                 except (OSError, ValueError) as error:
                     raise ToolError(_why_not(error, command)) from None
             undo.pop_all()
-        self._trees = [one for one in self._trees if one.left()]
-        self._trees.append(tree)
-        return LocalRunning(tree, near, sink, note, self._environment)
+        running = LocalRunning(tree, near, sink, note, self._environment)
+        self._started = [one for one in self._started if not one.over]
+        self._started.append(running)
+        return running
 
     async def _spawn(self, command: Command, far: tuple[int, ...], note: IO[bytes] | None) -> Tree:
         """Start the shell on the command's ends of the pipes, or on its terminal. It returns once the program runs."""
@@ -144,9 +145,9 @@ class LocalBackend:
 
     async def close(self) -> None:
         """Let go of what ended commands left running; wardens of commands that were not ended end them."""
-        for one in self._trees:
-            one.release()
-        self._trees.clear()
+        for one in self._started:
+            one.let_go()
+        self._started.clear()
         if self._own:
             await self._wardens.close()
 
@@ -179,6 +180,16 @@ class LocalRunning:
     def pid(self) -> int:
         """The process id; also the process group and the session."""
         return self._tree.pid
+
+    @property
+    def over(self) -> bool:
+        """Whether its end has been told, and nothing is known to be left of it."""
+        return self._finished and not self._tree.left()
+
+    def let_go(self) -> None:
+        """Be done with it: what an ended shell left may live on, a command under way is ended by its warden."""
+        self._tree.release()
+        self._finish()
 
     async def wait(self) -> Exit:
         """Wait for its end and for the last of its output."""
