@@ -95,9 +95,7 @@ def session_tools(
             own=(str(spill.resolve()),),
         ),
         spill=spill,
-        backend=LocalBackend(
-            environ, passed=settings.terminal.env_passthrough, held=(plan.lock,), wardens=wardens
-        ),
+        backend=LocalBackend(environ, passed=settings.terminal.env_passthrough, held=(plan.lock,), wardens=wardens),
         clock=clock,
         limits=Limits(command_seconds=settings.terminal.timeout, result_characters=settings.tool_output.max_chars),
         asker=plan.asker,

@@ -29,7 +29,7 @@ async def session_lock(folder: Path, session_id: str) -> AsyncIterator[int]:
     """
     file = folder / f"{session_id}.lock"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
         handle = await _taken(file, session_id)
     except OSError as error:
         raise StoreError(

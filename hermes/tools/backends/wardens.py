@@ -68,19 +68,24 @@ class Wardens:
         """
         packed = _packed(order)
         handles = [one for one in (order.output, order.source, order.note) if one is not None]
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                leash = await self._leash()
+                while leash is not None:
+                    with contextlib.suppress(ConnectionError):  # killed before it had read the order: to another one
+                        return await self._run(leash, [*handles, *held], packed)
+                    leash = await self._leash()
+                return None
+        except TimeoutError:
+            raise ToolError("The command could not be started: its warden does not answer.") from None
+
+    async def _run(self, leash: socket.socket, handles: list[int], packed: bytes) -> "Leash":
+        """Order a command of a warden and wait until it runs. Raises as `start`; ConnectionError: it did not begin."""
         with contextlib.ExitStack() as undo:
-            try:
-                async with asyncio.timeout(_PATIENCE):
-                    leash = await self._ordered([*handles, *held])
-                    if leash is None:
-                        return None
-                    undo.enter_context(leash)
-                    await asyncio.get_running_loop().sock_sendall(leash, packed)
-                    kind, number = await _answer(leash)
-            except TimeoutError:
-                raise ToolError("The command could not be started: its warden does not answer.") from None
-            except ConnectionError:
-                raise ToolError("The command could not be started: its warden was killed. Try again.") from None
+            undo.enter_context(leash)
+            socket.send_fds(leash, [bytes([warden.ORDER])], handles)
+            await asyncio.get_running_loop().sock_sendall(leash, packed)
+            kind, number = await _answer(leash)
             undo.pop_all()
         if kind == b"S":
             return Leash(leash, number, self._take_back)
@@ -105,15 +110,10 @@ class Wardens:
         else:
             leash.close()
 
-    async def _ordered(self, handles: list[int]) -> socket.socket | None:
-        """The leash of a warden that has been given a command's handles; None: no wardens here."""
-        while self._idle:
-            leash = self._idle.pop()
-            try:
-                socket.send_fds(leash, [bytes([warden.ORDER])], handles)
-                return leash
-            except OSError:  # killed since
-                leash.close()
+    async def _leash(self) -> socket.socket | None:
+        """The leash of a warden without a command; None: no wardens here."""
+        if self._idle:
+            return self._idle.pop()
         with contextlib.ExitStack() as undo:
             leash, far = socket.socketpair()
             undo.enter_context(leash)
@@ -121,7 +121,6 @@ class Wardens:
             with far:
                 if not await self._send(warden.WARDEN, [far.fileno()]):
                     return None
-            socket.send_fds(leash, [bytes([warden.ORDER])], handles)
             undo.pop_all()
         return leash
 
@@ -298,12 +297,16 @@ def _packed(order: Order) -> bytes:
 
 
 async def _answer(leash: socket.socket) -> tuple[bytes, int]:
-    """The first record of a warden, no more: what follows is for the `Leash`. ConnectionError when it is dead."""
+    """The first record of a warden, no more: what follows is for the `Leash`.
+
+    The kernel tells an end with the order unread (ConnectionResetError) from one after it was read; then nobody knows
+    how far the command came.
+    """
     data = b""
     while len(data) < _RECORD:
         more = await asyncio.get_running_loop().sock_recv(leash, _RECORD - len(data))
         if not more:
-            raise ConnectionResetError
+            raise ToolError("The warden of the command was killed as it started. Look what was done, and try again.")
         data += more
     return _record(data)
 
