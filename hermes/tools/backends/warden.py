@@ -53,7 +53,6 @@ _IGNORED = (
     signal.SIGUSR2,
     signal.SIGXFSZ,
 )
-_LOOKS = 50
 _NAP = 0.002
 _NEVER = float("inf")
 
@@ -113,7 +112,9 @@ class _Helper:
                     give_up = time.monotonic() + 2 * _GIVE_UP
             if self._sweeping:
                 self._reap()
-                self._sweeping = end_all(self._orphans()) or (give_up is not None)
+                orphans = self._orphans()
+                signal_all(orphans, signal.SIGKILL)
+                self._sweeping = bool(orphans) or give_up is not None
 
     def _serve(self) -> bool:
         """Take one request; False when Hermes is gone."""
@@ -248,7 +249,7 @@ class _Warden:
         """Kill when it is time; how long to wait for news then, in milliseconds."""
         now = time.monotonic()
         if now >= self._kill_at:
-            end_all(children(os.getpid()))
+            signal_all(children(os.getpid()), signal.SIGKILL)
             self._nap = min(2 * self._nap, 0.2)
             return self._nap * 1000
         return None if self._kill_at == _NEVER else (self._kill_at - now) * 1000 + 1
@@ -260,7 +261,7 @@ class _Warden:
         except OSError:
             orders = b""
         if not orders:
-            _signal_all(signal.SIGTERM)
+            signal_all(children(os.getpid()), signal.SIGTERM)
             self._kill_at = min(self._kill_at, time.monotonic() + _GRACE)
             self._give_up = self._kill_at + _GIVE_UP
         for order in orders:
@@ -269,7 +270,7 @@ class _Warden:
             if order == signal.SIGKILL:
                 self._kill_at, self._nap = 0.0, _NAP
             else:
-                _signal_all(order)
+                signal_all(children(os.getpid()), order)
         return True
 
 
@@ -331,37 +332,21 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def _with_descendants(roots: list[int]) -> list[int]:
-    """Processes with everything below them, parents first."""
-    found = list(roots)
-    for pid in found:
-        found += children(pid)
-    return found
+def signal_all(roots: list[int], number: int) -> None:
+    """Signal processes with everything below them, group by group: what forks meanwhile does not slip through.
 
-
-def _signal_all(number: int) -> None:
-    for pid in _with_descendants(children(os.getpid())):
-        _send(pid, number)
-
-
-def end_all(roots: list[int]) -> bool:
-    """Kill processes with everything below them; whether there were any.
-
-    They are held first, until a look finds no new one: what forks faster than it is killed stands still meanwhile.
+    The kernel signals a group as one. A command begins a session, and nobody joins a group of another session: all
+    members of such a group came of the command.
     """
-    held: set[int] = set()
-    for _ in range(_LOOKS):
-        fresh = [pid for pid in _with_descendants(roots) if pid not in held]
-        if not fresh:
-            break
-        for pid in fresh:
-            _send(pid, signal.SIGSTOP)
-        held.update(fresh)
-    for pid in held:
-        _send(pid, signal.SIGKILL)
-    return bool(held)
-
-
-def _send(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
+    done: set[int] = set()
+    own = os.getpgrp()  # that of all wardens: whose warden is killed at once may not have its session yet
+    queue = list(roots)
+    for pid in queue:
+        queue += children(pid)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            group = os.getpgid(pid)
+            if group == own:
+                os.kill(pid, number)
+            elif group not in done:
+                done.add(group)
+                os.killpg(group, number)
