@@ -248,7 +248,8 @@ async def test_without_wardens_commands_run_and_stop_all_the_same(
     with_daemon = runs(pid)
     if with_daemon:  # what left session, group and parent cannot be found without a warden
         os.kill(pid, signal.SIGKILL)
-    running, _ = await start(made, tmp_path, "trap '' INT TERM; while :; do sleep 0.1; done")
+    running, _ = await start(made, tmp_path, "trap '' INT TERM; echo $$ > other; while :; do sleep 0.1; done")
+    await ready(tmp_path, "other")
     stopping = asyncio.create_task(running.stop())
     await asyncio.sleep(0.1)
     stopping.cancel()

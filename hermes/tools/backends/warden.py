@@ -20,7 +20,6 @@ nothing is left.
 
 import _socket  # a third of the start-up is saved by not importing what `socket` lays over it
 import contextlib
-import ctypes
 import gc
 import marshal
 import os
@@ -43,6 +42,7 @@ lets go of what it holds."""
 _RELEASED = 3
 """Exit code of a warden that left living processes on purpose."""
 _SUBREAPER, _NAME = 36, 15
+_TITLE = b"warden of commands"
 _IGNORED = (
     signal.SIGHUP,
     signal.SIGINT,
@@ -59,10 +59,9 @@ _NEVER = float("inf")
 
 def main() -> None:
     """Serve as the helper until Hermes says goodbye or dies."""
-    libc = ctypes.CDLL(None)
-    if libc.prctl(_SUBREAPER, 1, 0, 0, 0) or not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
+    if _prctl(_SUBREAPER, 1) or not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
         os._exit(1)
-    libc.prctl(_NAME, b"warden", 0, 0, 0)
+    _prctl(_NAME, b"warden")
     _retitle()
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_IGN if number in _IGNORED else signal.SIG_DFL)
@@ -71,24 +70,33 @@ def main() -> None:
     gc.freeze()  # so that forks share the pages
     control = _socket.socket(fileno=0)
     control.send(b"+")
-    _Helper(control, libc).run()
+    _Helper(control).run()
     os._exit(0)
 
 
+def _prctl(option: int, value: int | bytes) -> int:
+    import ctypes  # here, since Hermes reads this file for its constants only
+
+    return int(ctypes.CDLL(None).prctl(option, value, 0, 0, 0))
+
+
 def _retitle() -> None:
-    """Write another command line over this one: a stray `pkill -f` of Hermes or of Python must not hit the wardens."""
+    """Write another command line over this one: a stray `pkill -f` of Hermes or of Python must not hit the wardens.
+
+    Fields: arg_start and arg_end of proc(5).
+    """
+    import ctypes
+
     with open("/proc/self/stat", "rb") as file:
-        fields = file.read().rpartition(b")")[2].split()
-    first, end = int(fields[45]), int(fields[46])  # arg_start and arg_end of proc(5)
-    if first and end - first > len(title := b"warden of commands"):
+        first, end = map(int, file.read().rpartition(b")")[2].split()[45:47])
+    if first and end - first > len(_TITLE):
         ctypes.memset(first, 0, end - first)
-        ctypes.memmove(first, title, len(title))
+        ctypes.memmove(first, _TITLE, len(_TITLE))
 
 
 class _Helper:
-    def __init__(self, control: _socket.socket, libc: ctypes.CDLL) -> None:
+    def __init__(self, control: _socket.socket) -> None:
         self._control = control
-        self._libc = libc
         self._wardens: set[int] = set()
         self._pardoned: set[int] = set()
         """Children that are no wardens and may live on: what released commands left."""
@@ -141,7 +149,7 @@ class _Helper:
         code = 1
         try:
             os.dup2(1, 0)  # the null device: Hermes must see it when the helper itself dies
-            self._libc.prctl(_SUBREAPER, 1, 0, 0, 0)
+            _prctl(_SUBREAPER, 1)
             code = _Warden(leash).run()
         finally:
             os._exit(code)
