@@ -31,13 +31,14 @@ async def run_turn(deps: Deps, state: TurnState, emit: Emit) -> TurnEnded:
     fault of our own; the turn is closed and named all the same, so that the session can go on.
     """
     try:
+        deps.model.meter.begin(state.turn_id)
         await emit(TurnStarted(turn_id=state.turn_id, session_id=state.session_id, text=state.user.text))
         await state.append(state.user, emit)
         while state.exit is None:
             await _step(deps, state, emit)
     except asyncio.CancelledError:
         state.exit = ExitReason.INTERRUPTED
-        await unbroken(_close(state, emit))
+        await unbroken(_close(deps, state, emit))
         raise
     except HermesError:
         raise
@@ -46,7 +47,7 @@ async def run_turn(deps: Deps, state: TurnState, emit: Emit) -> TurnEnded:
         said = f"Hermes failed by an error of its own ({type(error).__name__}: {one_line(str(error))})."
         state.end(ExitReason.LOCAL_ERROR, f"{said} What was said so far is kept; try again.")
     # A stop that comes this late changes nothing: the turn has ended, and only its end is still written down.
-    return await unbroken(_close(state, emit))
+    return await unbroken(_close(deps, state, emit))
 
 
 async def _step(deps: Deps, state: TurnState, emit: Emit) -> None:
@@ -67,7 +68,7 @@ async def _step(deps: Deps, state: TurnState, emit: Emit) -> None:
     await act_on(outcome, deps, state, emit)
 
 
-async def _close(state: TurnState, emit: Emit) -> TurnEnded:
+async def _close(deps: Deps, state: TurnState, emit: Emit) -> TurnEnded:
     """Close the transcript where it is open, and say how the turn ended."""
     reason = state.exit or ExitReason.LOCAL_ERROR
     interrupted = reason is ExitReason.INTERRUPTED
@@ -84,6 +85,7 @@ async def _close(state: TurnState, emit: Emit) -> TurnEnded:
         refused=state.refused,
         usage=state.usage,
         last_prompt_tokens=state.last_prompt_tokens,
+        cost=deps.model.meter.cost,
     )
     await emit(ended)
     return ended

@@ -11,7 +11,7 @@ from hermes.agent import words
 from hermes.agent.calls import incomplete_calls, run_calls
 from hermes.agent.turn import Deps, Emit, TurnState
 from hermes.core.messages import FinishReason, Message, Role, program_message
-from hermes.core.outcomes import ExitReason
+from hermes.core.outcomes import ExitReason, FailureKind
 from hermes.core.parts import TextPart, ToolCallPart
 from hermes.core.stream import Answer, Failure
 
@@ -101,6 +101,10 @@ def _filtered(outcome: Outcome, _: TurnState) -> bool:
 
 def _failed(outcome: Outcome, _: TurnState) -> bool:
     return isinstance(outcome, Failure)
+
+
+def _over_a_cap(outcome: Outcome, _: TurnState) -> bool:
+    return isinstance(outcome, Failure) and outcome.kind is FailureKind.SPEND_LIMIT
 
 
 def _without_calls(message: Message) -> Message:
@@ -205,6 +209,11 @@ async def _end_failed(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit
     state.end(reason, f"{outcome.message} {outcome.hint}".strip())
 
 
+async def _end_over_a_cap(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    assert isinstance(outcome, Failure)
+    state.end(ExitReason.SPEND_LIMIT, f"{outcome.message} {outcome.hint}".strip())
+
+
 async def _append_answer(outcome: Outcome, message: Message, state: TurnState, emit: Emit) -> None:
     usage = outcome.usage if isinstance(outcome, Answer) else None
     await state.append(message, emit, usage)
@@ -224,5 +233,6 @@ ROWS: tuple[Row, ...] = (
     Row("nudge_after_tools", 1, _empty_after_tools, _nudge),
     Row("ask_again", 3, _empty, _again),
     Row("empty", UNLIMITED, _empty, _end_empty),
+    Row("over_a_cap", UNLIMITED, _over_a_cap, _end_over_a_cap),
     Row("failed", UNLIMITED, _failed, _end_failed),
 )

@@ -14,6 +14,7 @@ from hermes.app.openai_form import Plain
 from hermes.app.options import Options
 from hermes.app.result import turn_result
 from hermes.app.sessions import find_session, to_plain
+from hermes.app.spending import Spending
 from hermes.app.toolbox import Plan, SessionTools, session_tools
 from hermes.app.trajectory import write_trajectory
 from hermes.config.environment import with_dotenv
@@ -28,6 +29,7 @@ from hermes.core.ids import new_session_id
 from hermes.core.messages import Message
 from hermes.llm.client import ModelClient
 from hermes.llm.context_length import known_context_length
+from hermes.llm.metering import Meter
 from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
 from hermes.runtime.actor import SessionActor
@@ -59,6 +61,7 @@ class App:
         self._environ: dict[str, str]
         self._store: Store
         self._model: Model
+        self._spending: Spending
 
     async def __aenter__(self) -> "App":
         async with AsyncExitStack() as stack:
@@ -95,6 +98,7 @@ class App:
             self.notices.append(self._model.notice)
         self._store = await Store.open(home.root, self._clock)
         stack.push_async_callback(self._store.close)
+        self._spending = Spending(settings, self.options, self._store, self._clock)
 
     async def open_session(
         self,
@@ -195,7 +199,10 @@ class App:
             conversation.lineage.extend(plan.history)
         recorder = Recorder(self._store, session_id=plan.session_id, epoch=conversation.epoch, untitled=plan.fresh)
         approvals = Approvals(seconds=settings.approvals.timeout)
-        client = ModelClient(endpoint, self._model.transport, self._clock, retries=settings.agent.api_max_retries)
+        meter = self._spending.meter_for(plan.session_id)
+        client = ModelClient(
+            endpoint, self._model.transport, self._clock, meter=meter, retries=settings.agent.api_max_retries
+        )
         deps = Deps(
             model=client,
             toolbox=tools.toolbox,
@@ -215,6 +222,7 @@ class App:
         actor = SessionActor(conversation, deps, recorder, approvals, max_turns=turns)
         if options.save_trajectories or settings.agent.save_trajectories:
             actor.on_turn_end.append(self._save_trajectory(actor))
+        actor.on_turn_end.append(_flush(meter))
         stack.callback(_tell_unfinished, tools, actor)
         stack.push_async_callback(actor.close)
         return actor
@@ -276,6 +284,13 @@ def _tell_unfinished(tools: SessionTools, actor: SessionActor) -> None:
     line = tools.unfinished()
     if line:
         actor.notify(Level.WARNING, line)
+
+
+def _flush(meter: Meter) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
+    async def flush(_state: TurnState, _ended: TurnEnded) -> None:
+        await meter.flush()
+
+    return flush
 
 
 def _chosen(given: T | None, configured: T) -> T:

@@ -11,7 +11,7 @@ from hermes.core.stream import Answer, Failure
 from hermes.llm.exchange import Emit, Exchange
 from hermes.llm.keys import Keys, Lease, OneKey
 from hermes.llm.lineage import Lineage
-from hermes.llm.metering import Meter, Unmetered
+from hermes.llm.metering import Meter, Unmetered, heard
 from hermes.providers.wire import Endpoint
 from hermes.util.clock import Clock
 
@@ -38,7 +38,7 @@ class ModelClient:
         self._transport = transport
         self._clock = clock
         self._keys = keys or OneKey(endpoint.api_key)
-        self._meter = meter or Unmetered()
+        self.meter: Meter = meter or Unmetered()
         self._retries = retries
         self._timeouts = timeouts or HttpTimeouts()
         self._exchanges: dict[str, Exchange] = {}
@@ -69,7 +69,7 @@ class ModelClient:
         lease = await self._keys.lease(self.endpoint.model)
         if isinstance(lease, Failure):
             return lease
-        grant = await self._meter.reserve(lineage, final=final)
+        grant = await self.meter.reserve(lineage, final=final)
         if isinstance(grant, Failure):
             return grant
         outcome: Answer | Failure | None = None
@@ -79,7 +79,7 @@ class ModelClient:
             outcome = await exchange.run(lineage.body(final=final, max_tokens=grant.max_tokens), call)
         finally:
             state.spoke = state.spoke or call.spoke
-            await self._meter.settle(grant, outcome)
+            self.meter.settle(grant, heard(call, outcome))
         if isinstance(outcome, Failure):
             state.other_key = await self._keys.failed(lease, outcome)
         else:
