@@ -2,6 +2,7 @@
 # make test           set everything up and run the tests
 # make check          tests, lint, types, import contracts, shape limits, dependencies
 # make bench          whole-process and per-round costs, beside other programs where they are installed
+# make cap-race       a cap on money against 50 turns at once in 4 processes, kills among them, ten times
 # make shape          the shape table of the tree
 # make lock           resolve the locked requirements anew (needs uv)
 
@@ -10,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test check bench shape lint types contracts deps lock clean
+.PHONY: run test check cap-race bench shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -42,6 +43,9 @@ shape: $(VENV)/dev.stamp
 deps: $(VENV)/dev.stamp
 	$(BIN)/deptry .
 	$(BIN)/vulture hermes --min-confidence 80
+
+cap-race: $(VENV)/dev.stamp
+	$(BIN)/python scripts/cap_race.py --repeat 10
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench

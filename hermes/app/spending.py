@@ -86,9 +86,8 @@ def configured_caps(settings: Settings, now: float, *, session_id: str = "", run
     Day and month begin at midnight where this machine is. They have no end: when the clock goes back, what was spent
     meanwhile counts for the earlier day too, so that no day's cap opens twice. Run, session and user look at no clock.
     """
-    spending, local = settings.spending, time.localtime(now)
-    day = time.mktime((local.tm_year, local.tm_mon, local.tm_mday, 0, 0, 0, 0, 0, -1))
-    month = time.mktime((local.tm_year, local.tm_mon, 1, 0, 0, 0, 0, 0, -1))
+    spending = settings.spending
+    day, month = midnights(now)
     scopes = (
         (Cap(name="run", column="run_id", value=run_id), spending.run),
         (Cap(name="session", column="session_id", value=session_id), spending.session),
@@ -101,6 +100,13 @@ def configured_caps(settings: Settings, now: float, *, session_id: str = "", run
         for cap, limit in scopes
         if limit.usd is not None or limit.tokens is not None
     )
+
+
+def midnights(now: float) -> tuple[float, float]:
+    """When this day and this month began where this machine is."""
+    local = time.localtime(now)
+    day = time.mktime((local.tm_year, local.tm_mon, local.tm_mday, 0, 0, 0, 0, 0, -1))
+    return day, time.mktime((local.tm_year, local.tm_mon, 1, 0, 0, 0, 0, 0, -1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,25 +270,32 @@ class SpendMeter:
 
 
 def _spent(call: _Call, heard: Heard) -> Spent:
-    """What a call that was served used and cost, at worst where the provider has not counted."""
-    usage, price = heard.usage, call.price
-    source = f"{price.source} {price.as_of}".strip() if price is not None else ""
-    if usage is not None and usage.input > 0 and heard.whole:
-        if is_amount(usage.cost_usd):
-            return Spent(usage=usage, cost=Cost(nano=to_nano(usage.cost_usd), source="provider"))
-        if price is None:
-            return Spent(usage=usage)
-        return Spent(usage=usage, cost=Cost(nano=cost(usage, price), certainty=Certainty.COMPUTED, source=source))
+    """What a call that was served used and cost."""
+    usage = heard.usage if heard.usage is not None and heard.usage.input > 0 else None
+    if usage is None or not heard.whole:
+        return _at_worst(call, usage)
+    if is_amount(usage.cost_usd):
+        return Spent(usage=usage, cost=Cost(nano=to_nano(usage.cost_usd), source="provider"))
+    if call.price is None:
+        return Spent(usage=usage)
+    nano = cost(usage, call.price)
+    return Spent(usage=usage, cost=Cost(nano=nano, certainty=Certainty.COMPUTED, source=_source(call.price)))
+
+
+def _at_worst(call: _Call, usage: Usage | None) -> Spent:
+    """What a call can have cost whose provider has not counted its answer, or, without `usage`, not even its prompt."""
     if not call.held:
         return Spent(usage=usage or Usage())
-    if usage is not None and usage.input > 0:
-        used = structs.replace(usage, output=call.output, cost_usd=None)
-        nano = cost(used, price) if price is not None else 0
-    else:
-        used = Usage(input=call.most_input, output=call.output)
-        nano = worst_cost(used.input, used.output, price) if price is not None else 0
-    certainty = Certainty.UPPER_BOUND if price is not None else Certainty.UNKNOWN
-    return Spent(usage=used, cost=Cost(nano=nano, certainty=certainty, source=source))
+    prompt = usage or Usage(input=call.most_input)
+    used = structs.replace(prompt, output=call.output, cost_usd=None)
+    if call.price is None:
+        return Spent(usage=used)
+    nano = cost(used, call.price) if usage is not None else worst_cost(used.input, used.output, call.price)
+    return Spent(usage=used, cost=Cost(nano=nano, certainty=Certainty.UPPER_BOUND, source=_source(call.price)))
+
+
+def _source(price: Price) -> str:
+    return f"{price.source} {price.as_of}".strip()
 
 
 def _unpriced(who: Spender, caps: tuple[Cap, ...]) -> Failure:

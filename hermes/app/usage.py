@@ -3,16 +3,14 @@
 import time
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from hermes.app.openai_form import Plain
-from hermes.app.sessions import find_session
-from hermes.app.spending import configured_caps
+from hermes.app.sessions import find_session, to_plain
+from hermes.app.spending import configured_caps, midnights
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.money import NANO
-from hermes.store.rows import SpendTotal, Standing
+from hermes.store.rows import Cap, SpendTotal, Standing
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 
@@ -38,31 +36,41 @@ async def usage_report(environ: Mapping[str, str], *, since: str = "", session: 
         session_id = (await find_session(store, session)).id if session else None
         await store.settle_lost()
         now = clock.now()
-        local = time.localtime(now)
-        day = time.mktime((local.tm_year, local.tm_mon, local.tm_mday, 0, 0, 0, 0, 0, -1))
-        month = time.mktime((local.tm_year, local.tm_mon, 1, 0, 0, 0, 0, 0, -1))
-        start = month if begin is None else begin
+        spent = await _spent(store, now, begin, session_id)
         caps = configured_caps(settings, now, session_id=session_id or "")
-        shown = [cap for cap in caps if cap.name not in ("run", "session") or (cap.name == "session" and session_id)]
-        standings = await store.standings(shown)
-        return {
-            "today": _sum(await store.spend_totals(day, session_id=session_id)),
-            "month": _sum(await store.spend_totals(month, session_id=session_id)),
-            "since": time.strftime(_DAY, time.localtime(start)),
-            "total": _sum(await store.spend_totals(start, session_id=session_id)),
-            "models": [_plain(one) for one in await store.spend_totals(start, session_id=session_id, by="model")],
-            "sessions": [
-                _plain(one)
-                for one in (await store.spend_totals(start, session_id=session_id, by="session"))[:_SHOWN_SESSIONS]
-            ],
-            "caps": [_cap(one) for one in standings],
-            "caps_per_run_or_session": [
-                {"name": cap.name, "usd": _usd(cap.nano), "tokens": cap.tokens} for cap in caps if cap not in shown
-            ],
-            "under_way": [msgspec.to_builtins(one) | {"usd": _usd(one.nano)} for one in await store.calls_under_way()],
-        }
+        return spent | await _caps(store, caps, with_session=session_id is not None)
     finally:
         await store.close()
+
+
+async def _spent(store: Store, now: float, begin: float | None, session_id: str | None) -> Plain:
+    day, month = midnights(now)
+    start = month if begin is None else begin
+
+    async def totals(since: float, by: str = "") -> Sequence[SpendTotal]:
+        return await store.spend_totals(since, session_id=session_id, by=by)
+
+    return {
+        "today": _sum(await totals(day)),
+        "month": _sum(await totals(month)),
+        "since": time.strftime(_DAY, time.localtime(start)),
+        "total": _sum(await totals(start)),
+        "models": [_plain(one) for one in await totals(start, "model")],
+        "sessions": [_plain(one) for one in (await totals(start, "session"))[:_SHOWN_SESSIONS]],
+    }
+
+
+async def _caps(store: Store, caps: Sequence[Cap], *, with_session: bool) -> Plain:
+    """The caps and what they leave; of caps for a run or for a session that was not named only what they are."""
+    apart = ("run",) if with_session else ("run", "session")
+    standings = await store.standings([cap for cap in caps if cap.name not in apart])
+    return {
+        "caps": [_cap(one) for one in standings],
+        "caps_per_run_or_session": [
+            {"name": cap.name, "usd": _usd(cap.nano), "tokens": cap.tokens} for cap in caps if cap.name in apart
+        ],
+        "under_way": [to_plain(one) | {"usd": _usd(one.nano)} for one in await store.calls_under_way()],
+    }
 
 
 def _date(text: str) -> float:

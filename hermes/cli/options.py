@@ -61,10 +61,7 @@ def app_options(given: argparse.Namespace) -> Options:
             raise UsageError(f"{clean_surrogates(name)!r} is not text in UTF-8.")
     if given.max_turns is not None and given.max_turns < 1:
         raise UsageError("--max-turns must be above zero.")
-    if given.max_cost is not None and not 0 <= given.max_cost < float("inf"):
-        raise UsageError("--max-cost must be an amount in dollars from zero on.")
-    if given.max_total_tokens is not None and given.max_total_tokens < 0:
-        raise UsageError("--max-total-tokens must not be below zero.")
+    _check_caps(given)
     return Options(
         model=given.model,
         provider=given.provider,
@@ -77,6 +74,13 @@ def app_options(given: argparse.Namespace) -> Options:
         share_home=given.share_home,
         cwd=cwd,
     )
+
+
+def _check_caps(given: argparse.Namespace) -> None:
+    if given.max_cost is not None and not 0 <= given.max_cost < float("inf"):
+        raise UsageError("--max-cost must be an amount in dollars from zero on.")
+    if given.max_total_tokens is not None and given.max_total_tokens < 0:
+        raise UsageError("--max-total-tokens must not be below zero.")
 
 
 def prompt_text(text: str) -> str:

@@ -58,26 +58,26 @@ def _show(report: Plain) -> None:
 def _show_caps(report: Plain) -> None:
     caps, per_run, open_calls = report["caps"], report["caps_per_run_or_session"], report["under_way"]
     assert isinstance(caps, list) and isinstance(per_run, list) and isinstance(open_calls, list)
-    if caps or per_run:
-        print("\ncaps:")
-    for cap in caps:
-        parts = []
-        if cap["usd"] is not None:
-            parts.append(f"{_usd(cap['usd_left'])} of {_usd(cap['usd'])} left")
-        if cap["tokens"] is not None:
-            parts.append(f"{cap['tokens_left']:,} of {cap['tokens']:,} tokens left")
-        print(f"  {cap['name']:<10} {', '.join(parts)}")
-    for cap in per_run:
-        limits = [_usd(cap["usd"])] if cap["usd"] is not None else []
-        limits += [f"{cap['tokens']:,} tokens"] if cap["tokens"] is not None else []
-        print(f"  each {cap['name']:<5} {', '.join(limits)}")
+    lines = [f"  {cap['name']:<10} {_limits(cap, ' left', 'usd_left', 'tokens_left')}" for cap in caps]
+    lines += [f"  each {cap['name']:<5} {_limits(cap, '')}" for cap in per_run]
+    if lines:
+        print("\n".join(["\ncaps:", *lines]))
     if open_calls:
         print("\nheld by calls under way:")
     for call in open_calls:
-        cost = "unknown" if call["usd"] is None else _usd(call["usd"])
-        print(
-            f"  {call['session_id'] or '(none)'}  {inert(str(call['model']))}  at most {cost}, {call['tokens']:,} tokens"
-        )
+        cost = "" if call["usd"] is None else f"{_usd(call['usd'])} or "
+        where = call["session_id"] or "(none)"
+        print(f"  {where}  {inert(str(call['model']))}  at most {cost}{call['tokens']:,} tokens")
+
+
+def _limits(cap: Plain, end: str, usd_left: str = "", tokens_left: str = "") -> str:
+    """A cap's limits, with what is left of them where that is known."""
+    parts = []
+    if cap["usd"] is not None:
+        parts.append((f"{_usd(cap[usd_left])} of " if usd_left else "") + _usd(cap["usd"]) + end)
+    if cap["tokens"] is not None:
+        parts.append((f"{cap[tokens_left]:,} of " if tokens_left else "") + f"{cap['tokens']:,} tokens" + end)
+    return ", ".join(parts)
 
 
 def _line(name: str, row: object) -> str:

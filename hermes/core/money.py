@@ -43,6 +43,10 @@ class Price(Struct, frozen=True, kw_only=True):
         return max(self.input, self.cache_read or 0.0, self.cache_write or 0.0)
 
 
+FREE = Price(input=0.0, output=0.0, source="runs on this machine")
+"""Of models that nobody charges for."""
+
+
 def to_nano(usd: float) -> int:
     """Dollars as nano-dollars."""
     return round(usd * NANO)

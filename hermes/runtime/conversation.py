@@ -12,7 +12,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Part, Source, TextPart, ToolResultPart, ToolStatus
 from hermes.llm.lineage import Lineage
 from hermes.providers.wire import Endpoint
-from hermes.store.rows import EffectRow, StoredEpoch
+from hermes.store.rows import EffectRow, StoredEpoch, StoredMessage
 from hermes.store.store import Store
 
 
@@ -68,12 +68,23 @@ async def open_conversation(
     rows = await store.transcript(session_id) if stored is not None else []
     lineage = Lineage(frame, endpoint)
     messages = [row.message for row in rows]
-    lineage.extend(messages)
+    _extend(lineage, rows, number)
     conversation = Conversation(
         session_id=session_id, epoch=number, began=reason, frame=frame, lineage=lineage, messages=messages
     )
     _recall_notes(conversation, [(row.created_at, row.message) for row in rows])
     return conversation
+
+
+def _extend(lineage: Lineage, rows: Sequence[StoredMessage], epoch: int) -> None:
+    """Encode the transcript; what the provider counted for the epoch's last answer is known again, for the caps."""
+    messages = [row.message for row in rows]
+    counted = [place for place, row in enumerate(rows) if row.epoch == epoch and row.prompt_tokens]
+    last = counted[-1] if counted else 0
+    lineage.extend(messages[:last])
+    if counted:
+        lineage.learn_input(lineage.text_bound, rows[last].prompt_tokens or 0)
+    lineage.extend(messages[last:])
 
 
 def _epoch_ends(stored: EpochFrame, wanted: EpochFrame, system: str | None) -> str:
