@@ -1,4 +1,4 @@
-"""Room under caps: no order of reservations, settlements, kills and clock jumps lets more be billed than a cap allows."""
+"""Room under caps: no order of reservations, settlements, kills and clock jumps lets more be billed than they hold."""
 
 import subprocess
 import sys
