@@ -1,14 +1,16 @@
 """What a batch of tool calls goes through: names mended, duplicates taken out, the rest run, one message for all."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import msgspec
 
+from hermes.agent import words
 from hermes.agent.closing import batch_message
+from hermes.agent.guard import Round
 from hermes.agent.turn import Deps, Emit, TurnState
-from hermes.core.messages import Message
+from hermes.core.messages import PROGRAM, Message
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import Part, ToolCallPart, ToolStatus
+from hermes.core.parts import Part, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.stream import Answer
 from hermes.tools.calls import check_arguments, deduplicate, repair_name
 from hermes.tools.executor import Batch
@@ -26,10 +28,17 @@ async def run_calls(answer: Answer, deps: Deps, state: TurnState, emit: Emit) ->
     """Append the assistant's message, run what can be run, and append one message with all results in call order."""
     message = _mended(answer.message, deps.toolbox.names())
     await state.append(message, emit, answer.usage)
+    await finish_calls(message, {}, deps, state, emit)
+
+
+async def finish_calls(
+    message: Message, known: Mapping[str, ToolResultPart], deps: Deps, state: TurnState, emit: Emit
+) -> None:
+    """Run the calls of an appended message that have no `known` result, and append one message with all results."""
     calls = tuple(message.calls())
     checked = deduplicate(calls)
-    state.answered = {result.call_id: result for result in checked.answered}
-    state.batch = Batch(checked.run)
+    state.answered = {result.call_id: result for result in checked.answered} | dict(known)
+    state.batch = Batch(tuple(call for call in checked.run if call.call_id not in known))
     await deps.executor.run(state.batch, deps.context, deps.journal, deps.publish)
     results = state.known_results()
     state.refused += sum(result.status is ToolStatus.REFUSED for result in results.values())
@@ -37,7 +46,13 @@ async def run_calls(answer: Answer, deps: Deps, state: TurnState, emit: Emit) ->
     state.invalid_rounds = state.invalid_rounds + 1 if invalid else 0
     if all(_refunds(call, deps) for call in calls):
         state.budget.refund()
-    await state.append(batch_message(calls, results, deps.steering()), emit)
+    found = state.guard.observe(Round(calls=calls, results=results, failed=state.batch.failed), deps.toolbox)
+    joining = list(deps.steering())
+    if found.warning:
+        joining.append(TextPart(text=words.IN_CIRCLES.format(found=found.warning), provenance=PROGRAM))
+    await state.append(batch_message(calls, results, joining), emit)
+    if found.stop:
+        state.end(ExitReason.GUARDRAIL_HALT, f"{found.stop} The turn was stopped. Say how to go on, or ask for less.")
     if state.invalid_rounds > MAX_INVALID_ROUNDS:
         state.end(ExitReason.INVALID_CALLS, "The model kept sending calls that cannot be run. Try another model.")
 

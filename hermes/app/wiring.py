@@ -5,14 +5,17 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
 from hermes.agent.turn import Deps, TurnState
 from hermes.app.endpoint import Model, choose_model, open_model
+from hermes.app.limits import guard_limits
 from hermes.app.openai_form import Plain
 from hermes.app.options import Options
 from hermes.app.result import turn_result
+from hermes.app.route import Models, SessionRoute, fallbacks
 from hermes.app.sessions import find_session, to_plain
 from hermes.app.spending import Spending
 from hermes.app.toolbox import Plan, SessionTools, session_tools
@@ -32,10 +35,12 @@ from hermes.llm.context_length import known_context_length
 from hermes.llm.metering import Meter
 from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
-from hermes.runtime.actor import SessionActor
+from hermes.runtime.actor import Parts, SessionActor
 from hermes.runtime.approvals import Approvals
 from hermes.runtime.conversation import Conversation, open_conversation
+from hermes.runtime.epochs import SessionEpochs
 from hermes.runtime.locks import session_lock
+from hermes.runtime.mailbox import Mailbox
 from hermes.runtime.recorder import Recorder
 from hermes.store.rows import NewSession
 from hermes.store.store import Store
@@ -62,6 +67,7 @@ class App:
         self._store: Store
         self._model: Model
         self._spending: Spending
+        self._models: Models
 
     async def __aenter__(self) -> "App":
         async with AsyncExitStack() as stack:
@@ -96,6 +102,9 @@ class App:
         self._model = await stack.enter_async_context(endpoint)
         if self._model.notice:
             self.notices.append(self._model.notice)
+        self._models = Models(
+            self._model, fallbacks(settings, self.options.fallback_models), self._environ, settings, stack
+        )
         self._store = await Store.open(home.root, self._clock)
         stack.push_async_callback(self._store.close)
         self._spending = Spending(settings, self.options, self._store, self._clock)
@@ -146,7 +155,7 @@ class App:
 
     def result(self, actor: SessionActor, ended: TurnEnded) -> Plain:
         """What came of a turn, under the keys that people know."""
-        return turn_result(actor, ended, self.endpoint)
+        return turn_result(actor, ended, actor.conversation.client.endpoint)
 
     async def _session_id(self, name: str | None, *, latest: bool, create: bool) -> tuple[str, bool]:
         if latest:
@@ -185,12 +194,13 @@ class App:
                 )
             )
             stack.push_async_callback(self._forget_unused, plan.session_id, born)
+        meter = self._spending.meter_for(plan.session_id)
+        route = SessionRoute(
+            self._models, partial(self._client, meter), lambda endpoint: self._frame(endpoint, tools, plan.system)
+        )
+        first = await route.candidate(0)
         conversation = await open_conversation(
-            self._store,
-            plan.session_id,
-            wanted=lambda: self._frame(tools, plan.system),
-            endpoint=endpoint,
-            system=plan.system,
+            self._store, plan.session_id, wanted=first.frame, client=first.client, system=plan.system
         )
         born.append(conversation)
         if plan.history and not conversation.messages:
@@ -199,12 +209,9 @@ class App:
             conversation.lineage.extend(plan.history)
         recorder = Recorder(self._store, session_id=plan.session_id, epoch=conversation.epoch, untitled=plan.fresh)
         approvals = Approvals(seconds=settings.approvals.timeout)
-        meter = self._spending.meter_for(plan.session_id)
-        client = ModelClient(
-            endpoint, self._model.transport, self._clock, meter=meter, retries=settings.agent.api_max_retries
-        )
+        epochs = SessionEpochs(self._store, conversation, recorder, route)
+        actor: SessionActor
         deps = Deps(
-            model=client,
             toolbox=tools.toolbox,
             executor=Executor(
                 tools.toolbox,
@@ -215,11 +222,22 @@ class App:
             context=tools.context,
             journal=recorder,
             clock=self._clock,
+            epochs=epochs,
+            meter=meter,
             publish=recorder.publish,
-            steering=tools.notices,
+            steering=lambda: [*tools.notices(), *actor.joining()],
         )
-        turns = _chosen(options.max_turns, settings.agent.max_turns)
-        actor = SessionActor(conversation, deps, recorder, approvals, max_turns=turns)
+        parts = Parts(
+            deps=deps,
+            recorder=recorder,
+            epochs=epochs,
+            approvals=approvals,
+            mailbox=Mailbox(),
+            guard=guard_limits(settings.tool_loop_guardrails),
+            max_turns=_chosen(options.max_turns, settings.agent.max_turns),
+        )
+        waiting = () if plan.fresh else await self._store.inbox(plan.session_id)
+        actor = SessionActor(conversation, parts, waiting=waiting)
         if options.save_trajectories or settings.agent.save_trajectories:
             actor.on_turn_end.append(self._save_trajectory(actor))
         actor.on_turn_end.append(_flush(meter))
@@ -235,9 +253,14 @@ class App:
             if await self._store.drop_empty_session(session_id):
                 (self._home.locks / f"{session_id}.lock").unlink(missing_ok=True)
 
-    def _frame(self, tools: SessionTools, system: str | None) -> EpochFrame:
-        """The frame of a new epoch."""
-        settings, endpoint, options = self._settings, self.endpoint, self.options
+    async def _client(self, meter: Meter, model: Model) -> ModelClient:
+        """How a session calls a model."""
+        tries = max(self._settings.agent.api_max_retries, 1)
+        return ModelClient(model.endpoint, model.transport, self._clock, meter=meter, retries=tries - 1)
+
+    def _frame(self, endpoint: Endpoint, tools: SessionTools, system: str | None) -> EpochFrame:
+        """The frame of a new epoch with this model."""
+        settings, options = self._settings, self.options
         schemas = tools.toolbox.schemas() if endpoint.record.tools else ()
         if system is None and endpoint.record.prompt:
             system = endpoint.record.prompt

@@ -28,13 +28,32 @@ class ModelSettings(Struct, frozen=True, forbid_unknown_fields=False):
     """A file of certificates to trust beside the system's, for a company's proxy."""
 
 
+class ModelReference(Struct, frozen=True):
+    """Another model than the first choice: a stand-in, or one for a side task."""
+
+    model: str = ""
+    """The model's name, as its provider writes it."""
+    default: str = ""
+    """The same as `model`, for entries that are written like the `model` section."""
+    provider: str = ""
+    """A provider of the catalogue, or `custom` with `base_url`; empty: found from the URL, the name or the keys."""
+    base_url: str = ""
+    """Where the provider is; empty: the catalogue's."""
+    api_key: str = ""
+    """The key, or `${VARIABLE}`; empty: the provider's own."""
+    api_mode: str = ""
+    """The wire; empty: the provider's own."""
+    context_length: int | None = None
+    """Tokens that fit the model's window."""
+
+
 class AgentSettings(Struct, frozen=True):
     """How a turn runs (`agent:`)."""
 
     max_turns: int = 90
     """Model calls that one turn may make."""
     api_max_retries: int = 3
-    """How often a failed model call is tried again before anything was shown."""
+    """How often a model call is made at most before anything was shown, pauses between; 1: no second try."""
     tool_delay: float = 0.0
     """Seconds between tool calls that run one after the other."""
     reasoning_effort: str = ""
@@ -107,6 +126,30 @@ class PriceSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Prompt tokens written to the provider's cache; empty: as `input`."""
 
 
+class GuardNumbers(Struct, frozen=True):
+    """How many rounds in a row are too many; 0: no number is."""
+
+    exact_failure: int
+    """The same call failed."""
+    same_tool_failure: int
+    """One tool failed, whatever it was given."""
+    idempotent_no_progress: int
+    """The same call gave the same result."""
+
+
+class GuardSettings(Struct, frozen=True):
+    """What is done about a turn that goes round in circles (`tool_loop_guardrails:`)."""
+
+    warnings_enabled: bool = True
+    """Whether the model is told."""
+    hard_stop_enabled: bool = True
+    """Whether the turn is ended."""
+    warn_after: GuardNumbers = GuardNumbers(2, 3, 2)
+    """Rounds after which the model is told: `exact_failure`, `same_tool_failure`, `idempotent_no_progress`."""
+    hard_stop_after: GuardNumbers = GuardNumbers(5, 8, 5)
+    """Rounds after which the turn is ended; the same three."""
+
+
 class Settings(Struct, frozen=True):
     """The whole of `config.yaml` that this version acts on."""
 
@@ -118,6 +161,12 @@ class Settings(Struct, frozen=True):
     spending: SpendingSettings = SpendingSettings()
     prices: Mapping[str, PriceSettings] = {}
     """Prices that go before the built-in ones, by model or `PROVIDER/MODEL`; a name may end in `*`."""
+    tool_loop_guardrails: GuardSettings = GuardSettings()
+    fallback_providers: tuple[ModelReference | str, ...] = ()
+    """Models to turn to, in this order, when the first choice cannot answer; the next turn tries the first one again.
+    Each is a mapping (`provider`, `model`, `base_url`, `api_key`, `api_mode`) or a name such as `openrouter/auto`."""
+    fallback_model: ModelReference | None = None
+    """One more of these, after the others; the older way to name just one."""
     toolsets: tuple[str, ...] = ()
     """Tool sets that are on; empty: the front-end's own default."""
     disabled_toolsets: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from msgspec import structs
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.core.parts import ImagePart, ToolResultPart
+from hermes.llm.rewrites import rewritten
 from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
 
@@ -37,17 +38,19 @@ class Lineage:
         self._counted = (0, 0)
         """A bound that was asked for, and the tokens that the provider then counted."""
 
-    def extend(self, messages: Iterable[Message]) -> None:
-        """Append messages in the order of the transcript."""
+    def extend(self, messages: Iterable[Message], *, carried: bool = False) -> None:
+        """Append messages in the order of the transcript; `carried` ones were written before the epoch began."""
         buffer = self._messages
+        rewrites = self.frame.rewrites
         for message in messages:
-            encoded = self._wire.encode_message(message, self.endpoint)
+            sent = rewritten(message, rewrites, carried=carried) if rewrites else message
+            encoded = self._wire.encode_message(sent, self.endpoint)
             if not encoded:
                 continue
             if buffer:
                 buffer += b","
             buffer += encoded
-            self._take_pictures(message)
+            self._take_pictures(sent)
 
     def body(self, *, final: bool = False, max_tokens: int | None = None) -> bytes:
         """The request for the next answer; `final` asks for one without further calls.

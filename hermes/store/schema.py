@@ -123,12 +123,18 @@ CREATE INDEX spend_at ON spend (at);
 _SECOND = """
 -- What was said to a session and is not part of a turn yet, in the order in which it was said; gone once it is.
 CREATE TABLE inbox (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
     session_id TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
     body BLOB NOT NULL,
     posted_at REAL NOT NULL
 ) STRICT;
-CREATE INDEX inbox_session ON inbox (session_id, id);
+CREATE INDEX inbox_session ON inbox (session_id, number);
+
+-- The assistant message that holds the call: a model may use a call's id again, clocks may jump, this tells them apart.
+ALTER TABLE effects ADD COLUMN message_id INTEGER;
+-- The person has asked for this turn to stop: whoever finds it unfinished closes it and does not go on with it.
+ALTER TABLE turns ADD COLUMN stopping INTEGER NOT NULL DEFAULT 0;
 
 -- A call under way holds its worst case under the caps by the very row that says in the end what it cost: while `owner`
 -- (a process) stands in it, what it cost is not known yet. So nothing has to happen for a kill -9 to be counted.
