@@ -120,7 +120,7 @@ async def once(turns: int, processes: int, kills: int, seed: int) -> bool:
             total = sum(one.nano for one in await store.spend_totals(0))
             await store.close()
     counts = {end: ends.count(end) for end in sorted(set(ends))}
-    good = model.billed <= CAP * NANO and total >= model.billed and {ExitReason(end) for end in counts} <= ENDS
+    good = model.billed <= CAP * NANO and total >= model.billed and set(counts) <= ENDS
     print(
         f"seed {seed}: billed {model.billed / NANO:.4f} of {CAP:.2f}, books say {total / NANO:.4f},"
         f" {model.requests} requests, {time.monotonic() - started:.1f} s, {counts}: {'ok' if good else 'FAILED'}",

@@ -86,11 +86,12 @@ STEPS = st.lists(
         st.integers(1, 9_000),
         st.sampled_from([PRICE, TIERED]),
     ),
+    min_size=12,
     max_size=60,
 )
 
 
-@given(STEPS, st.integers(0, NANO // 2), st.one_of(st.none(), st.integers(0, 60_000)))
+@given(STEPS, st.integers(NANO // 50, NANO // 4), st.one_of(st.none(), st.integers(5_000, 60_000)))
 def test_no_order_of_steps_bills_more_than_a_cap(
     steps: list[tuple[str, int, int, int, Price]], nano: int, tokens: int | None
 ) -> None:
