@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from hermes.store.store import Store
 from hermes.testing.clock import ManualClock
 from hermes.util.owner import is_alive, this_process
 
+DAY = 86_400.0
 PRICE = Price(input=3.0, output=15.0, cache_read=0.3, cache_write=3.75)
 TIERED = Price(input=1.0, output=4.0, beyond=3_000, long=Price(input=2.0, output=6.0))
 PRICES = st.sampled_from([PRICE, TIERED, FREE, None])
@@ -73,7 +75,7 @@ class Billed:
         self.calls.append((who, nano, tokens))
 
     def holds(self, cap: Cap) -> bool:
-        mine = [one for one in self.calls if not cap.column or getattr(one[0], cap.column) == cap.value]
+        mine = [one for one in self.calls if getattr(one[0], cap.column) == cap.value]
         money = cap.nano is None or sum(nano for _, nano, _ in mine) <= cap.nano
         return money and (cap.tokens is None or sum(tokens for *_, tokens in mine) <= cap.tokens)
 
@@ -100,23 +102,27 @@ def test_no_order_of_steps_bills_more_than_a_cap(
         number: (
             Cap(name="run", column="run_id", value=f"r{number % 3}", nano=nano // 2),
             Cap(name="session", column="session_id", value=f"s{number % 2}", nano=nano, tokens=tokens),
-            Cap(name="day", nano=nano, since=clock.now() - 3_600),
         )
         for number in range(6)
     }
+    on_day: Counter[float] = Counter()
     under_way: dict[int, tuple[Spender, Wish, Held]] = {}
+    days: dict[int, float] = {}
     with memory() as connection:
         for what, number, prompt, output, price in steps:
             if what == "clock":
-                clock.set_now(clock.now() + (number - 3) * 1_000)
+                clock.set_now(clock.now() + (number - 3) * DAY / 2)
             elif what == "die":
                 spending.settle_lost(connection, lambda owner, gone=f"p{number}": owner != gone, "nobody")
             elif what == "call":
                 who, asked = caller(number, f"p{number}"), wish(prompt, output, price)
-                answer = spending.reserve(connection, who, asked, caps[number], clock.now())
+                today = clock.now() // DAY * DAY
+                day = Cap(name="day", nano=nano * 2 // 3, since=today)
+                answer = spending.reserve(connection, who, asked, (*caps[number], day), clock.now())
                 if isinstance(answer, Held):
                     assert asked.least <= answer.output <= output
-                    under_way[answer.id] = (who, asked, answer)
+                    under_way[answer.id], days[answer.id] = (who, asked, answer), today
+                    on_day[today] += worst_cost(prompt, answer.output, price)
                     billed.add(who, worst_cost(prompt, answer.output, price), prompt + answer.output)
             elif under_way:
                 held_id = sorted(under_way)[number % len(under_way)]
@@ -124,10 +130,11 @@ def test_no_order_of_steps_bills_more_than_a_cap(
                 settle(connection, what, held_id, asked, held)
                 if what == "unserved":
                     assert asked.price is not None
-                    billed.calls.remove(
-                        (who, worst_cost(asked.prompt, held.output, asked.price), asked.prompt + held.output)
-                    )
+                    nothing = worst_cost(asked.prompt, held.output, asked.price)
+                    billed.calls.remove((who, nothing, asked.prompt + held.output))
+                    on_day[days[held_id]] -= nothing
             assert all(billed.holds(cap) for some in caps.values() for cap in some)
+            assert max(on_day.values(), default=0) <= nano * 2 // 3
 
 
 def settle(connection: apsw.Connection, how: str, held_id: int, asked: Wish, held: Held) -> None:
