@@ -146,7 +146,7 @@ class SpendMeter:
         """What the calls since `begin` have cost."""
         return self._cost
 
-    async def reserve(self, lineage: Lineage, *, final: bool) -> Grant | Failure:
+    async def reserve(self, lineage: Lineage, *, final: bool, purpose: str = "turn") -> Grant | Failure:
         """Leave to make the next call; under a cap once its worst case is held on disk."""
         del final  # it counts like any other
         self._check()
@@ -157,6 +157,7 @@ class SpendMeter:
             session_id=self._session_id,
             turn_id=self._turn_id,
             run_id=self._spending.run_id,
+            purpose=purpose,
             owner=self._spending.owner,
         )
         call = _Call(who=who, price=known_price(endpoint, self._spending.prices), lineage=lineage)
@@ -187,6 +188,10 @@ class SpendMeter:
             await asyncio.wait({self._unwritten[0]})
             self._check()
         self._check()
+
+    def side(self, purpose: str) -> "SideMeter":
+        """The meter of side tasks: the same caps and the same turn, under a purpose of their own."""
+        return SideMeter(self, purpose)
 
     async def _held(self, call: _Call) -> Grant | Failure:
         """Hold a call's worst case, as soon as there is room for it."""
@@ -267,6 +272,26 @@ class SpendMeter:
         if self._failed is not None:
             error, self._failed = self._failed, None
             raise error
+
+
+class SideMeter:
+    """A session's meter for its side tasks."""
+
+    def __init__(self, meter: SpendMeter, purpose: str) -> None:
+        self._meter = meter
+        self._purpose = purpose
+        self.begin = meter.begin
+        self.settle = meter.settle
+        self.flush = meter.flush
+
+    @property
+    def cost(self) -> Cost:
+        """What all calls of the turn have cost."""
+        return self._meter.cost
+
+    async def reserve(self, lineage: Lineage, *, final: bool) -> Grant | Failure:
+        """Leave to make a side task's call."""
+        return await self._meter.reserve(lineage, final=final, purpose=self._purpose)
 
 
 def _spent(call: _Call, heard: Heard) -> Spent:

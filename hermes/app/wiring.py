@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from types import TracebackType
 from typing import TypeVar
@@ -15,7 +15,7 @@ from hermes.app.limits import guard_limits
 from hermes.app.openai_form import Plain
 from hermes.app.options import Options
 from hermes.app.result import turn_result
-from hermes.app.route import Models, SessionRoute, fallbacks
+from hermes.app.route import Models, SessionRoute, fallbacks, side_choices, side_task
 from hermes.app.sessions import find_session, to_plain
 from hermes.app.spending import Spending
 from hermes.app.toolbox import Plan, SessionTools, session_tools
@@ -33,6 +33,7 @@ from hermes.core.messages import Message
 from hermes.llm.client import ModelClient
 from hermes.llm.context_length import known_context_length
 from hermes.llm.metering import Meter
+from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
 from hermes.runtime.actor import Parts, SessionActor
@@ -68,6 +69,7 @@ class App:
         self._model: Model
         self._spending: Spending
         self._models: Models
+        self._condensers: Models
 
     async def __aenter__(self) -> "App":
         async with AsyncExitStack() as stack:
@@ -96,15 +98,15 @@ class App:
         self.notices += loaded.warnings
         self._environ = with_dotenv(self._process, home.env_file)
         choice = choose_model(settings.model, self.options)
+        others = fallbacks(settings, self.options.fallback_models)
         # What can be wrong with the model's settings is said before anything is created.
-        endpoint = open_model(choice, self._environ, ca_file=settings.model.ca_bundle)
+        endpoint = self._opening(choice)
         home.ensure()
-        self._model = await stack.enter_async_context(endpoint)
+        self._models = Models((choice, *others), lambda one: endpoint if one is choice else self._opening(one), stack)
+        self._model = await self._models.at(0)
+        self._condensers = Models(side_choices(settings.auxiliary.compression), self._opening, stack)
         if self._model.notice:
             self.notices.append(self._model.notice)
-        self._models = Models(
-            self._model, fallbacks(settings, self.options.fallback_models), self._environ, settings, stack
-        )
         self._store = await Store.open(home.root, self._clock)
         stack.push_async_callback(self._store.close)
         self._spending = Spending(settings, self.options, self._store, self._clock)
@@ -209,7 +211,8 @@ class App:
             conversation.lineage.extend(plan.history)
         recorder = Recorder(self._store, session_id=plan.session_id, epoch=conversation.epoch, untitled=plan.fresh)
         approvals = Approvals(seconds=settings.approvals.timeout)
-        epochs = SessionEpochs(self._store, conversation, recorder, route)
+        condensing = side_task((self._condensers, self._models), partial(self._client, meter.side("compression")))
+        epochs = SessionEpochs(self._store, conversation, recorder, route, condensing)
         actor: SessionActor
         deps = Deps(
             toolbox=tools.toolbox,
@@ -252,6 +255,10 @@ class App:
         with contextlib.suppress(StoreError):  # an empty session does no harm: it is listed nowhere
             if await self._store.drop_empty_session(session_id):
                 (self._home.locks / f"{session_id}.lock").unlink(missing_ok=True)
+
+    def _opening(self, choice: ModelChoice) -> AbstractAsyncContextManager[Model]:
+        """A model about to be opened."""
+        return open_model(choice, self._environ, ca_file=self._settings.model.ca_bundle)
 
     async def _client(self, meter: Meter, model: Model) -> ModelClient:
         """How a session calls a model."""

@@ -150,6 +150,20 @@ class GuardSettings(Struct, frozen=True):
     """Rounds after which the turn is ended; the same three."""
 
 
+class SideTaskSettings(ModelReference, frozen=True):
+    """Who does a side task; empty: the model of the conversation, then those that stand in for it."""
+
+    fallback_providers: tuple[ModelReference | str, ...] = ()
+    """Models to turn to, in this order, before those of the conversation."""
+
+
+class AuxiliarySettings(Struct, frozen=True):
+    """Side tasks that are given to a model (`auxiliary:`), each to another one if wanted."""
+
+    compression: SideTaskSettings = SideTaskSettings()
+    """Condensing the older part of a conversation that has become too long."""
+
+
 class Settings(Struct, frozen=True):
     """The whole of `config.yaml` that this version acts on."""
 
@@ -162,6 +176,7 @@ class Settings(Struct, frozen=True):
     prices: Mapping[str, PriceSettings] = {}
     """Prices that go before the built-in ones, by model or `PROVIDER/MODEL`; a name may end in `*`."""
     tool_loop_guardrails: GuardSettings = GuardSettings()
+    auxiliary: AuxiliarySettings = AuxiliarySettings()
     fallback_providers: tuple[ModelReference | str, ...] = ()
     """Models to turn to, in this order, when the first choice cannot answer; the next turn tries the first one again.
     Each is a mapping (`provider`, `model`, `base_url`, `api_key`, `api_mode`) or a name such as `openrouter/auto`."""

@@ -8,6 +8,7 @@ from msgspec import structs
 from hermes.core.events import Retrying
 from hermes.core.protocols import HttpTimeouts, HttpTransport
 from hermes.core.stream import Answer, Failure
+from hermes.llm.classify import Size
 from hermes.llm.exchange import Emit, Exchange
 from hermes.llm.keys import Keys, Lease, OneKey
 from hermes.llm.lineage import Lineage
@@ -80,13 +81,16 @@ class ModelClient:
         exchange = self._exchange(lease)
         call = exchange.call(emit)
         try:
-            outcome = await exchange.run(lineage.body(final=final, max_tokens=grant.max_tokens), call)
+            body = lineage.body(final=final, max_tokens=grant.max_tokens)
+            size = Size(lineage.tokens(len(body)), self.endpoint.context_length)
+            outcome = await exchange.run(body, call, size)
         finally:
             state.spoke = state.spoke or call.spoke
             self._meter.settle(grant, heard(call, outcome))
         if isinstance(outcome, Failure):
             state.other_key = await self._keys.failed(lease, outcome)
         else:
+            lineage.counted(len(body), outcome.usage.input if outcome.usage else 0)
             await self._keys.succeeded(lease)
         return outcome
 

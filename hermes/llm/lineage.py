@@ -10,7 +10,7 @@ from msgspec import structs
 
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
-from hermes.core.parts import ImagePart, ToolResultPart
+from hermes.core.parts import ImagePart, Part, ToolResultPart
 from hermes.llm.rewrites import rewritten
 from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
@@ -22,6 +22,8 @@ UNSEEN_TOKENS = 1_024
 """The most prompt tokens that a provider adds by itself: marks between messages, and what it tells a model about tools
 (up to 804 at Anthropic: its page on tool use)."""
 _LONGEST_LIMIT = 1 << 40
+_BYTES_PER_TOKEN = 4
+_TOKENS_PER_IMAGE = 1_500
 
 
 class Lineage:
@@ -32,10 +34,11 @@ class Lineage:
         self.endpoint = endpoint
         self._wire = wire(endpoint.wire)
         self._messages = bytearray()
-        self._pictures = 0
-        self._picture_bytes = 0
+        self._image_bytes = 0
+        self._images = 0
+        self._counted: tuple[int, int] | None = None
         self._head_bytes: int | None = None
-        self._counted = (0, 0)
+        self._bounded = (0, 0)
         """A bound that was asked for, and the tokens that the provider then counted."""
 
     def extend(self, messages: Iterable[Message], *, carried: bool = False) -> None:
@@ -50,7 +53,10 @@ class Lineage:
             if buffer:
                 buffer += b","
             buffer += encoded
-            self._take_pictures(sent)
+            for part in sent.parts:
+                for image in _images(part):
+                    self._images += 1
+                    self._image_bytes += len(image.data)
 
     def body(self, *, final: bool = False, max_tokens: int | None = None) -> bytes:
         """The request for the next answer; `final` asks for one without further calls.
@@ -71,33 +77,47 @@ class Lineage:
         if self._head_bytes is None:
             head = self._wire.encode_body(self._limited(_LONGEST_LIMIT), b"", self.endpoint, final=True)
             self._head_bytes = len(head)
-        text = len(self._messages) - self._picture_bytes
-        return self._head_bytes + text + self._pictures * PICTURE_TOKENS
+        text = len(self._messages) - self._image_bytes
+        return self._head_bytes + text + self._images * PICTURE_TOKENS
 
     @property
     def most_input(self) -> int:
         """The most prompt tokens of the next request: what was counted already, and the bound for what came since."""
-        bound, counted = self._counted
+        bound, counted = self._bounded
         return counted + self.text_bound - bound + UNSEEN_TOKENS
 
     def learn_input(self, bound: int, tokens: int) -> None:
         """Take the provider's word: when `text_bound` was `bound`, the request had so many prompt tokens."""
-        self._counted = (bound, tokens)
+        self._bounded = (bound, tokens)
 
     def _limited(self, max_tokens: int) -> EpochFrame:
         sampling = structs.replace(self.frame.sampling, max_tokens=max_tokens, ceiling=True)
         return structs.replace(self.frame, sampling=sampling)
 
-    def _take_pictures(self, message: Message) -> None:
-        """Count pictures apart from text; their bytes say nothing about their tokens."""
-        for part in message.parts:
-            pictures = part.images if isinstance(part, ToolResultPart) else (part,)
-            for picture in pictures:
-                if isinstance(picture, ImagePart):
-                    self._pictures += 1
-                    self._picture_bytes += len(picture.data)
-
     @property
     def message_bytes(self) -> int:
         """The size of the encoded messages, without system prompt and tools."""
         return len(self._messages)
+
+    def counted(self, size: int, tokens: int) -> None:
+        """The provider has counted the tokens of a request of so many bytes; later estimates start from there."""
+        if tokens > 0:
+            self._counted = (self._estimate(size), tokens)
+
+    def tokens(self, size: int) -> int:
+        """The tokens of a request of so many bytes: the provider's last count, and an estimate of what came since."""
+        if self._counted is None:
+            return self._estimate(size)
+        estimated, tokens = self._counted
+        return tokens + max(0, self._estimate(size) - estimated)
+
+    def _estimate(self, size: int) -> int:
+        """Four bytes a token, pictures by their number: their bytes say nothing about their tokens."""
+        return max(0, size - self._image_bytes) // _BYTES_PER_TOKEN + self._images * _TOKENS_PER_IMAGE
+
+
+def _images(part: Part) -> tuple[ImagePart, ...]:
+    """The pictures in a part."""
+    if isinstance(part, ImagePart):
+        return (part,)
+    return part.images if isinstance(part, ToolResultPart) else ()
