@@ -36,6 +36,7 @@ async def run_turn(deps: Deps, state: TurnState, emit: Emit) -> TurnEnded:
     fault of our own; the turn is closed and named all the same, so that the session can go on.
     """
     try:
+        deps.meter.begin(state.turn_id)
         await emit(state.opening)
         if state.resumed is None:
             await state.append(state.user, emit)
@@ -45,7 +46,7 @@ async def run_turn(deps: Deps, state: TurnState, emit: Emit) -> TurnEnded:
             await _step(deps, state, emit)
     except asyncio.CancelledError:
         state.exit = ExitReason.INTERRUPTED
-        await unbroken(_close(state, emit))
+        await unbroken(_close(deps, state, emit))
         raise
     except HermesError:
         raise
@@ -54,7 +55,7 @@ async def run_turn(deps: Deps, state: TurnState, emit: Emit) -> TurnEnded:
         said = f"Hermes failed by an error of its own ({type(error).__name__}: {one_line(str(error))})."
         state.end(ExitReason.LOCAL_ERROR, f"{said} What was said so far is kept; try again.")
     # A stop that comes this late changes nothing: the turn has ended, and only its end is still written down.
-    return await unbroken(_close(state, emit))
+    return await unbroken(_close(deps, state, emit))
 
 
 async def _step(deps: Deps, state: TurnState, emit: Emit) -> None:
@@ -77,7 +78,7 @@ async def _step(deps: Deps, state: TurnState, emit: Emit) -> None:
     await act_on(outcome, deps, state, emit)
 
 
-async def _close(state: TurnState, emit: Emit) -> TurnEnded:
+async def _close(deps: Deps, state: TurnState, emit: Emit) -> TurnEnded:
     """Close the transcript where it is open, and say how the turn ended."""
     reason = state.exit or ExitReason.LOCAL_ERROR
     interrupted = reason is ExitReason.INTERRUPTED
@@ -96,6 +97,7 @@ async def _close(state: TurnState, emit: Emit) -> TurnEnded:
         refused=state.refused,
         usage=state.usage,
         last_prompt_tokens=state.last_prompt_tokens,
+        cost=deps.meter.cost,
     )
     await emit(ended)
     return ended

@@ -120,6 +120,10 @@ def _failed(outcome: Outcome, _: TurnState) -> bool:
     return isinstance(outcome, Failure)
 
 
+def _over_a_cap(outcome: Outcome, _: TurnState) -> bool:
+    return isinstance(outcome, Failure) and outcome.kind is FailureKind.SPEND_LIMIT
+
+
 def _without_calls(message: Message) -> Message:
     """The message with its calls left out, for calls that are not to be run."""
     parts = tuple(part for part in message.parts if not isinstance(part, ToolCallPart))
@@ -274,6 +278,11 @@ async def _end_failed(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit
     state.end(reason, f"{outcome.message} {outcome.hint}".strip())
 
 
+async def _end_over_a_cap(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    assert isinstance(outcome, Failure)
+    state.end(ExitReason.SPEND_LIMIT, f"{outcome.message} {outcome.hint}".strip())
+
+
 async def _append_answer(outcome: Outcome, message: Message, state: TurnState, emit: Emit) -> None:
     usage = outcome.usage if isinstance(outcome, Answer) else None
     await state.append(message, emit, usage)
@@ -296,6 +305,7 @@ ROWS: tuple[Row, ...] = (
     Row("ask_again", 3, _empty, _again),
     Row("empty_fall_back", UNLIMITED, _empty, _empty_fall_back),
     Row("empty", UNLIMITED, _empty, _end_empty),
+    Row("over_a_cap", UNLIMITED, _over_a_cap, _end_over_a_cap),
     Row("shrink_images", 1, _is(FailureKind.IMAGE_TOO_LARGE), _rewriting(Rewrite.SMALL_IMAGES)),
     Row("results_as_text", 1, _is(FailureKind.TOOL_CONTENT), _rewriting(Rewrite.TEXT_RESULTS)),
     Row(

@@ -17,6 +17,7 @@ from hermes.core.stream import Failure
 from hermes.core.usage import Usage
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
+from hermes.llm.metering import Meter
 from hermes.tools.executor import Batch, Executor
 from hermes.tools.registry import Toolbox
 from hermes.tools.session import ToolContext
@@ -58,6 +59,8 @@ class Deps:
     journal: EffectJournal
     clock: Clock
     epochs: Epochs
+    meter: Meter
+    """Whose leave every model call of the session has, whichever model is called, and which adds up their cost."""
     publish: Callable[[Event], None]
     """Shows an event that needs not be stored."""
     steering: Callable[[], Sequence[TextPart]]

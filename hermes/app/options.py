@@ -19,6 +19,9 @@ class Options:
     temperature: float | None = None
     reasoning_effort: str = ""
     max_turns: int | None = None
+    max_cost: float | None = None
+    """Dollars that this run may spend; takes the place of `spending.run.usd`."""
+    max_total_tokens: int | None = None
     tool_delay: float | None = None
     enabled_toolsets: tuple[str, ...] | None = None
     disabled_toolsets: tuple[str, ...] = ()

@@ -37,8 +37,8 @@ def turn_result(actor: SessionActor, ended: TurnEnded, endpoint: Endpoint) -> Pl
         "completion_tokens": usage.output,
         "total_tokens": usage.total,
         "last_prompt_tokens": ended.last_prompt_tokens,
-        "estimated_cost_usd": usage.cost_usd,
-        "cost_status": "reported" if usage.cost_usd is not None else "unknown",
-        "cost_source": "provider" if usage.cost_usd is not None else None,
+        "estimated_cost_usd": ended.cost.usd,
+        "cost_status": ended.cost.certainty.value,
+        "cost_source": ended.cost.source or None,
         "session_id": actor.session_id,
     }

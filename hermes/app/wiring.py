@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
@@ -16,6 +17,7 @@ from hermes.app.options import Options
 from hermes.app.result import turn_result
 from hermes.app.route import Models, SessionRoute, fallbacks, side_choices, side_task
 from hermes.app.sessions import find_session, to_plain
+from hermes.app.spending import Spending
 from hermes.app.toolbox import Plan, SessionTools, session_tools
 from hermes.app.trajectory import write_trajectory
 from hermes.config.environment import with_dotenv
@@ -30,6 +32,7 @@ from hermes.core.ids import new_session_id
 from hermes.core.messages import Message
 from hermes.llm.client import ModelClient
 from hermes.llm.context_length import known_context_length
+from hermes.llm.metering import Meter
 from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
@@ -65,6 +68,7 @@ class App:
         self._environ: dict[str, str]
         self._store: Store
         self._model: Model
+        self._spending: Spending
         self._models: Models
         self._condensers: Models
         self._wardens: Wardens
@@ -109,6 +113,7 @@ class App:
             self.notices.append(self._model.notice)
         self._store = await Store.open(home.root, self._clock)
         stack.push_async_callback(self._store.close)
+        self._spending = Spending(settings, self.options, self._store, self._clock)
 
     async def open_session(
         self,
@@ -201,7 +206,10 @@ class App:
                 )
             )
             stack.push_async_callback(self._forget_unused, plan.session_id, born)
-        route = SessionRoute(self._models, self._client, lambda endpoint: self._frame(endpoint, tools, plan.system))
+        meter = self._spending.meter_for(plan.session_id)
+        route = SessionRoute(
+            self._models, partial(self._client, meter), lambda endpoint: self._frame(endpoint, tools, plan.system)
+        )
         first = await route.candidate(0)
         conversation = await open_conversation(
             self._store, plan.session_id, wanted=first.frame, client=first.client, system=plan.system
@@ -213,7 +221,7 @@ class App:
             conversation.lineage.extend(plan.history)
         recorder = Recorder(self._store, session_id=plan.session_id, epoch=conversation.epoch, untitled=plan.fresh)
         approvals = Approvals(seconds=settings.approvals.timeout)
-        condensing = side_task((self._condensers, self._models), self._client)
+        condensing = side_task((self._condensers, self._models), partial(self._client, meter.side("compression")))
         epochs = SessionEpochs(self._store, conversation, recorder, route, condensing)
         actor: SessionActor
         deps = Deps(
@@ -228,6 +236,7 @@ class App:
             journal=recorder,
             clock=self._clock,
             epochs=epochs,
+            meter=meter,
             publish=recorder.publish,
             steering=lambda: [*tools.notices(), *actor.joining()],
         )
@@ -244,6 +253,7 @@ class App:
         actor = SessionActor(conversation, parts, waiting=waiting)
         if options.save_trajectories or settings.agent.save_trajectories:
             actor.on_turn_end.append(self._save_trajectory(actor))
+        actor.on_turn_end.append(_flush(meter))
         stack.callback(_tell_unfinished, tools, actor)
         stack.push_async_callback(actor.close)
         return actor
@@ -260,10 +270,10 @@ class App:
         """A model about to be opened."""
         return open_model(choice, self._environ, ca_file=self._settings.model.ca_bundle)
 
-    async def _client(self, model: Model) -> ModelClient:
+    async def _client(self, meter: Meter, model: Model) -> ModelClient:
         """How a session calls a model."""
         tries = max(self._settings.agent.api_max_retries, 1)
-        return ModelClient(model.endpoint, model.transport, self._clock, retries=tries - 1)
+        return ModelClient(model.endpoint, model.transport, self._clock, meter=meter, retries=tries - 1)
 
     def _frame(self, endpoint: Endpoint, tools: SessionTools, system: str | None) -> EpochFrame:
         """The frame of a new epoch with this model."""
@@ -314,6 +324,13 @@ def _tell_unfinished(tools: SessionTools, actor: SessionActor) -> None:
     line = tools.unfinished()
     if line:
         actor.notify(Level.WARNING, line)
+
+
+def _flush(meter: Meter) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
+    async def flush(_state: TurnState, _ended: TurnEnded) -> None:
+        await meter.flush()
+
+    return flush
 
 
 def _chosen(given: T | None, configured: T) -> T:

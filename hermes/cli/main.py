@@ -8,6 +8,7 @@ import sys
 VERBS: dict[str, tuple[str, str]] = {
     "chat": ("hermes.cli.chat", "talk with the agent (`-q TEXT` for one message, with its work shown)"),
     "sessions": ("hermes.cli.sessions", "list, show, search, export and delete sessions"),
+    "usage": ("hermes.cli.spending", "tokens and money spent, and what the caps leave"),
     "home": ("hermes.cli.home", "show the home folder, or agree to share one with another program"),
     "version": ("hermes.cli.version", "show the version"),
 }
@@ -114,6 +115,7 @@ common options (all of them: `hermes chat --help`):
   -r, --resume ID       go on with a session      -c, --continue      go on with the newest one
   --allow PATTERN       commands that may run without a question (repeatable)
   --no-input            never ask; what would need a question is refused (exit code 3)
+  --max-cost USD        dollars that this run may spend (more caps: `spending` in config.yaml)
   --usage-file FILE     write tokens and cost of the run as JSON
 
 examples:

@@ -28,6 +28,10 @@ def parser(program: str) -> Parser:
     made.add_argument("--base-url", default="", help="where the provider is")
     made.add_argument("-t", "--toolsets", default=None, metavar="A,B", help="tool sets that are on, joined by commas")
     made.add_argument("--max-turns", type=int, default=None, metavar="N", help="model calls for one turn")
+    made.add_argument("--max-cost", type=float, default=None, metavar="USD", help="dollars that this run may spend")
+    made.add_argument(
+        "--max-total-tokens", type=int, default=None, metavar="N", help="tokens that this run may use, in and out"
+    )
     which = made.add_mutually_exclusive_group()
     which.add_argument(
         "-r", "--resume", metavar="ID", help="go on with a session (an id, its beginning, or its whole title)"
@@ -57,16 +61,26 @@ def app_options(given: argparse.Namespace) -> Options:
             raise UsageError(f"{clean_surrogates(name)!r} is not text in UTF-8.")
     if given.max_turns is not None and given.max_turns < 1:
         raise UsageError("--max-turns must be above zero.")
+    _check_caps(given)
     return Options(
         model=given.model,
         provider=given.provider,
         base_url=given.base_url,
         max_turns=given.max_turns,
+        max_cost=given.max_cost,
+        max_total_tokens=given.max_total_tokens,
         enabled_toolsets=toolsets,
         allow=tuple(given.allow),
         share_home=given.share_home,
         cwd=cwd,
     )
+
+
+def _check_caps(given: argparse.Namespace) -> None:
+    if given.max_cost is not None and not 0 <= given.max_cost < float("inf"):
+        raise UsageError("--max-cost must be an amount in dollars from zero on.")
+    if given.max_total_tokens is not None and given.max_total_tokens < 0:
+        raise UsageError("--max-total-tokens must not be below zero.")
 
 
 def prompt_text(text: str) -> str:

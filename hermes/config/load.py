@@ -12,13 +12,14 @@ from pathlib import Path
 import msgspec
 
 from hermes.config.home import Home
-from hermes.config.settings import LoadedSettings, Settings
+from hermes.config.settings import CapSettings, LoadedSettings, Settings
 from hermes.core.errors import ConfigError
 from hermes.plugins import suggestion
 from hermes.util.atomic import write_atomic
 
 _CACHE_VERSION = 1
 _LIMIT = 4 << 20
+_LARGEST = 1e15
 
 # fmt: off
 KNOWN_ELSEWHERE = frozenset(
@@ -38,7 +39,7 @@ KNOWN_ELSEWHERE = frozenset(
         "reset_triggers", "group_sessions_per_user", "thread_sessions_per_user", "multiplex_profiles",
         "profile_routes", "unauthorized_dm_behavior", "image_gen", "video_gen", "smart_model_routing",
         "always_log_local", "filter_silence_narration", "stt_echo_transcripts", "require_mention", "signal",
-        "known_plugin_toolsets",
+        "known_plugin_toolsets", "spending", "prices",
     }
 )
 # fmt: on
@@ -88,8 +89,19 @@ def _check_numbers(settings: Settings, file: Path) -> None:
         ("agent.api_max_retries", settings.agent.api_max_retries),
         ("agent.tool_delay", settings.agent.tool_delay),
     ):
-        if not (value >= 0 and math.isfinite(value)):
-            raise ConfigError(f"{file}: {key} must not be below zero, as {value} is.", "Mend that line and try again.")
+        _check_not_below_zero(key, value, file)
+    for name in settings.spending.__struct_fields__:
+        cap: CapSettings = getattr(settings.spending, name)
+        _check_not_below_zero(f"spending.{name}.usd", cap.usd, file)
+        _check_not_below_zero(f"spending.{name}.tokens", cap.tokens, file)
+    for model, price in settings.prices.items():
+        for name in price.__struct_fields__:
+            _check_not_below_zero(f"prices.{model}.{name}", getattr(price, name), file)
+
+
+def _check_not_below_zero(key: str, value: float | None, file: Path) -> None:
+    if value is not None and not 0 <= value < _LARGEST:
+        raise ConfigError(f"{file}: {key} must be a number from zero on, not {value}.", "Mend that line and try again.")
 
 
 def _document(home: Home) -> dict[str, object]:
@@ -148,7 +160,12 @@ def _read_cache(file: Path) -> _Cached | None:
 
 
 def _write_cache(home: Home, cached: _Cached) -> None:
-    """Keep the parsed document; a home that cannot be written is reported where it matters, not here."""
+    """Keep the parsed document; a home that cannot be written is reported where it matters, not here.
+
+    One that JSON would change is parsed each time: not-a-number would come back as nothing, and a cap with it.
+    """
+    if msgspec.json.decode(msgspec.json.encode(cached.document)) != cached.document:
+        return
     with contextlib.suppress(OSError):
         home.cache.mkdir(mode=0o700, exist_ok=True)
         write_atomic(home.cache / "config.json", msgspec.json.encode(cached), mode=0o600, sync=False)

@@ -1,5 +1,7 @@
 """Every setting, typed, with what it means. Keys are those that guides for such agents use."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct, field
 
 
@@ -87,6 +89,43 @@ class ToolSettings(Struct, frozen=True):
     """Characters of one result that a model is shown; the rest goes to a file it can read."""
 
 
+class CapSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The most that may be spent; what is not set has no limit, and 0 means that nothing may be spent."""
+
+    usd: float | None = None
+    """Dollars, by list prices or what the provider reports."""
+    tokens: int | None = None
+    """Tokens, of prompts and answers together."""
+
+
+class SpendingSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Hard caps, checked before each model call (`spending:`). All hold together; the tightest decides."""
+
+    run: CapSettings = CapSettings()
+    """For one run of the program; `--max-cost` and `--max-total-tokens` take its place."""
+    session: CapSettings = CapSettings()
+    """For one session, over all its life."""
+    user: CapSettings = CapSettings()
+    """For each user, for good: an allowance that is used up once. You yourself are one."""
+    day: CapSettings = CapSettings()
+    """For a calendar day in this machine's time zone, all sessions together."""
+    month: CapSettings = CapSettings()
+    """For a calendar month in this machine's time zone, all sessions together."""
+
+
+class PriceSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a model's tokens cost, in dollars a million."""
+
+    input: float
+    """Prompt tokens."""
+    output: float
+    """Answered tokens, reasoning included."""
+    cache_read: float | None = None
+    """Prompt tokens read from the provider's cache; empty: as `input`."""
+    cache_write: float | None = None
+    """Prompt tokens written to the provider's cache; empty: as `input`."""
+
+
 class GuardNumbers(Struct, frozen=True):
     """How many rounds in a row are too many; 0: no number is."""
 
@@ -133,6 +172,9 @@ class Settings(Struct, frozen=True):
     terminal: TerminalSettings = TerminalSettings()
     approvals: ApprovalSettings = ApprovalSettings()
     tool_output: ToolSettings = ToolSettings()
+    spending: SpendingSettings = SpendingSettings()
+    prices: Mapping[str, PriceSettings] = {}
+    """Prices that go before the built-in ones, by model or `PROVIDER/MODEL`; a name may end in `*`."""
     tool_loop_guardrails: GuardSettings = GuardSettings()
     auxiliary: AuxiliarySettings = AuxiliarySettings()
     fallback_providers: tuple[ModelReference | str, ...] = ()

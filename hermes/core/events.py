@@ -5,6 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from hermes.core.messages import Message
+from hermes.core.money import Cost
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ToolStatus
 from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
@@ -164,6 +165,7 @@ class TurnEnded(Struct, frozen=True, kw_only=True, tag="turn_ended"):
     refused: int = 0
     usage: Usage = Usage()
     last_prompt_tokens: int = 0
+    cost: Cost = Cost()
 
 
 Event = (

@@ -12,6 +12,8 @@ class Sampling(Struct, frozen=True, omit_defaults=True):
     top_p: float | None = None
     max_tokens: int | None = None
     reasoning_effort: str | None = None
+    ceiling: bool = False
+    """Whether `max_tokens` may not be raised for anything, not even to fit a budget of thinking; never stored."""
 
 
 class Rewrite(StrEnum):

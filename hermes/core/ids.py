@@ -14,6 +14,11 @@ def new_turn_id() -> str:
     return "turn_" + os.urandom(8).hex()
 
 
+def new_run_id() -> str:
+    """A fresh id for one run of a program."""
+    return "run_" + os.urandom(8).hex()
+
+
 def new_call_id() -> str:
     """An id for a tool call whose provider gave none."""
     return "call_" + os.urandom(9).hex()

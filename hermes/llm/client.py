@@ -12,7 +12,7 @@ from hermes.llm.classify import Size
 from hermes.llm.exchange import Emit, Exchange
 from hermes.llm.keys import Keys, Lease, OneKey
 from hermes.llm.lineage import Lineage
-from hermes.llm.metering import Meter, Unmetered
+from hermes.llm.metering import Meter, Unmetered, heard
 from hermes.providers.wire import Endpoint
 from hermes.util.clock import Clock
 
@@ -40,7 +40,7 @@ class ModelClient:
         self._transport = transport
         self._clock = clock
         self._keys = keys or OneKey(endpoint.api_key)
-        self._meter = meter or Unmetered()
+        self._meter: Meter = meter or Unmetered()
         self._retries = retries
         self._timeouts = timeouts or HttpTimeouts()
         self._exchanges: dict[str, Exchange] = {}
@@ -86,7 +86,7 @@ class ModelClient:
             outcome = await exchange.run(body, call, size)
         finally:
             state.spoke = state.spoke or call.spoke
-            await self._meter.settle(grant, outcome)
+            self._meter.settle(grant, heard(call, outcome))
         if isinstance(outcome, Failure):
             state.other_key = await self._keys.failed(lease, outcome)
         else:

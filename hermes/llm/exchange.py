@@ -49,6 +49,7 @@ class Exchange:
             ) as stream:
                 if stream.status >= 300:
                     return await self._refused(stream, size)
+                call.answered = True
                 kind = stream.headers.get("content-type", "").lower()
                 if "text/event-stream" in kind or not kind:
                     await call.read(stream)
@@ -107,6 +108,8 @@ class Call:
 
     def __init__(self, decoder: Decoder, emit: Emit) -> None:
         self.decoder = decoder
+        self.answered = False
+        """Whether the head of an answer has come, so that the provider is at work and counts."""
         self.began = False
         self.spoke = False
         """Whether text of the answer was emitted; thoughts and calls that broke off can be had anew."""

@@ -15,6 +15,13 @@ from hermes.llm.rewrites import rewritten
 from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
 
+PICTURE_TOKENS = 50_000
+"""The most prompt tokens of one picture. The dearest known is a large one for gpt-4o-mini (48,169: OpenAI's guide to
+images and vision, 2,833 and 5,667 for each of eight tiles); others stay below 17,000."""
+UNSEEN_TOKENS = 1_024
+"""The most prompt tokens that a provider adds by itself: marks between messages, and what it tells a model about tools
+(up to 804 at Anthropic: its page on tool use)."""
+_LONGEST_LIMIT = 1 << 40
 _BYTES_PER_TOKEN = 4
 _TOKENS_PER_IMAGE = 1_500
 
@@ -30,6 +37,9 @@ class Lineage:
         self._image_bytes = 0
         self._images = 0
         self._counted: tuple[int, int] | None = None
+        self._head_bytes: int | None = None
+        self._bounded = (0, 0)
+        """A bound that was asked for, and the tokens that the provider then counted."""
 
     def extend(self, messages: Iterable[Message], *, carried: bool = False) -> None:
         """Append messages in the order of the transcript; `carried` ones were written before the epoch began."""
@@ -51,12 +61,38 @@ class Lineage:
     def body(self, *, final: bool = False, max_tokens: int | None = None) -> bytes:
         """The request for the next answer; `final` asks for one without further calls.
 
-        `max_tokens` takes the place of the epoch's own limit for this request; it is no part of the cached prefix.
+        `max_tokens` takes the place of the epoch's own limit for this request, and nothing in it asks for more; it is
+        no part of the cached prefix.
         """
-        frame = self.frame
-        if max_tokens is not None:
-            frame = structs.replace(frame, sampling=structs.replace(frame.sampling, max_tokens=max_tokens))
+        frame = self.frame if max_tokens is None else self._limited(max_tokens)
         return self._wire.encode_body(frame, self._messages, self.endpoint, final=final)
+
+    @property
+    def text_bound(self) -> int:
+        """The most tokens that system prompt, tools and messages can be, on any tokenizer, before one has counted.
+
+        A token a byte: byte-level tokenizers make at most that of any text, rare Chinese characters and emoji come near
+        it, and JSON is longer than the text in it. Half of it would hold for most texts, and a cap must hold for all.
+        """
+        if self._head_bytes is None:
+            head = self._wire.encode_body(self._limited(_LONGEST_LIMIT), b"", self.endpoint, final=True)
+            self._head_bytes = len(head)
+        text = len(self._messages) - self._image_bytes
+        return self._head_bytes + text + self._images * PICTURE_TOKENS
+
+    @property
+    def most_input(self) -> int:
+        """The most prompt tokens of the next request: what was counted already, and the bound for what came since."""
+        bound, counted = self._bounded
+        return counted + self.text_bound - bound + UNSEEN_TOKENS
+
+    def learn_input(self, bound: int, tokens: int) -> None:
+        """Take the provider's word: when `text_bound` was `bound`, the request had so many prompt tokens."""
+        self._bounded = (bound, tokens)
+
+    def _limited(self, max_tokens: int) -> EpochFrame:
+        sampling = structs.replace(self.frame.sampling, max_tokens=max_tokens, ceiling=True)
+        return structs.replace(self.frame, sampling=sampling)
 
     @property
     def message_bytes(self) -> int:

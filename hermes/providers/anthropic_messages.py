@@ -13,6 +13,7 @@ from hermes.providers import encoding as e
 from hermes.providers.wire import Endpoint, ServerEvent
 
 _FALLBACK_MAX_TOKENS = 16_384
+_LEAST_BUDGET = 1_024
 _BUDGETS = {"minimal": 1_024, "low": 4_096, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 24_576}
 _FINISH = {
     "end_turn": FinishReason.STOP,
@@ -82,12 +83,20 @@ def _reasoning_members(frame: EpochFrame, endpoint: Endpoint, head: dict[str, e.
         return members
     if e.matches(endpoint.model, quirks.budget_models):
         budget = _BUDGETS.get(effort, _BUDGETS["medium"])
+        if frame.sampling.ceiling:
+            return members | _thinking_below(limit, budget)
         members["thinking"] = {"type": "enabled", "budget_tokens": budget}
         members[quirks.max_tokens_field] = max(limit, budget + 4_096)
         return members
     members["thinking"] = {"type": "adaptive"}
     members["output_config"] = {"effort": "low" if effort == "minimal" else effort}
     return members
+
+
+def _thinking_below(limit: int, budget: int) -> dict[str, e.Json]:
+    """Thinking that leaves half of a limit that must stand to the answer; none where less than the least would be."""
+    budget = min(budget, limit // 2)
+    return {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget >= _LEAST_BUDGET else {}
 
 
 def _tool(tool: ToolSchema) -> e.Json:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from hermes.core.errors import HermesError
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
+from hermes.core.money import Price
 from hermes.core.stream import Answer, StreamDelta
 
 
@@ -71,6 +72,8 @@ class ProviderRecord(Struct, frozen=True, kw_only=True):
     quirks: Quirks = Quirks()
     context_lengths: Mapping[str, int] = {}
     """Tokens by model name or by a prefix that ends in `*`; what is not here is asked of the provider or the config."""
+    prices: Mapping[str, Price] = {}
+    """List prices, by model or by prefix in the same way; a model that is not here has no known price."""
     default_model: str = ""
     tools: bool = True
     """Whether the models here can be given tools at all."""

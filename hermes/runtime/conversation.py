@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from hermes.agent import words
 from hermes.agent.turn import Resumed
@@ -76,8 +75,7 @@ async def open_conversation(
     rows = await store.transcript(session_id) if stored is not None else []
     lost, own = await _lost_turn(store, session_id, rows)
     lineage = Lineage(frame, client.endpoint)
-    for carried, some in groupby(rows, key=lambda row: row.epoch < number):
-        lineage.extend((row.message for row in some), carried=carried)
+    _extend(lineage, rows, number)
     conversation = Conversation(
         session_id=session_id,
         epoch=number,
@@ -90,6 +88,15 @@ async def open_conversation(
     )
     _recall_notes(conversation, [(row.created_at, row.message) for row in rows])
     return conversation
+
+
+def _extend(lineage: Lineage, rows: Sequence[StoredMessage], epoch: int) -> None:
+    """Encode the transcript; what the provider counted for the epoch's last answer is known again, for the caps."""
+    counted = max((place for place, row in enumerate(rows) if row.epoch == epoch and row.prompt_tokens), default=-1)
+    for place, row in enumerate(rows):
+        if place == counted:
+            lineage.learn_input(lineage.text_bound, row.prompt_tokens or 0)
+        lineage.extend((row.message,), carried=row.epoch < epoch)
 
 
 def _epoch_ends(stored: EpochFrame, wanted: EpochFrame, system: str | None) -> str:

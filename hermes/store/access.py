@@ -21,7 +21,6 @@ from hermes.store.rows import (
     NewSession,
     SessionExport,
     SessionRow,
-    Spend,
     StoredEpoch,
     StoredMessage,
     TurnRow,
@@ -164,7 +163,7 @@ class TranscriptAccess(Access):
 
 
 class TurnAccess(Access):
-    """Turns, their effects and their cost."""
+    """Turns and their effects."""
 
     async def begin_turn(self, session_id: str, turn_id: str, *, text: str = "") -> None:
         """Store that a turn begins here; `text` is kept until the turn's first message is appended."""
@@ -236,15 +235,6 @@ class TurnAccess(Access):
     async def effects(self, turn_id: str) -> list[EffectRow]:
         """The turn's effects in the order of their intents."""
         return await self._database.read(lambda connection: turns.effects(connection, turn_id))
-
-    async def record_spend(self, spend: Spend) -> None:
-        """Write down what a model call has cost; kept when its session is deleted."""
-        now = self._clock.now()
-        await self._database.write(lambda connection: turns.record_spend(connection, spend, now))
-
-    async def spent(self, since: float, *, session_id: str | None = None) -> Usage:
-        """The sum of all model calls from `since` on, of one session or of all."""
-        return await self._database.read(lambda connection: turns.spent(connection, since, session_id=session_id))
 
     def journal(self, turn_id: str) -> "TurnJournal":
         """The effect journal of one turn, for the executor."""

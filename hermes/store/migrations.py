@@ -1,5 +1,6 @@
 """Numbered schema steps, each applied once, with a copy of the database made first."""
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -39,10 +40,13 @@ def migrate(connection: apsw.Connection, path: Path, schema: Schema, prepare: Ca
 
 
 def _version(connection: apsw.Connection, path: Path, schema: Schema) -> int:
-    identity = connection.pragma("application_id")
-    version = connection.pragma("user_version")
+    # All of it from one state: another process may be making this file at this moment.
+    with contextlib.nullcontext() if connection.in_transaction else transaction(connection, "DEFERRED"):
+        filled = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").get is not None
+        identity = connection.pragma("application_id")
+        version = connection.pragma("user_version")
     if identity != schema.application_id:
-        if identity or version or connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").get is not None:
+        if identity or version or filled:
             raise StoreError(f"{path} is a database of another program.", "Move it away, or choose another folder.")
         return 0
     if not isinstance(version, int) or version > len(schema.steps):

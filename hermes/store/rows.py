@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message, Role
+from hermes.core.money import Certainty, Cost, Price
 from hermes.core.parts import ToolResultPart
 from hermes.core.usage import Usage
 
@@ -131,15 +132,107 @@ class InboxRow(Struct, frozen=True):
     posted_at: float
 
 
-class Spend(Struct, frozen=True, kw_only=True):
-    """One model call's tokens and money; `purpose` tells the main conversation (`turn`) from auxiliary calls."""
+class Spender(Struct, frozen=True, kw_only=True):
+    """Who makes a model call, and for what: `purpose` tells the main conversation (`turn`) from auxiliary calls.
+
+    `owner` is the identity of the process. The user is the session's.
+    """
 
     provider: str
     model: str
-    usage: Usage
-    session_id: str | None = None
+    session_id: str = ""
     turn_id: str | None = None
+    run_id: str = ""
     purpose: str = "turn"
+    owner: str = ""
+
+
+class Spent(Struct, frozen=True, kw_only=True):
+    """What a call used and cost; with an unknown cost `nano` says nothing."""
+
+    usage: Usage = Usage()
+    cost: Cost = Cost(certainty=Certainty.UNKNOWN)
+
+
+class Cap(Struct, frozen=True, kw_only=True):
+    """The most that may be spent: in nano-dollars, in tokens (prompt and output), or both.
+
+    It counts the calls whose `column` (`run_id`, `session_id` or `user_id`) has this `value`, or without a column those
+    from `since` on, without an end: what a clock that was ahead has dated into the future counts already.
+    """
+
+    name: str
+    nano: int | None = None
+    tokens: int | None = None
+    column: str = ""
+    value: str = ""
+    since: float = 0.0
+
+
+class Wish(Struct, frozen=True, kw_only=True):
+    """What a call may use at worst: its prompt's most tokens, and the output that is wanted for it.
+
+    Output is lowered to what the caps leave, not below `least`; below `enough` only when nothing under way could leave
+    more. With `share` a call takes a quarter of what is left at most, and `enough` in any case.
+    """
+
+    prompt: int
+    output: int
+    enough: int
+    least: int
+    price: Price | None
+    share: bool = False
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """How things stand under a cap. `nano` and `tokens` are settled; `held_nano` and `held_tokens` calls under way."""
+
+    cap: Cap
+    nano: int
+    tokens: int
+    held_nano: int
+    held_tokens: int
+
+
+class Held(Struct, frozen=True, kw_only=True):
+    """Room that is held for a call: the row that holds it, and the output that fits.
+
+    `tightest` is the cap that lowered the output, where one did.
+    """
+
+    id: int
+    output: int
+    tightest: Standing | None = None
+
+
+class NoRoom(Struct, frozen=True, kw_only=True):
+    """Why there is no room for a call: the tightest cap, and whether calls under way may leave some."""
+
+    tightest: Standing
+    may_come: bool
+
+
+class SpendTotal(Struct, frozen=True, kw_only=True):
+    """A sum of calls; `uncounted` of them have no known cost, `bounds` are counted at their worst case."""
+
+    key: str = ""
+    calls: int = 0
+    usage: Usage = Usage()
+    nano: int = 0
+    reported: int = 0
+    bounds: int = 0
+    uncounted: int = 0
+
+
+class OpenCall(Struct, frozen=True, kw_only=True):
+    """A call under way that holds room under the caps."""
+
+    at: float
+    provider: str
+    model: str
+    session_id: str
+    nano: int | None
+    tokens: int
 
 
 class SessionExport(Struct, frozen=True, kw_only=True):

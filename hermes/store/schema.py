@@ -135,6 +135,19 @@ CREATE INDEX inbox_session ON inbox (session_id, number);
 ALTER TABLE effects ADD COLUMN message_id INTEGER;
 -- The person has asked for this turn to stop: whoever finds it unfinished closes it and does not go on with it.
 ALTER TABLE turns ADD COLUMN stopping INTEGER NOT NULL DEFAULT 0;
+
+-- A call under way holds its worst case under the caps by the very row that says in the end what it cost: while `owner`
+-- (a process) stands in it, what it cost is not known yet. So nothing has to happen for a kill -9 to be counted.
+-- nano is nano-dollars (see core/money.py); NULL where the model has no price.
+ALTER TABLE spend ADD COLUMN nano INTEGER;
+ALTER TABLE spend ADD COLUMN certainty TEXT NOT NULL DEFAULT 'unknown';
+ALTER TABLE spend ADD COLUMN run_id TEXT NOT NULL DEFAULT '';
+ALTER TABLE spend ADD COLUMN user_id TEXT NOT NULL DEFAULT '';
+ALTER TABLE spend ADD COLUMN owner TEXT;
+CREATE INDEX spend_run ON spend (run_id);
+CREATE INDEX spend_session ON spend (session_id);
+CREATE INDEX spend_user ON spend (user_id);
+CREATE INDEX spend_open ON spend (owner) WHERE owner IS NOT NULL;
 """
 
 HERMES = Schema(application_id=0x4845524D, steps=(_FIRST, _SECOND))

@@ -1,4 +1,4 @@
-"""Turns, their effects and what model calls cost: functions over a connection, inside the caller's transaction."""
+"""Turns and their effects: functions over a connection, inside the caller's transaction."""
 
 import os
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.core.usage import Usage
-from hermes.store.rows import EffectRow, EffectState, Spend, TurnRow, TurnState
+from hermes.store.rows import EffectRow, EffectState, TurnRow, TurnState
 from hermes.store.sessions import get
 from hermes.util.text import clean_surrogates
 
@@ -203,40 +203,3 @@ def _effect(values: tuple[object, ...]) -> EffectRow:
     result = fields.pop("result")
     row = msgspec.convert(fields | {"result": None, "repeatable": bool(fields["repeatable"])}, EffectRow)
     return msgspec.structs.replace(row, result=_RESULT.decode(result)) if isinstance(result, bytes) else row
-
-
-def record_spend(connection: apsw.Connection, spend: Spend, now: float) -> None:
-    """Write down what a model call has cost."""
-    usage = spend.usage
-    connection.execute(
-        "INSERT INTO spend (at, session_id, turn_id, purpose, provider, model, input_tokens, output_tokens,"
-        " cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_usd)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            now,
-            spend.session_id,
-            spend.turn_id,
-            spend.purpose,
-            spend.provider,
-            spend.model,
-            usage.input,
-            usage.output,
-            usage.cache_read,
-            usage.cache_write,
-            usage.reasoning,
-            usage.cost_usd,
-        ),
-    )
-
-
-def spent(connection: apsw.Connection, since: float, *, session_id: str | None = None) -> Usage:
-    """The sum of model calls from `since` on, of one session or of all."""
-    where = "at >= ?" if session_id is None else "at >= ? AND session_id = ?"
-    values = (since,) if session_id is None else (since, session_id)
-    row = connection.execute(
-        "SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cache_read_tokens), 0),"
-        " coalesce(sum(cache_write_tokens), 0), coalesce(sum(reasoning_tokens), 0), sum(cost_usd) FROM spend"
-        f" WHERE {where}",
-        values,
-    ).fetchone()
-    return Usage(*row) if row is not None else Usage()

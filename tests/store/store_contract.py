@@ -9,11 +9,12 @@ import pytest
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.frame import EpochFrame, Sampling, ToolSchema
 from hermes.core.messages import FinishReason, Message, Origin, Role, program_message, user_message
+from hermes.core.money import NANO, Cost
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import EffectJournal, Intent
 from hermes.core.usage import Usage
-from hermes.store.rows import EffectState, MessageState, NewSession, Spend, TurnState
+from hermes.store.rows import EffectState, MessageState, NewSession, Spender, Spent, TurnState
 from hermes.store.store import Store
 
 Opener = Callable[[], Awaitable[Store]]
@@ -320,8 +321,9 @@ class StoreContract:
         store = await opener()
         await begun(store)
         usage = Usage(input=10, output=2, cost_usd=0.25)
-        await store.record_spend(Spend(provider="p", model="m", usage=usage, session_id="s1", turn_id="t1"))
-        await store.record_spend(Spend(provider="p", model="m", usage=usage, purpose="title"))
+        spent = Spent(usage=usage, cost=Cost(nano=NANO // 4))
+        await store.record_spend(Spender(provider="p", model="m", session_id="s1", turn_id="t1"), spent)
+        await store.record_spend(Spender(provider="p", model="m", purpose="title"), spent)
         assert await store.spent(0, session_id="s1") == usage
         await store.delete_session("s1")
         assert await store.spent(0) == usage + usage

@@ -1,5 +1,6 @@
 """Groq."""
 
+from hermes.core.money import Price
 from hermes.providers.wire import ProviderRecord, Quirks
 
 RECORD = ProviderRecord(
@@ -15,5 +16,10 @@ RECORD = ProviderRecord(
         unreasoning_models=("llama*", "meta-llama/*", "moonshotai/*", "gemma*"),
         probe="models",
     ),
+    prices={
+        "openai/gpt-oss-120b": Price(
+            input=0.15, output=0.6, as_of="2026-05-19", source="https://console.groq.com/docs/models"
+        ),
+    },
     notes="GET /models gives context_window (console.groq.com/docs, Models). Reasoning comes in `reasoning`.",
 )

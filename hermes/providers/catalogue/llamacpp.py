@@ -1,5 +1,6 @@
 """llama.cpp's server."""
 
+from hermes.core.money import FREE
 from hermes.providers.wire import ProviderRecord, Quirks
 
 RECORD = ProviderRecord(
@@ -11,6 +12,7 @@ RECORD = ProviderRecord(
     key_required=False,
     quirks=Quirks(vendor_names=True, reasoning_replay=True, probe="props"),
     tested=True,
+    prices={"*": FREE},
     notes="Run against llama-server on all three wires. Templates that know reasoning_content place it, others ignore "
     "it (llama.cpp, tools/server/README.md); /props tells n_ctx of a slot.",
 )

@@ -1,5 +1,6 @@
 """LM Studio, on this machine."""
 
+from hermes.core.money import FREE
 from hermes.providers.wire import ProviderRecord, Quirks
 
 RECORD = ProviderRecord(
@@ -10,5 +11,6 @@ RECORD = ProviderRecord(
     key_variables=("LM_API_KEY",),
     key_required=False,
     quirks=Quirks(vendor_names=True, probe="models"),
+    prices={"*": FREE},
     notes="GET /api/v0/models tells loaded_context_length (lmstudio.ai/docs, REST API).",
 )

@@ -1,5 +1,6 @@
 """The small model that comes with Hermes, started in this process."""
 
+from hermes.core.money import FREE
 from hermes.providers.wire import ProviderRecord, Quirks
 
 RECORD = ProviderRecord(
@@ -13,5 +14,6 @@ RECORD = ProviderRecord(
     temperature=0.0,
     max_tokens=200,
     tested=True,
+    prices={"*": FREE},
     notes="No tools: its template knows none. Used when nothing else is configured.",
 )

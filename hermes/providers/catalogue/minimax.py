@@ -1,6 +1,11 @@
 """MiniMax."""
 
+from functools import partial
+
+from hermes.core.money import Price
 from hermes.providers.wire import ProviderRecord, Quirks
+
+_price = partial(Price, as_of="2026-09-29", source="https://platform.minimax.io/docs/guides/pricing-paygo")
 
 RECORD = ProviderRecord(
     name="minimax",
@@ -18,6 +23,18 @@ RECORD = ProviderRecord(
         native_prefix="minimax/",
         extra_body=b'"reasoning_split":true',
     ),
+    prices={
+        "MiniMax-M3": _price(
+            input=0.3, output=1.2, cache_read=0.06, beyond=512_000, long=_price(input=0.6, output=2.4, cache_read=0.12)
+        ),
+        "MiniMax-M2.7": _price(input=0.3, output=1.2, cache_read=0.06, cache_write=0.375),
+        "MiniMax-M2.7-highspeed": _price(input=0.6, output=2.4, cache_read=0.06, cache_write=0.375),
+        "MiniMax-M2.5": _price(input=0.3, output=1.2, cache_read=0.03, cache_write=0.375),
+        "MiniMax-M2.5-highspeed": _price(input=0.6, output=2.4, cache_read=0.03, cache_write=0.375),
+        "MiniMax-M2.1": _price(input=0.3, output=1.2, cache_read=0.03, cache_write=0.375),
+        "MiniMax-M2.1-highspeed": _price(input=0.6, output=2.4, cache_read=0.03, cache_write=0.375),
+        "MiniMax-M2": _price(input=0.3, output=1.2, cache_read=0.03, cache_write=0.375),
+    },
     notes="With `reasoning_split` thinking comes as reasoning_details and the whole message must go back "
     "(platform.minimax.io, OpenAI compatible API). tool_choice is not documented there.",
 )

@@ -1,5 +1,6 @@
 """Mistral AI."""
 
+from hermes.core.money import Price
 from hermes.providers.wire import ProviderRecord, Quirks
 
 RECORD = ProviderRecord(
@@ -16,5 +17,13 @@ RECORD = ProviderRecord(
         call_id_limit=9,
         call_id_exact=True,
     ),
+    prices={
+        "mistral-medium-3.5": Price(
+            input=1.5,
+            output=7.5,
+            as_of="2026-04-30",
+            source="https://docs.mistral.ai/models/model-cards/mistral-medium-3-5-26-04",
+        ),
+    },
     notes="Ids of tool calls must be nine letters and digits; usage comes in the last chunk unasked (docs.mistral.ai).",
 )

@@ -1,5 +1,6 @@
 """Ollama, on this machine or another."""
 
+from hermes.core.money import FREE
 from hermes.providers.wire import ProviderRecord, Quirks
 
 RECORD = ProviderRecord(
@@ -10,6 +11,7 @@ RECORD = ProviderRecord(
     key_variables=("OLLAMA_API_KEY",),
     key_required=False,
     quirks=Quirks(reasoning_field="reasoning", probe="show"),
+    prices={"*": FREE},
     notes="The window is what the server was started with (OLLAMA_CONTEXT_LENGTH, num_ctx), often less than the "
     "model's own; /api/show tells both (docs.ollama.com, API).",
 )

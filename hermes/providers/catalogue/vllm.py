@@ -1,5 +1,6 @@
 """vLLM."""
 
+from hermes.core.money import FREE
 from hermes.providers.wire import ProviderRecord, Quirks
 
 RECORD = ProviderRecord(
@@ -10,5 +11,6 @@ RECORD = ProviderRecord(
     key_variables=("VLLM_API_KEY",),
     key_required=False,
     quirks=Quirks(vendor_names=True, reasoning_field="reasoning", probe="models"),
+    prices={"*": FREE},
     notes="GET /v1/models tells max_model_len (docs.vllm.ai, OpenAI-compatible server).",
 )

@@ -1,6 +1,11 @@
 """xAI."""
 
+from functools import partial
+
+from hermes.core.money import Price
 from hermes.providers.wire import ProviderRecord, Quirks
+
+_price = partial(Price, as_of="2026-09-29", source="https://docs.x.ai/developers/models")
 
 RECORD = ProviderRecord(
     name="xai",
@@ -13,6 +18,11 @@ RECORD = ProviderRecord(
         effort="",
         native_prefix="x-ai/",
     ),
+    prices={
+        "grok-4.7": _price(
+            input=2.0, output=6.0, cache_read=0.5, beyond=199_999, long=_price(input=4.0, output=12.0, cache_read=1.0)
+        ),
+    },
     notes="Most Grok models refuse `reasoning_effort`, so it is left out (docs.x.ai, Reasoning). reasoning_content is "
     "not sent back. `api_mode: responses` works too.",
 )

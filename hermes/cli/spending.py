@@ -1,0 +1,94 @@
+"""`hermes usage`: tokens and money, what the caps leave, and how sure a cost is."""
+
+import asyncio
+import sys
+
+import msgspec
+
+from hermes.app.usage import usage_report
+from hermes.cli.arguments import Parser
+from hermes.cli.report import failed
+from hermes.config.environment import process_environment
+from hermes.core.errors import HermesError
+from hermes.util.text import inert, one_line
+
+Plain = dict[str, object]
+_SURE = {
+    "reported": "as reported",
+    "computed": "by list price",
+    "upper_bound": "at most",
+    "unknown": "at least: some calls have no known price",
+}
+
+
+def run(arguments: list[str]) -> int:
+    """Show what was spent."""
+    made = Parser(
+        prog="hermes usage",
+        description="Tokens and money: today, this month, by model and by session; what the caps leave.",
+        epilog="example: hermes usage --since 2026-11-01 --json",
+    )
+    made.add_argument("--json", action="store_true", help="print JSON")
+    made.add_argument("--since", default="", metavar="DATE", help="models and sessions from this day on (2026-11-01)")
+    made.add_argument("--session", default="", metavar="ID", help="one session only (an id, its beginning or title)")
+    given = made.read(arguments)
+    try:
+        report = asyncio.run(usage_report(process_environment(), since=given.since, session=given.session))
+    except HermesError as error:
+        return failed(error)
+    if given.json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(report)).decode() + "\n")
+    else:
+        _show(report)
+    return 0
+
+
+def _show(report: Plain) -> None:
+    print(_line("today", report["today"]))
+    print(_line("this month", report["month"]))
+    for title, rows in (("models", report["models"]), ("sessions", report["sessions"])):
+        listed = rows if isinstance(rows, list) else []
+        if listed:
+            print(f"\n{title} since {report['since']}:")
+        for row in listed:
+            print(_line(one_line(inert(str(row["key"])), 60) or "(none)", row))
+    _show_caps(report)
+
+
+def _show_caps(report: Plain) -> None:
+    caps, per_run, open_calls = report["caps"], report["caps_per_run_or_session"], report["under_way"]
+    assert isinstance(caps, list) and isinstance(per_run, list) and isinstance(open_calls, list)
+    lines = [f"  {cap['name']:<10} {_limits(cap, ' left', 'usd_left', 'tokens_left')}" for cap in caps]
+    lines += [f"  each {cap['name']:<5} {_limits(cap, '')}" for cap in per_run]
+    if lines:
+        print("\n".join(["\ncaps:", *lines]))
+    if open_calls:
+        print("\nheld by calls under way:")
+    for call in open_calls:
+        cost = "" if call["usd"] is None else f"{_usd(call['usd'])} or "
+        where = call["session_id"] or "(none)"
+        print(f"  {where}  {inert(str(call['model']))}  at most {cost}{call['tokens']:,} tokens")
+
+
+def _limits(cap: Plain, end: str, usd_left: str = "", tokens_left: str = "") -> str:
+    """A cap's limits, with what is left of them where that is known."""
+    parts = []
+    if cap["usd"] is not None:
+        parts.append((f"{_usd(cap[usd_left])} of " if usd_left else "") + _usd(cap["usd"]) + end)
+    if cap["tokens"] is not None:
+        parts.append((f"{cap[tokens_left]:,} of " if tokens_left else "") + f"{cap['tokens']:,} tokens" + end)
+    return ", ".join(parts)
+
+
+def _line(name: str, row: object) -> str:
+    assert isinstance(row, dict)
+    tokens = f"{row['input_tokens']:,} in, {row['output_tokens']:,} out"
+    if not row["calls"]:
+        return f"  {name:<28} nothing"
+    return f"  {name:<28} {row['calls']:>5} calls  {tokens:<28}  {_usd(row['usd'])} ({_SURE[row['cost_status']]})"
+
+
+def _usd(amount: object) -> str:
+    """Dollars with cents, and more digits for less than one."""
+    usd = float(str(amount))
+    return f"{usd:,.2f} USD" if usd >= 1 or usd == 0 else f"{usd:.4f} USD"

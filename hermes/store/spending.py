@@ -1,0 +1,169 @@
+"""What model calls cost, and the room that is held for those under way: functions over a connection."""
+
+from collections.abc import Callable, Sequence
+
+import apsw
+
+from hermes.core.money import Certainty, affordable_output, worst_cost
+from hermes.core.usage import Usage
+from hermes.store.rows import Cap, Held, NoRoom, OpenCall, Spender, SpendTotal, Spent, Standing, Wish
+
+RESERVED = "reserved"
+"""The certainty of a row whose call is under way."""
+_TOKENS = "input_tokens + output_tokens"
+_OPEN = "owner IS NOT NULL"
+_COLUMNS = frozenset({"run_id", "session_id", "user_id"})
+_INSERT = (
+    "INSERT INTO spend (at, session_id, turn_id, purpose, provider, model, run_id, owner, user_id, input_tokens,"
+    " output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_usd, nano, certainty)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, coalesce((SELECT user_id FROM sessions WHERE id = ?), ''),"
+    " ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_UPDATE = (
+    "UPDATE spend SET owner = NULL, input_tokens = ?, output_tokens = ?, cache_read_tokens = ?, cache_write_tokens = ?,"
+    " reasoning_tokens = ?, cost_usd = ?, nano = ?, certainty = ? WHERE id = ?"
+)
+_SUMS = (
+    "coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cache_read_tokens), 0),"
+    " coalesce(sum(cache_write_tokens), 0), coalesce(sum(reasoning_tokens), 0), sum(cost_usd)"
+)
+
+
+def record(connection: apsw.Connection, who: Spender, spent: Spent, now: float) -> None:
+    """Write down a call for which no room was held."""
+    connection.execute(_INSERT, (*_about(who, now), None, who.session_id, *_values(spent)))
+
+
+def reserve(connection: apsw.Connection, who: Spender, wish: Wish, caps: Sequence[Cap], now: float) -> Held | NoRoom:
+    """Hold the worst case of a call under every cap, its output lowered to what they leave; or nothing at all."""
+    standings = [standing(connection, cap) for cap in caps]
+    rooms = [_room(each, wish, settled=False) for each in standings]
+    room, later = min(rooms), min(_room(each, wish, settled=True) for each in standings)
+    tightest = standings[rooms.index(room)]
+    fitting = min(room, wish.output)
+    if wish.share:
+        fitting = min(fitting, max(wish.enough, room // 4))
+    may_come = later > room
+    if fitting < (wish.enough if may_come and later >= wish.enough else wish.least):
+        return NoRoom(tightest=tightest, may_come=may_come and later >= wish.least)
+    spent = Usage(input=wish.prompt, output=fitting)
+    nano = None if wish.price is None else worst_cost(wish.prompt, fitting, wish.price)
+    values = (spent.input, spent.output, 0, 0, 0, None, nano, RESERVED)
+    connection.execute(_INSERT, (*_about(who, now), who.owner, who.session_id, *values))
+    lowered = tightest if fitting < wish.output else None
+    return Held(id=connection.last_insert_rowid(), output=fitting, tightest=lowered)
+
+
+def settle(connection: apsw.Connection, held: int, spent: Spent) -> None:
+    """Put what a call cost in the place of what was held for it, even after its process was taken for dead."""
+    connection.execute(_UPDATE, (*_values(spent), held))
+
+
+def release(connection: apsw.Connection, held: int) -> None:
+    """Forget a call that was not served."""
+    connection.execute("DELETE FROM spend WHERE id = ?", (held,))
+
+
+def settle_lost(connection: apsw.Connection, is_alive: Callable[[str], bool], own: str) -> int:
+    """Settle what processes that died have held, at its worst case; how many calls that are."""
+    count = 0
+    owners = connection.execute(f"SELECT DISTINCT owner FROM spend WHERE {_OPEN} AND owner <> ?", (own,)).fetchall()
+    for (owner,) in owners:
+        if not is_alive(str(owner)):
+            connection.execute(
+                "UPDATE spend SET owner = NULL, certainty = ? WHERE owner = ?", (Certainty.UPPER_BOUND.value, owner)
+            )
+            count += connection.changes()
+    return count
+
+
+def standing(connection: apsw.Connection, cap: Cap) -> Standing:
+    """What was spent and is held under a cap."""
+    where, value = _scope(cap)
+    row = connection.execute(
+        f"SELECT coalesce(sum(nano), 0), coalesce(sum({_TOKENS}), 0),"
+        f" coalesce(sum(nano) FILTER (WHERE {_OPEN}), 0), coalesce(sum({_TOKENS}) FILTER (WHERE {_OPEN}), 0)"
+        f" FROM spend WHERE {where}",
+        (value,),
+    ).fetchone()
+    nano, tokens, held_nano, held_tokens = (int(str(number)) for number in row or (0, 0, 0, 0))
+    return Standing(
+        cap=cap, nano=nano - held_nano, tokens=tokens - held_tokens, held_nano=held_nano, held_tokens=held_tokens
+    )
+
+
+def spent(connection: apsw.Connection, since: float, *, session_id: str | None = None) -> Usage:
+    """The sum of model calls from `since` on, of one session or of all."""
+    where, values = _span(since, session_id)
+    row = connection.execute(f"SELECT {_SUMS} FROM spend WHERE {where}", values).fetchone()
+    return Usage(*row) if row is not None else Usage()
+
+
+def totals(connection: apsw.Connection, since: float, *, session_id: str | None, by: str = "''") -> list[SpendTotal]:
+    """Sums of settled calls by an expression over their columns, the dearest first."""
+    where, values = _span(since, session_id)
+    rows = connection.execute(
+        f"SELECT {by} AS kind, count(*), {_SUMS}, coalesce(sum(nano), 0),"
+        " count(*) FILTER (WHERE certainty = 'reported'), count(*) FILTER (WHERE certainty = 'upper_bound'),"
+        " count(*) FILTER (WHERE certainty = 'unknown')"
+        f" FROM spend WHERE {where} AND owner IS NULL GROUP BY kind ORDER BY sum(nano) DESC, sum({_TOKENS}) DESC",
+        values,
+    )
+    return [
+        SpendTotal(
+            key=row[0],
+            calls=row[1],
+            usage=Usage(*row[2:8]),
+            nano=row[8],
+            reported=row[9],
+            bounds=row[10],
+            uncounted=row[11],
+        )
+        for row in rows
+    ]
+
+
+def under_way(connection: apsw.Connection) -> list[OpenCall]:
+    """The calls that hold room now, the oldest first."""
+    rows = connection.execute(
+        f"SELECT at, provider, model, coalesce(session_id, ''), nano, {_TOKENS} FROM spend WHERE {_OPEN} ORDER BY id"
+    )
+    return [
+        OpenCall(at=row[0], provider=row[1], model=row[2], session_id=row[3], nano=row[4], tokens=row[5])
+        for row in rows
+    ]
+
+
+def _room(standing: Standing, wish: Wish, *, settled: bool) -> int:
+    """The output that fits under a cap now, or with `settled` once calls under way have ended and cost nothing."""
+    cap, room = standing.cap, 1 << 40
+    held_tokens, held_nano = (0, 0) if settled else (standing.held_tokens, standing.held_nano)
+    if cap.tokens is not None:
+        room = min(room, cap.tokens - standing.tokens - held_tokens - wish.prompt)
+    if cap.nano is not None and wish.price is not None:
+        room = min(room, affordable_output(wish.prompt, cap.nano - standing.nano - held_nano, wish.price))
+    return room
+
+
+def _scope(cap: Cap) -> tuple[str, str | float]:
+    if not cap.column:
+        return "at >= ?", cap.since
+    assert cap.column in _COLUMNS
+    if cap.column == "user_id":
+        return "user_id = coalesce((SELECT user_id FROM sessions WHERE id = ?), '')", cap.value
+    return f"{cap.column} = ?", cap.value
+
+
+def _span(since: float, session_id: str | None) -> tuple[str, tuple[float] | tuple[float, str]]:
+    return ("at >= ?", (since,)) if session_id is None else ("at >= ? AND session_id = ?", (since, session_id))
+
+
+def _about(who: Spender, now: float) -> tuple[float, str, str | None, str, str, str, str]:
+    return now, who.session_id, who.turn_id, who.purpose, who.provider, who.model, who.run_id
+
+
+def _values(spent: Spent) -> tuple[int, int, int, int, int, float | None, int | None, str]:
+    usage, cost = spent.usage, spent.cost
+    nano = None if cost.certainty is Certainty.UNKNOWN else cost.nano
+    counts = (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning)
+    return (*counts, usage.cost_usd, nano, cost.certainty.value)
