@@ -3,6 +3,7 @@
 # make check          tests, lint, types, import contracts, shape limits, dependencies
 # make matrix         every class of provider error on every wire, with what is done about it, as a table
 # make bench          whole-process and per-round costs, beside other programs where they are installed
+# make faults         2,000 random scripts of faults against the whole program (make faults COUNT=100 SEED=7)
 # make cap-race       a cap on money against 50 turns at once in 4 processes, kills among them, ten times
 # make shape          the shape table of the tree
 # make lock           resolve the locked requirements anew (needs uv)
@@ -12,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test check matrix cap-race bench shape lint types contracts deps lock clean
+.PHONY: run test check matrix faults cap-race bench shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -47,6 +48,9 @@ deps: $(VENV)/dev.stamp
 
 matrix: $(VENV)/dev.stamp
 	@$(BIN)/python tests/llm/error_matrix.py
+
+faults: $(VENV)/dev.stamp
+	@$(BIN)/python tests/torture/fault_runner.py --count $(or $(COUNT),2000) --seed $(or $(SEED),0)
 
 cap-race: $(VENV)/dev.stamp
 	$(BIN)/python scripts/cap_race.py --repeat 10
