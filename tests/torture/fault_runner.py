@@ -20,8 +20,9 @@ from faults import FAULTS, READ_SECONDS, Script, Turn, script_of  # noqa: E402 -
 
 from hermes.app.options import Options  # noqa: E402
 from hermes.app.wiring import App  # noqa: E402
-from hermes.core.events import EpochBegan, Event, TextDelta, TurnEnded  # noqa: E402
+from hermes.core.events import EpochBegan, Event, TurnEnded  # noqa: E402
 from hermes.core.protocols import HttpTimeouts  # noqa: E402
+from hermes.core.stream import TextDelta  # noqa: E402
 from hermes.llm.client import ModelClient  # noqa: E402
 from hermes.runtime.actor import SessionActor  # noqa: E402
 from hermes.runtime.mailbox import Inbound  # noqa: E402
@@ -36,6 +37,13 @@ from hermes.util.clock import SystemClock  # noqa: E402
 AN_HOUR = 3600.0
 TURN_SECONDS = 60.0
 AT_ONCE = 8
+SHORT = {
+    "all_retries_exhausted_no_response": "retries",
+    "fallback_prior_turn_content": "prior text",
+    "interrupted_by_user": "stopped",
+    "truncation_exhausted": "truncated",
+}
+"""Outcomes as the table heads its columns, where their first word will not do."""
 
 
 class HastyApp(App):
@@ -178,7 +186,7 @@ def _judge_spending(played: Played, home: TempHome) -> None:
     connection = apsw.Connection(str(home.hermes / "hermes.db"), flags=apsw.SQLITE_OPEN_READONLY)
     rows = connection.execute("SELECT model, input_tokens, output_tokens FROM spend").fetchall()
     connection.close()
-    found = Counter((_place(str(model)), tokens, output) for model, tokens, output in rows)
+    found = Counter((_place(str(model)), int(str(given)), int(str(written))) for model, given, written in rows)
     promised = Counter(played.script.spent)
     if missing := promised - found:
         played.wrong.append(f"not in the spend table: {dict(missing)}")
@@ -242,12 +250,18 @@ async def _named(seed: int) -> Played:
 
 def tell(played: Played) -> None:
     """Say what is wrong with a script."""
-    print(f"seed {played.script.seed}: wires {played.script.wires}, {played.script.tries} tries", flush=True)
+    script = played.script
+    _say(f"seed {script.seed}: wires {', '.join(script.wires)}; {script.tries} tries")
     for line in played.wrong:
-        print(f"  {line}")
-    for number, turn in enumerate(played.script.turns):
-        print(f"  turn {number}: {', '.join(turn.faults)} -> {turn.reason.value}")
-    print(f"  again: python {Path(__file__).relative_to(Path.cwd())} --only {played.script.seed}", flush=True)
+        _say(f"  {line}")
+    for number, turn in enumerate(script.turns):
+        _say(f"  turn {number}: {', '.join(turn.faults)} -> {turn.reason.value}")
+    _say(f"  again: python tests/torture/fault_runner.py --only {script.seed}")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def table(found: list[Played]) -> str:
@@ -257,8 +271,8 @@ def table(found: list[Played]) -> str:
         for turn, ended in zip(played.script.turns, played.ends, strict=False):
             counts.update((fault, ended.reason.value) for fault in turn.faults)
     reasons = sorted({reason for _, reason in counts}, key=lambda reason: -sum(counts[one, reason] for one in FAULTS))
-    heads = [reason.split("_")[0] if reason != "budget_exhausted" else "budget" for reason in reasons]
-    lines = ["fault".ljust(20) + "".join(head[:10].rjust(12) for head in heads) + "all".rjust(8)]
+    heads = [SHORT.get(reason, reason.partition("_")[0]) for reason in reasons]
+    lines = ["fault".ljust(20) + "".join(head.rjust(12) for head in heads) + "all".rjust(8)]
     for fault in (*FAULTS, "good"):
         cells = [counts[fault, reason] for reason in reasons]
         lines.append(fault.ljust(20) + "".join(f"{cell:12}" for cell in cells) + f"{sum(cells):8}")
@@ -277,18 +291,20 @@ def main() -> int:
         script = script_of(given.only)
         for place, replies in enumerate(script.replies):
             for reply in replies:
-                print(f"server {place} ({script.wires[place]}): {reply}")
+                _say(f"server {place} ({script.wires[place]}): {reply}")
         played = asyncio.run(play(script))
         tell(played)
         return bool(played.wrong)
     began = time.monotonic()
     found = asyncio.run(campaign(given.seed, given.count))
     wrong = [played.script.seed for played in found if played.wrong]
-    print(table(found))
+    _say(table(found))
     requests = sum(len(replies) for played in found for replies in played.script.replies)
     pairs = sum(played.pairs for played in found)
-    print(f"{len(found)} scripts from seed {given.seed} on, {requests} requests, {pairs} prefixes compared, ", end="")
-    print(f"{time.monotonic() - began:.0f} s; wrong: {wrong or 'none'}")
+    _say(
+        f"{len(found)} scripts from seed {given.seed} on, {requests} requests, {pairs} prefixes compared, "
+        f"{time.monotonic() - began:.0f} s; wrong: {wrong or 'none'}"
+    )
     return bool(wrong)
 
 

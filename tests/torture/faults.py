@@ -97,7 +97,7 @@ class Turn:
     faults: list[str] = field(default_factory=list)
     reason: Exit = Exit.TEXT_RESPONSE
     text: str = ""
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     calls: int = 0
     stop: tuple[int, int, str] | None = None
     """The server, how many requests it has by then, and text that is shown first."""
@@ -263,9 +263,7 @@ class Promise:
         elif self.prior:
             self.pieces.append(self.prior)
             self.reason = Exit.PRIOR_CONTENT
-        elif self.after_tools and self._allowed("nudge", 1):
-            self._appended()
-        elif met.thought and self._allowed("thought", 2):
+        elif (self.after_tools and self._allowed("nudge", 1)) or (met.thought and self._allowed("thought", 2)):
             self._appended()
         elif not self._allowed("again", 3) and not self._next_model():
             # ES-01: what was streamed before is the answer; only where nothing was, nothing is.

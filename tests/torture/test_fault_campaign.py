@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from fault_runner import campaign, play, table
+from fault_runner import campaign, play
 from faults import FAULTS, IN_A_ROW, Script, script_of
 
 from hermes.core.outcomes import ExitReason
@@ -23,7 +23,6 @@ async def test_every_turn_ends_as_it_was_promised() -> None:
     found = await campaign(first=200, count=60)
     assert [(played.script.seed, played.wrong) for played in found if played.wrong] == []
     assert sum(played.pairs for played in found) > 100
-    print(table(found))
 
 
 def test_the_scripts_meet_every_fault_and_promise_every_outcome() -> None:
