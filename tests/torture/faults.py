@@ -285,9 +285,11 @@ class Maker:
         """Whether a connection to each server is kept open; None: it cannot be known."""
         self.number = 0
         self.streak = 0
-        self.obsession = draw.choice(list(FAULTS)) if draw.random() < 0.4 else ""
+        self.obsession = draw.choice([*FAULTS, "truncated", "truncated", "empty"]) if draw.random() < 0.45 else ""
         """A fault that comes again and again, always in the same form; empty: any fault may come."""
         self.form = draw.getstate()
+        self.hunger = draw.choice((0.95, 0.95, 0.6)) if self.obsession else draw.choice((0.62, 0.62, 0.4))
+        """How likely the next reply is a fault."""
 
     def make(self) -> Script:
         """The script."""
@@ -312,7 +314,7 @@ class Maker:
         self.counted = True
         self.number += 1
         fault = "good"
-        if self.streak < IN_A_ROW and self.random.random() < (0.95 if self.obsession else 0.62):
+        if self.streak < IN_A_ROW and self.random.random() < self.hunger:
             other = not self.obsession or (self.streak == 0 and self.random.random() < 0.4)
             fault = self.random.choice(list(FAULTS)) if other else self.obsession
         reply, meaning = self._draw(fault)
