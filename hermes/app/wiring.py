@@ -63,6 +63,8 @@ class App:
         self._stack = AsyncExitStack()
         self._live: dict[str, AsyncExitStack] = {}
         """What must be closed with each live session."""
+        self._tools: dict[str, SessionTools] = {}
+        """The tools of each live session."""
         self._home: Home
         self._settings: Settings
         self._environ: dict[str, str]
@@ -148,8 +150,13 @@ class App:
     async def close_session(self, actor: SessionActor) -> None:
         """End a live session: its turn, its processes, its lock."""
         live = self._live.pop(actor.session_id, None)
+        self._tools.pop(actor.session_id, None)
         if live is not None:
             await live.aclose()
+
+    async def stop_processes(self, actor: SessionActor) -> list[str]:
+        """End the background processes of a session; a line for each."""
+        return await self._tools[actor.session_id].stop_processes()
 
     async def context_length(self) -> int | None:
         """Tokens of the model's window; asks the provider where neither settings nor catalogue know. None: unknown."""
@@ -194,6 +201,7 @@ class App:
             wardens=self._wardens,
         )
         stack.push_async_callback(tools.close)
+        self._tools[plan.session_id] = tools
         self.notices += [line for line in tools.remarks if line not in self.notices]
         if plan.fresh:
             await self._store.create_session(
