@@ -1,9 +1,24 @@
 """Every setting, typed, with what it means. Keys are those that guides for such agents use."""
 
+from collections.abc import Mapping
+from enum import StrEnum
+
 from msgspec import Struct, field
 
+from hermes.core.secret import KeyHolder
 
-class ModelSettings(Struct, frozen=True, forbid_unknown_fields=False):
+
+class Strategy(StrEnum):
+    """Which of several keys is taken for a call."""
+
+    FILL_FIRST = "fill_first"
+    """The first that can be used: best for a provider's prompt cache."""
+    ROUND_ROBIN = "round_robin"
+    RANDOM = "random"
+    LEAST_USED = "least_used"
+
+
+class ModelSettings(KeyHolder, frozen=True, forbid_unknown_fields=False):
     """Which model answers (`model:`; a plain string there is the same as `model.default`)."""
 
     default: str = ""
@@ -76,6 +91,9 @@ class Settings(Struct, frozen=True):
     terminal: TerminalSettings = TerminalSettings()
     approvals: ApprovalSettings = ApprovalSettings()
     tool_output: ToolSettings = ToolSettings()
+    credential_pool_strategies: Mapping[str, str] = {}
+    """By provider, which of several keys a call takes: `fill_first` (the default, best for prompt caches),
+    `round_robin`, `random` or `least_used`."""
     toolsets: tuple[str, ...] = ()
     """Tool sets that are on; empty: the front-end's own default."""
     disabled_toolsets: tuple[str, ...] = ()

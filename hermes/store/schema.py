@@ -129,6 +129,27 @@ CREATE TABLE inbox (
     posted_at REAL NOT NULL
 ) STRICT;
 CREATE INDEX inbox_session ON inbox (session_id, id);
+
+-- Which keys wait for a limit to end. slot names where a key comes from; mark is a keyed hash that tells one value of
+-- it from the next, and is empty where the key is short enough to be guessed. seconds: NULL for good.
+CREATE TABLE key_cooldowns (
+    provider TEXT NOT NULL,
+    slot TEXT NOT NULL,
+    mark TEXT NOT NULL,
+    model TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    began_at REAL NOT NULL,
+    seconds REAL,
+    said INTEGER NOT NULL,
+    PRIMARY KEY (provider, slot, mark, model)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE key_uses (
+    provider TEXT NOT NULL,
+    slot TEXT NOT NULL,
+    uses INTEGER NOT NULL,
+    PRIMARY KEY (provider, slot)
+) STRICT, WITHOUT ROWID;
 """
 
 HERMES = Schema(application_id=0x4845524D, steps=(_FIRST, _SECOND))

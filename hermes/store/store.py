@@ -15,6 +15,7 @@ from hermes.core.usage import Usage
 from hermes.store import transcript
 from hermes.store.access import SessionAccess, TranscriptAccess, TurnAccess
 from hermes.store.db import Database
+from hermes.store.keys import KeyAccess, any_key_notes
 from hermes.store.rows import Hit, IndexReport, Search
 from hermes.store.schema import HERMES
 from hermes.util.clock import Clock
@@ -28,7 +29,7 @@ FOLLOW_EVERY = 512
 """The index is brought up to date whenever a message's id passes a multiple of this, so no search has much to do."""
 
 
-class Store(SessionAccess, TranscriptAccess, TurnAccess):
+class Store(SessionAccess, TranscriptAccess, TurnAccess, KeyAccess):
     """One folder's `hermes.db` and `search.db`, used from one event loop; any number of processes may have it open.
 
     A write is on disk when it returns; a read sees every write that was awaited before. Methods raise `StoreError`
@@ -54,7 +55,10 @@ class Store(SessionAccess, TranscriptAccess, TurnAccess):
         store = cls(database, clock, vfs)
         async with contextlib.AsyncExitStack() as undo:
             undo.push_async_callback(store.close)
-            if await database.write_alone(_purge_is_owed):
+            owed, store.has_key_notes = await database.write_alone(
+                lambda connection: (_purge_is_owed(connection), any_key_notes(connection))
+            )
+            if owed:
                 with contextlib.suppress(StoreError):  # locked, or no room for the copy: it stays owed
                     await store.purge()
             undo.pop_all()
