@@ -64,8 +64,9 @@ class AIAgent(Callbacks):
     """The most tokens of one answer."""
     temperature: float | None = None
     """Randomness of answers."""
-    credential_pool: Sequence[str] | None = None
-    """Several keys for the provider. Not there yet: refused when given."""
+    credential_pool: Sequence[str] | None = field(default=None, repr=False)
+    """Several keys for the provider, beside `api_key` when that is given: one that is at its limit rests, and another
+    is taken (`credential_pool_strategies` says which)."""
     fallback_model: Mapping[str, object] | None = None
     """A model to turn to when the first one fails. Not there yet: refused when given."""
     platform: str = "api"
@@ -80,9 +81,10 @@ class AIAgent(Callbacks):
     """The folder to work in; empty: the process's own."""
 
     def __post_init__(self) -> None:
-        for name in ("credential_pool", "fallback_model"):
-            if getattr(self, name):
-                raise UsageError(f"{name} is not there yet in this version.", "Leave it out.")
+        if self.fallback_model:
+            raise UsageError("fallback_model is not there yet in this version.", "Leave it out.")
+        if isinstance(self.credential_pool, str) or not all(isinstance(key, str) for key in self.credential_pool or ()):
+            raise UsageError("credential_pool must be a list of keys.")
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
@@ -213,6 +215,7 @@ class AIAgent(Callbacks):
             "cwd": self.cwd or os.getcwd(),
             "reasoning_effort": effort if isinstance(effort, str) else "",
             "allow": tuple(self.allow),
+            "credential_pool": tuple(self.credential_pool or ()),
             "enabled_toolsets": tuple(self.enabled_toolsets) if self.enabled_toolsets is not None else None,
             "disabled_toolsets": tuple(self.disabled_toolsets or ()),
         }

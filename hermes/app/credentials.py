@@ -51,16 +51,15 @@ class Credentials:
         strategy = strategies.get(name) or strategies.get(name.partition(":")[0]) or Strategy.FILL_FIRST
         return KeyPool(name, slots, self._clock, title=title, strategy=Strategy(strategy), ledger=self.ledger)
 
-    def slots(self, name: str, found: ProviderRecord, *, own_address: bool) -> list[Slot]:
+    def slots(self, name: str, found: ProviderRecord, *, own_address: bool, variables: bool = True) -> list[Slot]:
         """The places of a provider's keys: its variables, then the home's entries; each value once."""
+        environ = self._environ if variables else {}
         slots = [
             Slot(f"env:{place}", self._variable(place, found), label=place, key=key)
-            for place, key in environment_keys(found, self._environ, own_address=own_address)
+            for place, key in environment_keys(found, environ, own_address=own_address)
         ]
-        entries = read_entries(self._home)
-        names = dict.fromkeys((found.name, name))
         known = {slot.key for slot in slots}
-        for entry in (entry for one in names for entry in entries.get(one, ())):
+        for entry in read_entries(self._home).get(name, ()):
             slot = self._entry_slot(entry)
             if not slot.key or slot.key not in known:
                 known.add(slot.key)
@@ -123,7 +122,7 @@ def pool_name(endpoint: Endpoint) -> str:
 
 
 def with_stored(choice: ModelChoice, home: Home) -> ModelChoice:
-    """The choice, knowing which providers the home holds keys for. Raises ConfigError for an `auth.json` that is none."""
+    """The choice, knowing which providers the home holds keys for. Raises ConfigError for a broken `auth.json`."""
     return structs.replace(choice, stored=tuple(read_entries(home)))
 
 

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from hermes.agent.turn import Deps, TurnState
+from hermes.app.credentials import Credentials, keyed, with_stored
 from hermes.app.endpoint import Model, choose_model, open_model
 from hermes.app.openai_form import Plain
 from hermes.app.options import Options
@@ -28,6 +29,7 @@ from hermes.core.ids import new_session_id
 from hermes.core.messages import Message
 from hermes.llm.client import ModelClient
 from hermes.llm.context_length import known_context_length
+from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
 from hermes.runtime.actor import SessionActor
@@ -59,6 +61,8 @@ class App:
         self._environ: dict[str, str]
         self._store: Store
         self._model: Model
+        self._choice: ModelChoice
+        self._credentials: Credentials
 
     async def __aenter__(self) -> "App":
         async with AsyncExitStack() as stack:
@@ -86,7 +90,7 @@ class App:
         settings = self._settings = loaded.settings
         self.notices += loaded.warnings
         self._environ = with_dotenv(self._process, home.env_file)
-        choice = choose_model(settings.model, self.options)
+        self._choice = choice = with_stored(choose_model(settings.model, self.options), home)
         # What can be wrong with the model's settings is said before anything is created.
         endpoint = open_model(choice, self._environ, ca_file=settings.model.ca_bundle)
         home.ensure()
@@ -94,6 +98,7 @@ class App:
         if self._model.notice:
             self.notices.append(self._model.notice)
         self._store = await Store.open(home.root, self._clock)
+        self._credentials = Credentials(home, self._process, settings, self._clock, self._store)
         stack.push_async_callback(self._store.close)
 
     async def open_session(
@@ -134,7 +139,8 @@ class App:
 
     async def context_length(self) -> int | None:
         """Tokens of the model's window; asks the provider where neither settings nor catalogue know. None: unknown."""
-        return await known_context_length(self.endpoint, self._model.transport)
+        endpoint = await keyed(self.endpoint, self._credentials.keys(self.endpoint, self._choice))
+        return await known_context_length(endpoint, self._model.transport)
 
     async def about(self, actor: SessionActor) -> Plain:
         """The session's stored row: title, totals of messages and tokens, times."""
@@ -195,7 +201,13 @@ class App:
             conversation.lineage.extend(plan.history)
         recorder = Recorder(self._store, session_id=plan.session_id, epoch=conversation.epoch, untitled=plan.fresh)
         approvals = Approvals(seconds=settings.approvals.timeout)
-        client = ModelClient(endpoint, self._model.transport, self._clock, retries=settings.agent.api_max_retries)
+        client = ModelClient(
+            endpoint,
+            self._model.transport,
+            self._clock,
+            keys=self._credentials.keys(endpoint, self._choice),
+            retries=settings.agent.api_max_retries,
+        )
         deps = Deps(
             model=client,
             toolbox=tools.toolbox,

@@ -26,7 +26,7 @@ _PATIENCE = 10.0
 
 
 class AuthEntry(KeyHolder, frozen=True, kw_only=True, omit_defaults=True):
-    """One key of a provider, by its kind: the `key` itself, the `name` of a variable, a `command`, a keyring's entry."""
+    """One key of a provider, by kind: the `key` itself, the `name` of a variable, a `command`, a keyring's entry."""
 
     id: str
     kind: str
@@ -41,7 +41,9 @@ class AuthEntry(KeyHolder, frozen=True, kw_only=True, omit_defaults=True):
 
 def read_entries(home: Home) -> dict[str, tuple[AuthEntry, ...]]:
     """The entries of each provider, in order; none when there is no file. Raises ConfigError."""
-    return {provider: tuple(_entry(one, home) for one in rows) for provider, rows in _rows(_document(home), home).items()}
+    return {
+        provider: tuple(_entry(one, home) for one in rows) for provider, rows in _rows(_document(home), home).items()
+    }
 
 
 def add_entry(home: Home, provider: str, entry: AuthEntry) -> None:
@@ -110,7 +112,9 @@ def _document(home: Home) -> dict[str, object]:
         return {}
     except OSError as error:
         if file.is_symlink():
-            raise ConfigError(f"{file} is a symbolic link, and keys follow none.", "Put the file itself there.") from None
+            raise ConfigError(
+                f"{file} is a symbolic link, and keys follow none.", "Put the file itself there."
+            ) from None
         raise ConfigError(f"{file} cannot be read: {error.strerror}.", "Mend its permissions.") from None
     with open(handle, "rb") as source:
         status = os.fstat(handle)
@@ -140,5 +144,7 @@ def _entry(row: dict[str, object], home: Home) -> AuthEntry:
     try:
         entry = msgspec.convert(row, AuthEntry)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{home.auth_file}: an entry of `keys`: {error}.", "Mend it, or move the file away.") from None
+        raise ConfigError(
+            f"{home.auth_file}: an entry of `keys`: {error}.", "Mend it, or move the file away."
+        ) from None
     return structs.replace(entry, kind=entry.kind.lower())

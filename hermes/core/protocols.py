@@ -113,8 +113,11 @@ class KeyLedger(Protocol):
         """Write cooldowns down, in the place of those of the same key and model; forget what ended before `now`."""
         ...
 
-    async def clear_keys(self, provider: str, slot: str | None = None, *, model: str | None = None) -> int:
-        """Forget cooldowns: of a slot (None: of all), for a model and for all models (None: for any); how many."""
+    async def clear_keys(self, provider: str | None, slot: str | None = None, *, model: str | None = None) -> int:
+        """Forget cooldowns of a provider and of a slot (None: of all), for a model and for all models (None: for any).
+
+        How many there were.
+        """
         ...
 
     def count_key_use(self, provider: str, slot: str) -> None:

@@ -48,6 +48,8 @@ class Slot:
         """Why it could not be read."""
         self.renewed_at = float("-inf")
         self.uses = 0
+        self.taken_at = 0.0
+        """When it was last handed out (wall time)."""
         self._failed_at = float("-inf")
         self._opening = asyncio.Lock()
 
@@ -75,7 +77,6 @@ class Slot:
     def broken(self, clock: Clock) -> bool:
         """Whether its key could not be read a moment ago."""
         return not self.key and clock.monotonic() - self._failed_at < _BROKEN_SECONDS
-
 
     def _fail(self, why: str, clock: Clock) -> None:
         self.reason = f"{self.label}: {why}"

@@ -47,7 +47,7 @@ class KeyPool:
         self._title = title or provider
         self._slots = tuple(slots)
         self._clock = clock
-        self._strategy = strategy
+        self.strategy = strategy
         self._cooldowns = Cooldowns(provider, clock, ledger)
         self._next: int | None = None
         """Where round robin goes on; None until it is known where the processes before this one stopped."""
@@ -96,15 +96,20 @@ class KeyPool:
                 return slot
         if await self._renewed_dead(model):
             return 0.0
-        waits = sorted(self._waits(model), key=lambda wait: wait[0])
+        waits = sorted(self._waits(model), key=lambda wait: (wait[0], wait[2].taken_at))
         first = waits[0][0] if waits else float("inf")
         if first <= _SLACK:
             return first
-        if not any(said and seconds <= _WAITABLE for seconds, said, _ in waits):
-            for slot in [slot for seconds, said, slot in waits if not said and seconds < float("inf")]:
-                if await slot.open(self._clock):
-                    return slot
-        return self._refusal(model, first)
+        if any(said and seconds <= _WAITABLE for seconds, said, _ in waits):
+            return self._refusal(model, first)
+        return await self._guessed(waits) or self._refusal(model, first)
+
+    async def _guessed(self, waits: Sequence[tuple[float, bool, Slot]]) -> Slot | None:
+        """The slot that only our own guess speaks against, and that for the shortest time."""
+        for seconds, said, slot in waits:
+            if not said and seconds < float("inf") and await slot.open(self._clock):
+                return slot
+        return None
 
     def _waits(self, model: str) -> Iterable[tuple[float, bool, Slot]]:
         """For each slot that waits: how long, whether the provider said so, and the slot."""
@@ -124,7 +129,8 @@ class KeyPool:
         if len(self._slots) > 1:
             self._next = self._slots.index(slot) + 1
             self._cooldowns.count_use(slot)
-        return Lease(slot.key, slot.name, model, self._clock.now())
+        slot.taken_at = self._clock.now()
+        return Lease(slot.key, slot.name, model, slot.taken_at)
 
     def _heard(self, uses: Mapping[str, int]) -> None:
         """Take in what the ledger counted; what was counted here and is not there yet stands."""
@@ -136,11 +142,11 @@ class KeyPool:
     def _ordered(self) -> Iterable[Slot]:
         """The slots in the order in which the strategy wants them tried."""
         slots = self._slots
-        if len(slots) == 1 or self._strategy is Strategy.FILL_FIRST:
+        if len(slots) == 1 or self.strategy is Strategy.FILL_FIRST:
             return slots
-        if self._strategy is Strategy.LEAST_USED:
+        if self.strategy is Strategy.LEAST_USED:
             return sorted(slots, key=lambda slot: slot.uses)
-        if self._strategy is Strategy.ROUND_ROBIN:
+        if self.strategy is Strategy.ROUND_ROBIN:
             start = (self._next or 0) % len(slots)
             return (*slots[start:], *slots[:start])
         import random

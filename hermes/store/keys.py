@@ -26,8 +26,11 @@ class KeyAccess(Access):
         """Write cooldowns down, in the place of those of the same key and model; forget what ended before `now`."""
         await self._database.write(lambda connection: cool(connection, provider, cooldowns, now))
 
-    async def clear_keys(self, provider: str, slot: str | None = None, *, model: str | None = None) -> int:
-        """Forget cooldowns: of a slot (None: of all), for a model and for all models (None: for any); how many."""
+    async def clear_keys(self, provider: str | None, slot: str | None = None, *, model: str | None = None) -> int:
+        """Forget cooldowns of a provider and of a slot (None: of all), for a model and for all models (None: for any).
+
+        How many there were.
+        """
         return await self._database.write(lambda connection: clear(connection, provider, slot, model))
 
     def count_key_use(self, provider: str, slot: str) -> None:
@@ -77,10 +80,10 @@ def cool(connection: apsw.Connection, provider: str, cooldowns: Sequence[KeyCool
     )
 
 
-def clear(connection: apsw.Connection, provider: str, slot: str | None, model: str | None) -> int:
+def clear(connection: apsw.Connection, provider: str | None, slot: str | None, model: str | None) -> int:
     """Forget cooldowns; how many there were."""
     connection.execute(
-        "DELETE FROM key_cooldowns WHERE provider = ?1 AND (?2 IS NULL OR slot = ?2)"
+        "DELETE FROM key_cooldowns WHERE (?1 IS NULL OR provider = ?1) AND (?2 IS NULL OR slot = ?2)"
         " AND (?3 IS NULL OR model IN ('', ?3))",
         (provider, slot, model),
     )
