@@ -29,14 +29,14 @@ async def test_a_program_gives_its_output(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (f"echo {SECRET}; echo 'not signed in' >&2; exit 6", r"`vault` failed \(6\): not signed in"),
+        ("echo $SECRET; echo 'not signed in' >&2; exit 6", r"`vault` failed \(6\): not signed in"),
         ("true", "`vault` printed nothing"),
         ("yes", "`vault` failed"),
     ],
 )
 async def test_a_program_that_fails_is_explained_without_its_output(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
-        await Command(program(tmp_path, text), {"PATH": os.defpath}).read()
+        await Command(program(tmp_path, text), {"PATH": os.defpath, "SECRET": SECRET}).read()
     assert SECRET not in str(caught.value)
 
 
