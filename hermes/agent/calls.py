@@ -1,6 +1,6 @@
 """What a batch of tool calls goes through: names mended, duplicates taken out, the rest run, one message for all."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -8,7 +8,7 @@ from hermes.agent.closing import batch_message
 from hermes.agent.turn import Deps, Emit, TurnState
 from hermes.core.messages import Message
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import Part, ToolCallPart, ToolStatus
+from hermes.core.parts import Part, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.stream import Answer
 from hermes.tools.calls import check_arguments, deduplicate, repair_name
 from hermes.tools.executor import Batch
@@ -26,10 +26,17 @@ async def run_calls(answer: Answer, deps: Deps, state: TurnState, emit: Emit) ->
     """Append the assistant's message, run what can be run, and append one message with all results in call order."""
     message = _mended(answer.message, deps.toolbox.names())
     await state.append(message, emit, answer.usage)
+    await finish_calls(message, {}, deps, state, emit)
+
+
+async def finish_calls(
+    message: Message, known: Mapping[str, ToolResultPart], deps: Deps, state: TurnState, emit: Emit
+) -> None:
+    """Run the calls of an appended message that have no `known` result, and append one message with all results."""
     calls = tuple(message.calls())
     checked = deduplicate(calls)
-    state.answered = {result.call_id: result for result in checked.answered}
-    state.batch = Batch(checked.run)
+    state.answered = {result.call_id: result for result in checked.answered} | dict(known)
+    state.batch = Batch(tuple(call for call in checked.run if call.call_id not in known))
     await deps.executor.run(state.batch, deps.context, deps.journal, deps.publish)
     results = state.known_results()
     state.refused += sum(result.status is ToolStatus.REFUSED for result in results.values())

@@ -11,14 +11,19 @@ import logging
 from hermes.agent import words
 from hermes.agent.closing import closing_messages
 from hermes.agent.recovery import act_on
+from hermes.agent.resume import pick_up
 from hermes.agent.turn import Deps, Emit, TurnState
 from hermes.core.errors import HermesError
-from hermes.core.events import RequestEnded, RequestStarted, TurnEnded, TurnStarted
+from hermes.core.events import RequestEnded, RequestStarted, TurnEnded
 from hermes.core.messages import Role, program_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import Answer
+from hermes.llm.client import MAX_DELAY
 from hermes.util.scopes import unbroken
 from hermes.util.text import one_line
+
+SHORT_PATIENCE = 20.0
+"""Seconds that a provider may want us to wait while another model could answer at once."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -31,8 +36,11 @@ async def run_turn(deps: Deps, state: TurnState, emit: Emit) -> TurnEnded:
     fault of our own; the turn is closed and named all the same, so that the session can go on.
     """
     try:
-        await emit(TurnStarted(turn_id=state.turn_id, session_id=state.session_id, text=state.user.text))
-        await state.append(state.user, emit)
+        await emit(state.opening)
+        if state.resumed is None:
+            await state.append(state.user, emit)
+        else:
+            await pick_up(state.resumed, deps, state, emit)
         while state.exit is None:
             await _step(deps, state, emit)
     except asyncio.CancelledError:
@@ -57,7 +65,8 @@ async def _step(deps: Deps, state: TurnState, emit: Emit) -> None:
     state.requests += 1
     await emit(RequestStarted(number=state.requests, bytes=state.lineage.message_bytes))
     started = deps.clock.monotonic()
-    outcome = await deps.model.answer(state.lineage, emit, final=state.final)
+    patience = SHORT_PATIENCE if deps.epochs.can_fall_back(state) else MAX_DELAY
+    outcome = await state.model.answer(state.lineage, emit, final=state.final, patience=patience)
     if isinstance(outcome, Answer):
         if outcome.usage is not None:
             state.usage += outcome.usage

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from hermes.agent import words
 from hermes.agent.calls import incomplete_calls, run_calls
 from hermes.agent.turn import Deps, Emit, TurnState
+from hermes.core.frame import Rewrite
 from hermes.core.messages import FinishReason, Message, Role, program_message
-from hermes.core.outcomes import ExitReason
+from hermes.core.outcomes import ExitReason, FailureKind
 from hermes.core.parts import TextPart, ToolCallPart
 from hermes.core.stream import Answer, Failure
 
@@ -21,12 +22,15 @@ UNLIMITED = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A recovery: its name, how often it may act in a turn, when it applies, what it does."""
+    """A recovery: its name, how often it may act in a turn, when it applies, what it does.
+
+    `act` returns False when it found that it cannot help; the next row is asked then.
+    """
 
     name: str
     limit: int
     applies: Callable[[Outcome, TurnState], bool]
-    act: Callable[[Outcome, Deps, TurnState, Emit], Awaitable[None]]
+    act: Callable[[Outcome, Deps, TurnState, Emit], Awaitable[bool | None]]
 
 
 async def act_on(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
@@ -34,8 +38,8 @@ async def act_on(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> 
     for row in ROWS:
         if state.used[row.name] < row.limit and row.applies(outcome, state):
             state.used[row.name] += 1
-            await row.act(outcome, deps, state, emit)
-            return
+            if await row.act(outcome, deps, state, emit) is not False:
+                return
 
 
 def _message(outcome: Outcome) -> Message | None:
@@ -199,9 +203,39 @@ async def _end_empty(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit)
     state.end(ExitReason.EMPTY_RESPONSE, "The model gave only empty answers. Try again, or another model.")
 
 
+def _is(*kinds: FailureKind) -> Callable[[Outcome, TurnState], bool]:
+    return lambda outcome, _: isinstance(outcome, Failure) and outcome.kind in kinds
+
+
+def _rewriting(how: Rewrite) -> Callable[[Outcome, Deps, TurnState, Emit], Awaitable[bool | None]]:
+    async def rewrite(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> bool | None:
+        return await deps.epochs.rewrite(state, how, emit)
+
+    return rewrite
+
+
+def _too_big(outcome: Outcome, _: TurnState) -> bool:
+    return isinstance(outcome, Failure) and outcome.compress
+
+
+def _falls_back(outcome: Outcome, _: TurnState) -> bool:
+    return isinstance(outcome, Failure) and outcome.fall_back
+
+
+async def _compress(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> bool | None:
+    return await deps.epochs.compress(state, emit)
+
+
+async def _fall_back(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> bool | None:
+    assert isinstance(outcome, Failure)
+    return await deps.epochs.fall_back(state, outcome, emit)
+
+
 async def _end_failed(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
     assert isinstance(outcome, Failure)
     reason = ExitReason.RETRIES_EXHAUSTED if outcome.retryable else ExitReason.PROVIDER_ERROR
+    if outcome.compress:
+        reason = ExitReason.COMPRESSION_EXHAUSTED
     state.end(reason, f"{outcome.message} {outcome.hint}".strip())
 
 
@@ -224,5 +258,16 @@ ROWS: tuple[Row, ...] = (
     Row("nudge_after_tools", 1, _empty_after_tools, _nudge),
     Row("ask_again", 3, _empty, _again),
     Row("empty", UNLIMITED, _empty, _end_empty),
+    Row("shrink_images", 1, _is(FailureKind.IMAGE_TOO_LARGE), _rewriting(Rewrite.SMALL_IMAGES)),
+    Row("results_as_text", 1, _is(FailureKind.TOOL_CONTENT), _rewriting(Rewrite.TEXT_RESULTS)),
+    Row(
+        "strip_reasoning",
+        1,
+        _is(FailureKind.THINKING_SIGNATURE, FailureKind.ENCRYPTED_CONTENT),
+        _rewriting(Rewrite.NO_REASONING),
+    ),
+    Row("plain_schemas", 1, _is(FailureKind.GRAMMAR), _rewriting(Rewrite.PLAIN_SCHEMAS)),
+    Row("compress", 3, _too_big, _compress),
+    Row("fall_back", UNLIMITED, _falls_back, _fall_back),
     Row("failed", UNLIMITED, _failed, _end_failed),
 )

@@ -3,13 +3,16 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from hermes.agent.budget import Budget
-from hermes.core.events import Event, MessageAppended
+from hermes.core.events import Event, MessageAppended, TurnResumed, TurnStarted
+from hermes.core.frame import Rewrite
 from hermes.core.messages import Message, Role
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import TextPart, ToolResultPart
 from hermes.core.protocols import EffectJournal
+from hermes.core.stream import Failure
 from hermes.core.usage import Usage
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
@@ -23,21 +26,55 @@ Emit = Callable[[Event], Awaitable[None]]
 when it returns from `RequestStarted`, everything before it is there."""
 
 
+class Epochs(Protocol):
+    """How a turn gets another epoch: each ends the one before by name, stores and shows that, and gives the turn's
+    state its new lineage. False when it cannot be done; nothing has changed then."""
+
+    async def fall_back(self, state: "TurnState", failure: Failure, emit: Emit) -> bool:
+        """Go on with the next model that may answer."""
+        ...
+
+    async def rewrite(self, state: "TurnState", how: Rewrite, emit: Emit) -> bool:
+        """Send what was refused in another form; False when this epoch does so already."""
+        ...
+
+    async def compress(self, state: "TurnState", emit: Emit) -> bool:
+        """Go on with a shorter transcript."""
+        ...
+
+    def can_fall_back(self, state: "TurnState") -> bool:
+        """Whether another model is left to try."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Deps:
     """What a turn works with; the same for all turns of a session."""
 
-    model: ModelClient
     toolbox: Toolbox
     executor: Executor
     context: ToolContext
     journal: EffectJournal
     clock: Clock
+    epochs: Epochs
     publish: Callable[[Event], None]
     """Shows an event that needs not be stored."""
     steering: Callable[[], Sequence[TextPart]]
     """Takes what wants to join the conversation at the next boundary: news of background processes, words that the
     person said meanwhile. Empty when there is nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """A turn that another process began: its messages (the person's first), and what came of its open calls."""
+
+    turn_id: str
+    fence: int
+    messages: tuple[Message, ...]
+    results: dict[str, ToolResultPart]
+    """By call id, of the last message's calls: known results, and uncertain ones. Calls without one may be run."""
+    stopping: bool = False
+    """The person had asked for it to stop."""
 
 
 @dataclass(slots=True)
@@ -48,7 +85,10 @@ class TurnState:
     session_id: str
     user: Message
     lineage: Lineage
+    model: ModelClient
     budget: Budget
+    resumed: "Resumed | None" = None
+    """What is known of this turn when its first process died."""
     messages: list[Message] = field(default_factory=list)
     requests: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -75,6 +115,13 @@ class TurnState:
         if message.role is not Role.ASSISTANT:
             self.batch, self.answered = None, {}
         await emit(MessageAppended(message=message, usage=usage))
+
+    @property
+    def opening(self) -> TurnStarted | TurnResumed:
+        """The event that this turn begins with."""
+        if self.resumed is None:
+            return TurnStarted(turn_id=self.turn_id, session_id=self.session_id, text=self.user.text)
+        return TurnResumed(self.turn_id, self.session_id, self.user.text, self.requests)
 
     def known_results(self) -> dict[str, ToolResultPart]:
         """What is known about the open calls, by call id; for a batch that was cut short, that it was."""

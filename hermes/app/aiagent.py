@@ -15,13 +15,18 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TypeVar
 
+import msgspec
+
 from hermes.app.callbacks import CallbackAdapter, CallbackAsker, Callbacks
 from hermes.app.openai_form import Plain, closed_history
 from hermes.app.options import Options
 from hermes.app.wiring import App
 from hermes.config.environment import process_environment
+from hermes.config.settings import ModelReference
 from hermes.core.errors import TurnError, UsageError
-from hermes.runtime.actor import Inbound, SessionActor
+from hermes.core.outcomes import ExitReason
+from hermes.runtime.actor import SessionActor
+from hermes.runtime.mailbox import Inbound
 
 T = TypeVar("T")
 MAX_ITERATIONS = 90
@@ -68,7 +73,7 @@ class AIAgent(Callbacks):
     """Several keys for the provider, beside `api_key` when that is given: one that is at its limit rests, and another
     is taken (`credential_pool_strategies` says which)."""
     fallback_model: Mapping[str, object] | None = None
-    """A model to turn to when the first one fails. Not there yet: refused when given."""
+    """A model to turn to when the first one fails: provider, model, base_url, api_key, api_mode."""
     platform: str = "api"
     """The kind of front-end, for the prompt's hint on form."""
     session_id: str = ""
@@ -81,8 +86,6 @@ class AIAgent(Callbacks):
     """The folder to work in; empty: the process's own."""
 
     def __post_init__(self) -> None:
-        if self.fallback_model:
-            raise UsageError("fallback_model is not there yet in this version.", "Leave it out.")
         if isinstance(self.credential_pool, str) or not all(isinstance(key, str) for key in self.credential_pool or ()):
             raise UsageError("credential_pool must be a list of keys.")
         self._thread: threading.Thread | None = None
@@ -92,6 +95,9 @@ class AIAgent(Callbacks):
         self._actor: SessionActor | None = None
         self._interrupted = threading.Event()
         self._task_id = ""
+        self._interrupt_message: str | None = None
+        self._unjoined: list[str] = []
+        self._saying: asyncio.Task[bool] | None = None
         self._opening = asyncio.Lock()
 
     def chat(self, message: str) -> str:
@@ -126,11 +132,32 @@ class AIAgent(Callbacks):
         return self._call(self._turn(user_message, system_message, conversation_history, task_id, stream_callback))
 
     def interrupt(self, message: str | None = None) -> None:
-        """Stop the running turn, from any thread. `message` is kept out of it: send it as the next one."""
-        del message
+        """Stop the running turn, from any thread. The result's `interrupt_message` is `message`: send it next."""
+        self._interrupt_message = message
         self._interrupted.set()
         if self._loop is not None and self._actor is not None:
             self._loop.call_soon_threadsafe(self._actor.stop)
+
+    def steer(self, text: str) -> bool:
+        """Say something to the running turn, from any thread: it joins when the next tools are done.
+
+        False when no turn runs. What could not join stands in the result's `pending_steer`.
+        """
+        loop, actor = self._loop, self._actor
+        if loop is None or actor is None or not text.strip():
+            return False
+
+        async def say() -> bool:
+            if not actor.busy:
+                return False
+            joined = actor.steer(Inbound(text=text), joins_only=True)
+            joined.add_done_callback(lambda ended: self._unjoined.append(text) if ended.cancelled() else None)
+            return True
+
+        if threading.current_thread() is self._thread:  # from a callback: the turn is running
+            self._saying = loop.create_task(say())
+            return True
+        return asyncio.run_coroutine_threadsafe(say(), loop).result()
 
     def clear_interrupt(self) -> None:
         """Forget that an interrupt was asked for."""
@@ -170,6 +197,8 @@ class AIAgent(Callbacks):
         stream: Callable[[str], None] | None,
     ) -> Plain:
         self._interrupted.clear()
+        self._interrupt_message = None
+        self._unjoined.clear()
         async with self._opening:  # two threads that begin at once share one session
             if self._app is None:
                 self._app = await App(process_environment(), self._options()).__aenter__()
@@ -186,7 +215,10 @@ class AIAgent(Callbacks):
             ended = await actor.post(Inbound(text=text, cwd=app.options.cwd))
         finally:
             unsubscribe()
+        await asyncio.sleep(0)  # what could not join is given back in callbacks of the loop
         result = app.result(actor, ended)
+        result["interrupt_message"] = self._interrupt_message if ended.reason is ExitReason.INTERRUPTED else None
+        result["pending_steer"] = "\n".join(self._unjoined) or None
         adapter.step(result)
         return result
 
@@ -218,6 +250,7 @@ class AIAgent(Callbacks):
             "credential_pool": tuple(self.credential_pool or ()),
             "enabled_toolsets": tuple(self.enabled_toolsets) if self.enabled_toolsets is not None else None,
             "disabled_toolsets": tuple(self.disabled_toolsets or ()),
+            "fallback_models": _references(self.fallback_model),
         }
         return Options(**given)
 
@@ -253,6 +286,18 @@ class AIAgent(Callbacks):
         if self._app is not None:
             await self._app.__aexit__(None, None, None)
         self._app = self._actor = None
+
+
+def _references(given: Mapping[str, object] | None) -> tuple[ModelReference, ...]:
+    """The stand-in that a program names. Raises UsageError for a mapping that names none."""
+    if not given:
+        return ()
+    try:
+        return (msgspec.convert(dict(given), ModelReference),)
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"fallback_model cannot be used: {error}.", "Give provider, model, base_url, api_key."
+        ) from None
 
 
 def _close(agent: "weakref.ref[AIAgent]") -> None:

@@ -30,6 +30,8 @@ class Model(Struct, frozen=True):
     endpoint: Endpoint
     transport: HttpTransport
     notice: str = ""
+    choice: ModelChoice = ModelChoice()
+    """What it was resolved from: this says which keys go there."""
 
 
 def is_embedded(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
@@ -41,13 +43,13 @@ def open_model(choice: ModelChoice, environ: Mapping[str, str], *, ca_file: str)
     """The model, as a context that closes its connections. Raises ConfigError at once for wrong settings."""
     if is_embedded(choice, environ):
         return _embedded(named=choice.provider == "local")
-    return _remote(resolve(choice, environ), http_transport(environ, ca_file=ca_file))
+    return _remote(choice, resolve(choice, environ), http_transport(environ, ca_file=ca_file))
 
 
 @asynccontextmanager
-async def _remote(endpoint: Endpoint, transport: HttpTransport) -> AsyncIterator[Model]:
+async def _remote(choice: ModelChoice, endpoint: Endpoint, transport: HttpTransport) -> AsyncIterator[Model]:
     try:
-        yield Model(endpoint=endpoint, transport=transport)
+        yield Model(endpoint=endpoint, transport=transport, choice=choice)
     finally:
         await transport.close()
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from hermes.config.settings import ModelReference
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -23,6 +25,8 @@ class Options:
     disabled_toolsets: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     platform: str = "cli"
+    fallback_models: tuple[ModelReference, ...] = ()
+    """Stand-ins that come before the configured ones."""
     save_trajectories: bool = False
     share_home: bool = False
     cwd: str = ""

@@ -14,6 +14,7 @@ from hermes.app.endpoint import Model, choose_model, open_model
 from hermes.app.openai_form import Plain
 from hermes.app.options import Options
 from hermes.app.result import turn_result
+from hermes.app.route import Models, SessionRoute, fallbacks
 from hermes.app.sessions import find_session, to_plain
 from hermes.app.toolbox import Plan, SessionTools, session_tools
 from hermes.app.trajectory import write_trajectory
@@ -29,13 +30,14 @@ from hermes.core.ids import new_session_id
 from hermes.core.messages import Message
 from hermes.llm.client import ModelClient
 from hermes.llm.context_length import known_context_length
-from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
-from hermes.runtime.actor import SessionActor
+from hermes.runtime.actor import Parts, SessionActor
 from hermes.runtime.approvals import Approvals
 from hermes.runtime.conversation import Conversation, open_conversation
+from hermes.runtime.epochs import SessionEpochs
 from hermes.runtime.locks import session_lock
+from hermes.runtime.mailbox import Mailbox
 from hermes.runtime.recorder import Recorder
 from hermes.store.rows import NewSession
 from hermes.store.store import Store
@@ -61,8 +63,8 @@ class App:
         self._environ: dict[str, str]
         self._store: Store
         self._model: Model
-        self._choice: ModelChoice
         self._credentials: Credentials
+        self._models: Models
 
     async def __aenter__(self) -> "App":
         async with AsyncExitStack() as stack:
@@ -90,13 +92,15 @@ class App:
         settings = self._settings = loaded.settings
         self.notices += loaded.warnings
         self._environ = with_dotenv(self._process, home.env_file)
-        self._choice = choice = with_stored(choose_model(settings.model, self.options), home)
+        choice = with_stored(choose_model(settings.model, self.options), home)
         # What can be wrong with the model's settings is said before anything is created.
         endpoint = open_model(choice, self._environ, ca_file=settings.model.ca_bundle)
         home.ensure()
         self._model = await stack.enter_async_context(endpoint)
         if self._model.notice:
             self.notices.append(self._model.notice)
+        others = [with_stored(one, home) for one in fallbacks(settings, self.options.fallback_models)]
+        self._models = Models(self._model, others, self._environ, settings, stack)
         self._store = await Store.open(home.root, self._clock)
         self._credentials = Credentials(home, self._process, settings, self._clock, self._store)
         stack.push_async_callback(self._store.close)
@@ -139,7 +143,7 @@ class App:
 
     async def context_length(self) -> int | None:
         """Tokens of the model's window; asks the provider where neither settings nor catalogue know. None: unknown."""
-        endpoint = await keyed(self.endpoint, self._credentials.keys(self.endpoint, self._choice))
+        endpoint = await keyed(self.endpoint, self._credentials.keys(self.endpoint, self._model.choice))
         return await known_context_length(endpoint, self._model.transport)
 
     async def about(self, actor: SessionActor) -> Plain:
@@ -148,7 +152,7 @@ class App:
 
     def result(self, actor: SessionActor, ended: TurnEnded) -> Plain:
         """What came of a turn, under the keys that people know."""
-        return turn_result(actor, ended, self.endpoint)
+        return turn_result(actor, ended, actor.conversation.client.endpoint)
 
     async def _session_id(self, name: str | None, *, latest: bool, create: bool) -> tuple[str, bool]:
         if latest:
@@ -187,12 +191,10 @@ class App:
                 )
             )
             stack.push_async_callback(self._forget_unused, plan.session_id, born)
+        route = SessionRoute(self._models, self._client, lambda endpoint: self._frame(endpoint, tools, plan.system))
+        first = await route.candidate(0)
         conversation = await open_conversation(
-            self._store,
-            plan.session_id,
-            wanted=lambda: self._frame(tools, plan.system),
-            endpoint=endpoint,
-            system=plan.system,
+            self._store, plan.session_id, wanted=first.frame, client=first.client, system=plan.system
         )
         born.append(conversation)
         if plan.history and not conversation.messages:
@@ -201,15 +203,9 @@ class App:
             conversation.lineage.extend(plan.history)
         recorder = Recorder(self._store, session_id=plan.session_id, epoch=conversation.epoch, untitled=plan.fresh)
         approvals = Approvals(seconds=settings.approvals.timeout)
-        client = ModelClient(
-            endpoint,
-            self._model.transport,
-            self._clock,
-            keys=self._credentials.keys(endpoint, self._choice),
-            retries=settings.agent.api_max_retries,
-        )
+        epochs = SessionEpochs(self._store, conversation, recorder, route)
+        actor: SessionActor
         deps = Deps(
-            model=client,
             toolbox=tools.toolbox,
             executor=Executor(
                 tools.toolbox,
@@ -220,11 +216,20 @@ class App:
             context=tools.context,
             journal=recorder,
             clock=self._clock,
+            epochs=epochs,
             publish=recorder.publish,
-            steering=tools.notices,
+            steering=lambda: [*tools.notices(), *actor.joining()],
         )
-        turns = _chosen(options.max_turns, settings.agent.max_turns)
-        actor = SessionActor(conversation, deps, recorder, approvals, max_turns=turns)
+        parts = Parts(
+            deps=deps,
+            recorder=recorder,
+            epochs=epochs,
+            approvals=approvals,
+            mailbox=Mailbox(),
+            max_turns=_chosen(options.max_turns, settings.agent.max_turns),
+        )
+        waiting = () if plan.fresh else await self._store.inbox(plan.session_id)
+        actor = SessionActor(conversation, parts, waiting=waiting)
         if options.save_trajectories or settings.agent.save_trajectories:
             actor.on_turn_end.append(self._save_trajectory(actor))
         stack.callback(_tell_unfinished, tools, actor)
@@ -239,9 +244,15 @@ class App:
             if await self._store.drop_empty_session(session_id):
                 (self._home.locks / f"{session_id}.lock").unlink(missing_ok=True)
 
-    def _frame(self, tools: SessionTools, system: str | None) -> EpochFrame:
-        """The frame of a new epoch."""
-        settings, endpoint, options = self._settings, self.endpoint, self.options
+    async def _client(self, model: Model) -> ModelClient:
+        """How a session calls a model."""
+        tries = max(self._settings.agent.api_max_retries, 1)
+        keys = self._credentials.keys(model.endpoint, model.choice)
+        return ModelClient(model.endpoint, model.transport, self._clock, keys=keys, retries=tries - 1)
+
+    def _frame(self, endpoint: Endpoint, tools: SessionTools, system: str | None) -> EpochFrame:
+        """The frame of a new epoch with this model."""
+        settings, options = self._settings, self.options
         schemas = tools.toolbox.schemas() if endpoint.record.tools else ()
         if system is None and endpoint.record.prompt:
             system = endpoint.record.prompt

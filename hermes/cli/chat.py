@@ -22,7 +22,8 @@ from hermes.config.home import locate_home
 from hermes.core.errors import HermesError
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
-from hermes.runtime.actor import Inbound, SessionActor
+from hermes.runtime.actor import SessionActor
+from hermes.runtime.mailbox import Inbound
 from hermes.util.text import inert
 
 REFUSED = 3

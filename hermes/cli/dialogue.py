@@ -8,7 +8,8 @@ from hermes.cli.report import complain
 from hermes.cli.terminal import Key, Source
 from hermes.core.outcomes import ExitReason
 from hermes.plugins import suggestion
-from hermes.runtime.actor import Inbound, SessionActor
+from hermes.runtime.actor import SessionActor
+from hermes.runtime.mailbox import Inbound
 from hermes.util.text import inert
 
 PROMPT = "> "
@@ -45,10 +46,18 @@ class Dialogue:
         if self._source.typed:
             print(f"{self._app.endpoint.model} from {self._app.endpoint.record.title}, window: {await self._window()}.")
             print(f"Session {self._actor.session_id}. /help tells more, /quit ends it; Ctrl-C stops an answer.")
+        await self._go_on()
         code = await self._talk()
         if self._source.typed:
             self._kept()
         return code
+
+    async def _go_on(self) -> None:
+        """Finish what a process that died has left: its turn, and the messages that waited behind it."""
+        if self._actor.unfinished:
+            with self._source.during(self._actor.stop):
+                self._actor.resume()
+                await self._actor.idle()
 
     async def _talk(self) -> int:
         breaks = 0

@@ -7,13 +7,16 @@ from typing import TextIO
 from hermes.core.events import (
     EpochBegan,
     Event,
+    FellBack,
     Level,
     Notice,
+    Queued,
     Refused,
     Retrying,
     ToolEnded,
     ToolStarted,
     TurnEnded,
+    TurnResumed,
 )
 from hermes.core.parts import ToolStatus
 from hermes.core.stream import TextDelta
@@ -34,6 +37,7 @@ class Renderer:
         self._err = err or sys.stderr
         self._in_line = False
         self._started: set[str] = set()
+        self._resumed: set[str] = set()
         self.broken: OSError | None = None
         """Why nothing is shown any more: the output is closed or full."""
         self.on_broken: Callable[[], object] | None = None
@@ -54,14 +58,31 @@ class Renderer:
         match event:
             case Refused():
                 self._warn(f"refused: {one_line(inert(event.subject))} ({inert(event.reason)}{_way(event.pattern)})")
+            case TurnResumed():
+                self._resumed.add(event.turn_id)
+                self._warn(f"Going on with the turn that was cut off: {one_line(inert(event.text), _WIDTH)}")
+            case TurnEnded():
+                self._turn_ended(event)
+            case FellBack():
+                self._warn(f"{inert(event.reason)} Going on with {inert(event.model)} ({event.provider}).")
+            case Queued() if not self._quiet:
+                self._warn(f"queued: {one_line(inert(event.text), _WIDTH)}")
             case Retrying():
                 self._warn(f"{inert(event.message)} Trying again in {event.delay:.1f} s (attempt {event.attempt}).")
             case Notice() if event.level is not Level.INFO:
                 self._warn(inert(event.text))
-            case TurnEnded() if event.error and not self._quiet:
-                self._warn(inert(event.error))
             case _ if not self._quiet:
                 self._work(event)
+
+    def _turn_ended(self, event: TurnEnded) -> None:
+        if not self._quiet:
+            if event.error:
+                self._warn(inert(event.error))
+            else:
+                self._line("")
+        elif event.turn_id in self._resumed:
+            said = one_line(inert(event.text or event.error), _WIDTH)
+            self._warn(f"That turn has ended ({event.reason.value}): {said}")
 
     def _work(self, event: Event) -> None:
         match event:
@@ -77,8 +98,6 @@ class Renderer:
                 self._ended(event)
             case EpochBegan() if event.number > 1:
                 self._line(f"· new epoch: {event.reason}")
-            case TurnEnded():
-                self._line("")
             case _:
                 pass
 

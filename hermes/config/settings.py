@@ -41,13 +41,32 @@ class ModelSettings(KeyHolder, frozen=True, forbid_unknown_fields=False):
     """A file of certificates to trust beside the system's, for a company's proxy."""
 
 
+class ModelReference(KeyHolder, frozen=True):
+    """Another model than the first choice: a stand-in, or one for a side task."""
+
+    model: str = ""
+    """The model's name, as its provider writes it."""
+    default: str = ""
+    """The same as `model`, for entries that are written like the `model` section."""
+    provider: str = ""
+    """A provider of the catalogue, or `custom` with `base_url`; empty: found from the URL, the name or the keys."""
+    base_url: str = ""
+    """Where the provider is; empty: the catalogue's."""
+    api_key: str = ""
+    """The key, or `${VARIABLE}`; empty: the provider's own."""
+    api_mode: str = ""
+    """The wire; empty: the provider's own."""
+    context_length: int | None = None
+    """Tokens that fit the model's window."""
+
+
 class AgentSettings(Struct, frozen=True):
     """How a turn runs (`agent:`)."""
 
     max_turns: int = 90
     """Model calls that one turn may make."""
     api_max_retries: int = 3
-    """How often a failed model call is tried again before anything was shown."""
+    """How often a model call is made at most before anything was shown, pauses between; 1: no second try."""
     tool_delay: float = 0.0
     """Seconds between tool calls that run one after the other."""
     reasoning_effort: str = ""
@@ -94,6 +113,11 @@ class Settings(Struct, frozen=True):
     credential_pool_strategies: Mapping[str, str] = {}
     """By provider, which of several keys a call takes: `fill_first` (the default, best for prompt caches),
     `round_robin`, `random` or `least_used`."""
+    fallback_providers: tuple[ModelReference | str, ...] = ()
+    """Models to turn to, in this order, when the first choice cannot answer; the next turn tries the first one again.
+    Each is a mapping (`provider`, `model`, `base_url`, `api_key`, `api_mode`) or a name such as `openrouter/auto`."""
+    fallback_model: ModelReference | None = None
+    """One more of these, after the others; the older way to name just one."""
     toolsets: tuple[str, ...] = ()
     """Tool sets that are on; empty: the front-end's own default."""
     disabled_toolsets: tuple[str, ...] = ()

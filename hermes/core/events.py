@@ -27,13 +27,41 @@ class TurnStarted(Struct, frozen=True, tag="turn_started"):
     text: str
 
 
+class TurnResumed(Struct, frozen=True, tag="turn_resumed"):
+    """A turn whose process died goes on from its last stored step; `calls` model calls had been made."""
+
+    turn_id: str
+    session_id: str
+    text: str
+    calls: int
+
+
+class Queued(Struct, frozen=True, tag="queued"):
+    """A message waits for its turn, and is on disk; `ahead` counts what is answered before it."""
+
+    text: str
+    ahead: int
+
+
+class FellBack(Struct, frozen=True, tag="fell_back"):
+    """Another model answers, because the one before could not; `reason` says why."""
+
+    provider: str
+    model: str
+    reason: str
+
+
 class EpochBegan(Struct, frozen=True, tag="epoch_began"):
-    """Requests start from a fresh prefix. `reason` names the event that ended the one before."""
+    """Requests start from a fresh prefix. `reason` names the event that ended the one before.
+
+    `bytes` of the conversation are sent without help from the provider's cache: the event's cost.
+    """
 
     number: int
     reason: str
     provider: str
     model: str
+    bytes: int = 0
 
 
 class RequestStarted(Struct, frozen=True, tag="request_started"):
@@ -140,6 +168,9 @@ class TurnEnded(Struct, frozen=True, kw_only=True, tag="turn_ended"):
 
 Event = (
     TurnStarted
+    | TurnResumed
+    | Queued
+    | FellBack
     | EpochBegan
     | RequestStarted
     | RequestEnded

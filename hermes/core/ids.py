@@ -17,3 +17,8 @@ def new_turn_id() -> str:
 def new_call_id() -> str:
     """An id for a tool call whose provider gave none."""
     return "call_" + os.urandom(9).hex()
+
+
+def new_letter_id() -> str:
+    """A fresh id for a message that waits."""
+    return "letter_" + os.urandom(8).hex()

@@ -123,6 +123,7 @@ def from_answer(status: int, headers: Mapping[str, str], body: bytes, endpoint: 
         hint=row.hint,
         status=status,
         retryable=row.retryable,
+        fall_back=True,
         retry_after=retry_after(headers, now),
     )
 
@@ -139,6 +140,7 @@ def from_stream(error: WireError, endpoint: Endpoint) -> Failure:
         hint=row.hint,
         status=error.status,
         retryable=row.retryable,
+        fall_back=True,
     )
 
 
@@ -148,6 +150,7 @@ def from_transport(error: TransportError, endpoint: Endpoint) -> Failure:
         kind=error.kind,
         message=without_key(error.message, endpoint),
         hint=error.hint,
+        fall_back=True,
         retryable=error.kind in _TRANSPORT_RETRYABLE and not error.lasting,
         retry_after=error.wait,
     )

@@ -16,7 +16,8 @@ from hermes.providers.wire import Endpoint
 from hermes.util.clock import Clock
 
 _BASE_DELAY = 5.0
-_MAX_DELAY = 120.0
+MAX_DELAY = 120.0
+"""Seconds: the longest pause before a new try."""
 _JITTER = 0.5
 
 
@@ -43,13 +44,16 @@ class ModelClient:
         self._timeouts = timeouts or HttpTimeouts()
         self._exchanges: dict[str, Exchange] = {}
 
-    async def answer(self, lineage: Lineage, emit: Emit, *, final: bool = False) -> Answer | Failure:
+    async def answer(
+        self, lineage: Lineage, emit: Emit, *, final: bool = False, patience: float = MAX_DELAY
+    ) -> Answer | Failure:
         """Ask for the next answer; deltas go to `emit` as they arrive, and a `Retrying` before each new try.
 
         Never raises for what a server or the network does: that is a `Failure`. A call is tried again only while
-        no text of its answer has been emitted. Cancelling the task closes the connection at once.
+        no text of its answer has been emitted, and not when the provider wants a pause of more than `patience` seconds.
+        Cancelling the task closes the connection at once.
         """
-        state = CallState(retries=self._retries, clock=self._clock, emit=emit)
+        state = CallState(retries=self._retries, patience=patience, clock=self._clock, emit=emit)
         while True:
             outcome = await self._once(lineage, emit, state, final=final)
             if isinstance(outcome, Answer) or not await recover(outcome, state):
@@ -102,6 +106,7 @@ class CallState:
     """What the recoveries of one call know and count."""
 
     retries: int
+    patience: float
     clock: Clock
     emit: Emit
     tries: int = 0
@@ -139,7 +144,7 @@ def _rotates(failure: Failure, state: CallState) -> bool:
 def _waits(failure: Failure, state: CallState) -> bool:
     if not failure.retryable or state.spoke or state.tries >= state.retries:
         return False
-    return failure.retry_after is None or failure.retry_after <= _MAX_DELAY
+    return failure.retry_after is None or failure.retry_after <= state.patience
 
 
 async def _at_once(failure: Failure, state: CallState) -> None:
@@ -166,5 +171,5 @@ def _delay(attempt: int, wish: float | None) -> float:
         return wish
     import random
 
-    step = min(_BASE_DELAY * 2.0 ** (attempt - 1), _MAX_DELAY)
-    return min(step * (1.0 + _JITTER * random.random()), _MAX_DELAY)
+    step = min(_BASE_DELAY * 2.0 ** (attempt - 1), MAX_DELAY)
+    return min(step * (1.0 + _JITTER * random.random()), MAX_DELAY)

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
+from hermes.llm.rewrites import rewritten
 from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
 
@@ -23,11 +24,13 @@ class Lineage:
         self._wire = wire(endpoint.wire)
         self._messages = bytearray()
 
-    def extend(self, messages: Iterable[Message]) -> None:
-        """Append messages in the order of the transcript."""
+    def extend(self, messages: Iterable[Message], *, carried: bool = False) -> None:
+        """Append messages in the order of the transcript; `carried` ones were written before the epoch began."""
         buffer = self._messages
+        rewrites = self.frame.rewrites
         for message in messages:
-            encoded = self._wire.encode_message(message, self.endpoint)
+            sent = rewritten(message, rewrites, carried=carried) if rewrites else message
+            encoded = self._wire.encode_message(sent, self.endpoint)
             if not encoded:
                 continue
             if buffer:

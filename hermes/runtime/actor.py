@@ -6,54 +6,73 @@ from dataclasses import dataclass
 
 from hermes.agent.budget import Budget
 from hermes.agent.loop import run_turn
-from hermes.agent.turn import Deps, TurnState
+from hermes.agent.resume import restore
+from hermes.agent.turn import Deps, Resumed, TurnState
 from hermes.context.turn_notes import turn_note
-from hermes.core.errors import BusyError, HermesError, StoreError
-from hermes.core.events import Level, Notice, TurnEnded
-from hermes.core.ids import new_turn_id
-from hermes.core.messages import Message, user_message
+from hermes.core.errors import HermesError, StoreError
+from hermes.core.events import Level, Notice, Queued, TurnEnded
+from hermes.core.ids import new_letter_id, new_turn_id
+from hermes.core.messages import PERSON, Message, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart, TextPart
 from hermes.runtime.approvals import Approvals
 from hermes.runtime.conversation import Conversation
+from hermes.runtime.epochs import SessionEpochs
+from hermes.runtime.mailbox import Inbound, Letter, Mailbox
 from hermes.runtime.recorder import Recorder, Subscriber
+from hermes.store.rows import InboxRow
 from hermes.util.scopes import finished
 from hermes.util.text import clean_surrogates
 
-MAILBOX_LIMIT = 256
+TurnHook = Callable[[TurnState, TurnEnded], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inbound:
-    """What a person says: text, pictures, and the folder they said it in."""
+class Parts:
+    """What a session's actor is made of, beside its conversation."""
 
-    text: str
-    images: tuple[ImagePart, ...] = ()
-    cwd: str = ""
+    deps: Deps
+    recorder: Recorder
+    epochs: SessionEpochs
+    approvals: Approvals
+    mailbox: Mailbox
+    max_turns: int
 
 
 class SessionActor:
     """Runs the turns of one session. Made by the application's wiring; `close` ends it and whatever it runs."""
 
-    def __init__(
-        self, conversation: Conversation, deps: Deps, recorder: Recorder, approvals: Approvals, *, max_turns: int
-    ) -> None:
+    def __init__(self, conversation: Conversation, parts: Parts, *, waiting: Sequence[InboxRow] = ()) -> None:
         self.conversation = conversation
-        self.approvals = approvals
-        self._deps = deps
-        self._recorder = recorder
-        self._max_turns = max_turns
-        self._mailbox: asyncio.Queue[tuple[Inbound, asyncio.Future[TurnEnded]]] = asyncio.Queue(MAILBOX_LIMIT)
+        self.approvals = parts.approvals
+        self._deps = parts.deps
+        self._recorder = parts.recorder
+        self._epochs = parts.epochs
+        self._max_turns = parts.max_turns
+        self._mailbox = parts.mailbox
         self._turn: asyncio.Task[TurnEnded] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._joined: list[Letter] = []
+        """Whose words have become part of the running turn."""
+        self._resumed: Letter | None = None
+        """Stands for the turn of a dead process while it is gone on with."""
+        self._working = False
+        self._quiet = asyncio.Event()
         self._broken: StoreError | None = None
-        self.on_turn_end: list[Callable[[TurnState, TurnEnded], Awaitable[None]]] = []
+        self.on_turn_end: list[TurnHook] = []
         """What is done after each turn, in order, before its waiter hears of its end."""
+        for row in waiting:
+            self._mailbox.put(Letter(Inbound.decode(row.body), row.id))
 
     @property
     def session_id(self) -> str:
         """The session's id."""
         return self.conversation.session_id
+
+    @property
+    def unfinished(self) -> int:
+        """How much a process that died has left: its turn, and messages that waited behind it."""
+        return (self.conversation.lost is not None) + (len(self._mailbox) if self._task is None else 0)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Show every event from now on to `subscriber`, which must not block; returns how to stop that."""
@@ -61,66 +80,167 @@ class SessionActor:
         return lambda: self._recorder.subscribers.remove(subscriber)
 
     def post(self, inbound: Inbound) -> "asyncio.Future[TurnEnded]":
-        """Put a message into the mailbox; the future is the end of its turn.
+        """Put a message into the mailbox; the future is the end of the turn that answers it.
 
-        Raises BusyError when the mailbox is full, and StoreError once a turn could not be written: what is in memory
-        then is more than what is on disk, and the session must be opened again to go on from there.
+        A turn that a process before this one left unfinished is gone on with first, and a message of words alone joins
+        it at the next boundary. Raises BusyError when the mailbox is full, and StoreError once a turn could not be
+        written: what is in memory then is more than what is on disk, and the session must be opened again.
         """
-        if self._task is None:
-            self._task = asyncio.create_task(self._run(), name=f"session {self.session_id}")
-        if self._broken is not None:
-            raise self._broken
-        ended: asyncio.Future[TurnEnded] = asyncio.get_running_loop().create_future()
-        try:
-            self._mailbox.put_nowait((inbound, ended))
-        except asyncio.QueueFull:
-            raise BusyError(f"{MAILBOX_LIMIT} messages are waiting in this session already.", "Try later.") from None
-        return ended
+        if self.conversation.lost is not None and not inbound.images:
+            self.resume()
+            return self.steer(inbound)
+        return self._deliver(inbound)
+
+    def steer(self, inbound: Inbound, *, joins_only: bool = False) -> "asyncio.Future[TurnEnded]":
+        """Let words join the running turn when its next tools are done; they get a turn of their own when none follows.
+
+        The future is the end of the turn that they have become part of. With `joins_only` there is no other turn: the
+        future is cancelled when they could not join, and they are the caller's again.
+        """
+        if joins_only and self.busy:
+            letter = Letter(inbound, joins_only=True)
+        elif self.busy and not inbound.images:
+            letter = self._letter(inbound, waits=True)
+        else:
+            return self._deliver(inbound)
+        self._mailbox.steer(letter)
+        return letter.ended
+
+    def interrupt(self, inbound: Inbound) -> "asyncio.Future[TurnEnded]":
+        """Stop the running turn and answer this next, before all that waits."""
+        self.stop()
+        return self._deliver(inbound, first=True)
+
+    def resume(self) -> "asyncio.Future[TurnEnded] | None":
+        """Go on with what a process that died has left; the end of its turn, or None when it left none."""
+        if self.conversation.lost is not None and self._resumed is None:
+            self._resumed = Letter(Inbound(text=""))
+        if self.unfinished:
+            self._start()
+        return self._resumed.ended if self._resumed is not None else None
 
     def stop(self) -> bool:
         """Stop the running turn; False when none runs. A second stop of the same turn gives running tools no time."""
         if self._turn is None or self._turn.done():
             return False
         self._turn.cancel()
+        self._recorder.stopping()
         return True
 
     def notify(self, level: Level, text: str) -> None:
         """Show a line to whoever watches this session."""
         self._recorder.publish(Notice(level=level, text=text))
 
+    async def idle(self) -> None:
+        """Wait until nothing runs and nothing waits."""
+        if self._task is not None:
+            await self._quiet.wait()
+
     async def close(self) -> None:
-        """Stop what runs, turn away what waits."""
+        """Stop what runs, turn away what waits; it stays in the store for the next process."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        while not self._mailbox.empty():
-            self._mailbox.get_nowait()[1].cancel()
+        for letter in (*self._mailbox.empty(), *self._joined):
+            letter.ended.cancel()
+        if self._resumed is not None:
+            self._resumed.ended.cancel()
         await self._recorder.flush()
 
-    async def _run(self) -> None:
-        while True:
-            inbound, ended = await self._mailbox.get()
-            try:
-                result = await self._one_turn(inbound)
-            except asyncio.CancelledError:
-                ended.cancel()
-                raise
-            except Exception as error:  # noqa: BLE001 - handed to the one who waits, see below
-                # Whatever broke, the one who waits hears of it; the actor lives on for the next message.
-                if not ended.cancelled():
-                    ended.set_exception(error)
-                continue
-            if not ended.cancelled():
-                ended.set_result(result)
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs, or is about to."""
+        return self._working or self._resumed is not None
 
-    async def _one_turn(self, inbound: Inbound) -> TurnEnded:
-        state = TurnState(
-            turn_id=new_turn_id(),
+    def _deliver(self, inbound: Inbound, *, first: bool = False) -> "asyncio.Future[TurnEnded]":
+        self._start()
+        letter = self._letter(inbound, waits=self.busy or len(self._mailbox) > 0)
+        self._mailbox.put(letter, first=first)
+        return letter.ended
+
+    def _letter(self, inbound: Inbound, *, waits: bool) -> Letter:
+        """A letter; one that has to wait is stored first, and shown to wait once it is."""
+        if self._broken is not None:
+            raise self._broken
+        if not waits:
+            return Letter(inbound)
+        letter = Letter(inbound, new_letter_id())
+        ahead = len(self._mailbox) + 1
+        stored = self._recorder.enqueue(letter.letter_id, inbound.encode())
+        stored.add_done_callback(lambda done: self._stored(done, letter, ahead))
+        return letter
+
+    def _stored(self, done: "asyncio.Future[None]", letter: Letter, ahead: int) -> None:
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, Exception):
+            letter.fail(error)
+        else:
+            self._recorder.publish(Queued(text=letter.inbound.text, ahead=ahead))
+
+    def _start(self) -> None:
+        self._quiet.clear()
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name=f"session {self.session_id}")
+
+    async def _run(self) -> None:
+        if self.conversation.lost is not None:
+            await self._go_on(self.conversation.lost)
+        while True:
+            if not len(self._mailbox):
+                self._quiet.set()
+            letter = await self._mailbox.next()
+            self._quiet.clear()
+            if not letter.failed:
+                await self._answer(letter)
+
+    async def _go_on(self, lost: Resumed) -> None:
+        """The turn of a process that died, from its last stored step."""
+        resumed = self._resumed = self._resumed or Letter(Inbound(text=""))
+        self._recorder.own(lost.fence)
+        state = self._state(lost.turn_id, lost.messages[0], lost)
+        restore(state, lost)
+        self.conversation.lost = None
+        await self._settled(state, resumed)
+
+    async def _answer(self, letter: Letter) -> None:
+        """One letter, one turn."""
+        self._working = True
+        if letter.letter_id:
+            self._recorder.take((letter.letter_id,))
+        await self._epochs.go_home(self._recorder.emit)
+        user = _user_message(self.conversation, letter.inbound, self._deps.steering(), self._deps.clock.now())
+        await self._settled(self._state(new_turn_id(), user), letter)
+
+    async def _settled(self, state: TurnState, letter: Letter) -> None:
+        """Run a turn, and tell everybody who waits for it how it ended."""
+        try:
+            result = await self._one_turn(state)
+        except asyncio.CancelledError:
+            letter.ended.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001 - handed to the one who waits, see below
+            # Whatever broke, those who wait hear of it; the actor lives on for the next message.
+            for one in (letter, *self._joined):
+                one.fail(error)
+        else:
+            for one in (letter, *self._joined):
+                one.settle(result)
+        self._joined.clear()
+        self._working, self._resumed = False, None
+        self._mailbox.turn_is_over()
+
+    def _state(self, turn_id: str, user: Message, resumed: Resumed | None = None) -> TurnState:
+        return TurnState(
+            turn_id=turn_id,
             session_id=self.session_id,
-            user=self._user_message(inbound),
+            user=user,
             lineage=self.conversation.lineage,
+            model=self.conversation.client,
             budget=Budget(self._max_turns),
+            resumed=resumed,
         )
+
+    async def _one_turn(self, state: TurnState) -> TurnEnded:
         ends: list[TurnEnded] = []
         unsubscribe = self.subscribe(lambda event: ends.append(event) if isinstance(event, TurnEnded) else None)
         self._turn = asyncio.create_task(run_turn(self._deps, state, self._recorder.emit), name=state.turn_id)
@@ -158,15 +278,21 @@ class SessionActor:
             return ended
         return self._turn.result()
 
-    def _user_message(self, inbound: Inbound) -> Message:
-        """The person's message, with date, time and folder frozen into it where they are news."""
-        conversation = self.conversation
-        now = self._deps.clock.now()
-        more: list[ImagePart | TextPart] = [*inbound.images, *self._deps.steering()]
-        if conversation.frame.tools:
-            note = turn_note(now, cwd=inbound.cwd, last_told=conversation.last_told, last_cwd=conversation.last_cwd)
-            if note is not None:
-                more.append(note)
-                conversation.last_told = now
-                conversation.last_cwd = inbound.cwd
-        return user_message(clean_surrogates(inbound.text), *more)
+    def joining(self) -> list[TextPart]:
+        """The words that join the running turn now; with the next message they leave the store's inbox."""
+        letters = [one for one in self._mailbox.take_steering() if not one.failed]
+        self._joined += letters
+        self._recorder.take([one.letter_id for one in letters if one.letter_id])
+        return [TextPart(text=clean_surrogates(one.inbound.text), provenance=PERSON) for one in letters]
+
+
+def _user_message(conversation: Conversation, inbound: Inbound, joining: Sequence[TextPart], now: float) -> Message:
+    """The person's message, with date, time and folder frozen into it where they are news."""
+    more: list[ImagePart | TextPart] = [*inbound.images, *joining]
+    if conversation.frame.tools:
+        note = turn_note(now, cwd=inbound.cwd, last_told=conversation.last_told, last_cwd=conversation.last_cwd)
+        if note is not None:
+            more.append(note)
+            conversation.last_told = now
+            conversation.last_cwd = inbound.cwd
+    return user_message(clean_surrogates(inbound.text), *more)

@@ -1,18 +1,19 @@
-"""A session brought back to life: its epoch restored or begun, its transcript encoded, its last turn closed."""
+"""A session brought back to life: its epoch restored or begun, its transcript encoded, its last turn found."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from hermes.agent import words
-from hermes.agent.closing import closing_messages
+from hermes.agent.turn import Resumed
 from hermes.core.errors import NotFoundError
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message, Role
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Part, Source, TextPart, ToolResultPart, ToolStatus
+from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
-from hermes.providers.wire import Endpoint
-from hermes.store.rows import EffectRow, StoredEpoch
+from hermes.store.rows import EffectRow, StoredEpoch, StoredMessage
 from hermes.store.store import Store
 
 
@@ -26,10 +27,18 @@ class Conversation:
     """Why the epoch began, when it began just now; empty for a restored one."""
     frame: EpochFrame
     lineage: Lineage
+    client: ModelClient
     messages: list[Message]
+    """The transcript without the messages of the turn that runs, or that is yet to be resumed."""
+    lost: Resumed | None = None
+    """A turn whose process died, until it is gone on with."""
     last_told: float | None = None
     """When date and time were last told to the model, in seconds since the epoch."""
     last_cwd: str | None = None
+
+    def begin(self, number: int, frame: EpochFrame, lineage: Lineage, client: ModelClient) -> None:
+        """Go on in another epoch."""
+        self.epoch, self.frame, self.lineage, self.client = number, frame, lineage, client
 
 
 def same_lineage(stored: EpochFrame, wanted: EpochFrame) -> str:
@@ -49,28 +58,35 @@ def same_lineage(stored: EpochFrame, wanted: EpochFrame) -> str:
 
 
 async def open_conversation(
-    store: Store, session_id: str, *, wanted: Callable[[], EpochFrame], endpoint: Endpoint, system: str | None = None
+    store: Store, session_id: str, *, wanted: EpochFrame, client: ModelClient, system: str | None = None
 ) -> Conversation:
-    """Restore the session's epoch, or begin one with the frame that `wanted` makes.
+    """Restore the session's epoch, or begin one with the frame `wanted`.
 
     `system` is a prompt that the caller insists on; one that differs from the stored one begins a new epoch.
     """
     if await store.session(session_id) is None:
         raise NotFoundError(f"There is no session {session_id!r}.", "`hermes sessions list` shows them.")
-    await _close_lost_turns(store, session_id)
     stored = await store.current_epoch(session_id)
-    frame = wanted()
+    frame = wanted
     reason = "a new session" if stored is None else _epoch_ends(stored.frame, frame, system)
     if stored is not None and not reason:
         number, frame = stored.number, stored.frame
     else:
         number = await _begin_epoch(store, session_id, stored, frame, reason)
     rows = await store.transcript(session_id) if stored is not None else []
-    lineage = Lineage(frame, endpoint)
-    messages = [row.message for row in rows]
-    lineage.extend(messages)
+    lost, own = await _lost_turn(store, session_id, rows)
+    lineage = Lineage(frame, client.endpoint)
+    for carried, some in groupby(rows, key=lambda row: row.epoch < number):
+        lineage.extend((row.message for row in some), carried=carried)
     conversation = Conversation(
-        session_id=session_id, epoch=number, began=reason, frame=frame, lineage=lineage, messages=messages
+        session_id=session_id,
+        epoch=number,
+        began=reason,
+        frame=frame,
+        lineage=lineage,
+        client=client,
+        messages=[row.message for row in rows[:own]],
+        lost=lost,
     )
     _recall_notes(conversation, [(row.created_at, row.message) for row in rows])
     return conversation
@@ -104,26 +120,27 @@ def _is_note(part: Part) -> bool:
     return isinstance(part, TextPart) and part.provenance is not None and part.provenance.source is Source.PROGRAM
 
 
-async def _close_lost_turns(store: Store, session_id: str) -> None:
-    """Close turns whose process died: results that are known are kept, the rest is named uncertain."""
+async def _lost_turn(store: Store, session_id: str, rows: Sequence[StoredMessage]) -> tuple[Resumed | None, int]:
+    """The turn whose process died, taken over from it, and where in `rows` its messages begin.
+
+    Of several only the last can be gone on with; one that has no message (its person's words were never stored) and
+    those before are ended by name.
+    """
     lost = await store.open_turns(session_id)
-    if not lost:
-        return
-    rows = await store.transcript(session_id)
-    last = rows[-1].message if rows else None
-    results = {}
     for turn in lost:
-        for effect in await store.effects(turn.id):
-            # A model may use a call's id again: only what was begun after the last message belongs to its calls.
-            if rows and effect.intended_at >= rows[-1].created_at:
-                results[effect.call_id] = effect.result or _uncertain(effect)
-    epoch = await store.current_epoch(session_id)
-    closing = closing_messages(last, results, words.CRASHED)
-    if closing and epoch is not None:
-        await store.append(session_id, epoch.number, lost[-1].id, closing)
-    for turn in lost:
-        await store.doubt(turn.id)
-        await store.end_turn(turn.id, ExitReason.LOCAL_ERROR, error="the process ended in the middle of the turn")
+        own = next((place for place, row in enumerate(rows) if row.turn_id == turn.id), len(rows))
+        fence = await store.adopt_turn(turn.id)
+        if turn is lost[-1] and own < len(rows):
+            last = rows[-1]
+            effects = [one for one in await store.effects(turn.id) if one.message_id in (None, last.id)]
+            results = {one.call_id: one.result or _uncertain(one) for one in effects}
+            messages = tuple(row.message for row in rows[own:])
+            return Resumed(
+                turn_id=turn.id, fence=fence, messages=messages, results=results, stopping=turn.stopping
+            ), own
+        error = "the process ended before the turn had begun"
+        await store.end_turn(turn.id, ExitReason.LOCAL_ERROR, error=error, fence=fence)
+    return None, len(rows)
 
 
 def _uncertain(effect: EffectRow) -> ToolResultPart:

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from hermes.core.events import Event, MessageAppended, RequestStarted, TurnEnded, TurnStarted
+from hermes.core.events import Event, MessageAppended, RequestStarted, TurnEnded, TurnResumed, TurnStarted
 from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.store.store import Store
+from hermes.store.transcript import Entry
 from hermes.util.text import one_line
 
 TITLE_LIMIT = 60
@@ -22,36 +23,58 @@ class Recorder:
         self._store = store
         self._session_id = session_id
         self._turn_id = ""
+        self._fence = 0
+        self._starting: TurnStarted | None = None
+        self._taken: tuple[str, ...] = ()
         self._untitled = untitled
-        self._unwritten: list[asyncio.Future[list[int]]] = []
+        self._unwritten: list[asyncio.Future[list[int]] | asyncio.Future[None]] = []
         self.epoch = epoch
         self.subscribers: list[Subscriber] = []
 
     async def emit(self, event: Event) -> None:
         """Store what the event stands for and publish it. Raises StoreError when it cannot be stored."""
         match event:
+            case MessageAppended() if self._starting is not None:
+                await self._start(self._starting, event)
             case MessageAppended():
-                self._unwritten.append(
-                    self._store.append(self._session_id, self.epoch, self._turn_id, (event.message,), usage=event.usage)
-                )
+                self._unwritten.append(self._store.put(self._entry(event)))
             case RequestStarted():
                 await self.flush()
             case TurnStarted():
+                # Shown when it is on disk: together with the message that it begins with.
+                self._starting = event
+                return
+            case TurnResumed():
                 self._turn_id = event.turn_id
-                begun = self._store.begin_turn(self._session_id, event.turn_id, text=event.text)
-                if self._untitled and event.text.strip():
-                    self._untitled = False
-                    title = one_line(event.text, TITLE_LIMIT)
-                    await asyncio.gather(begun, self._store.rename_session(self._session_id, title))
-                else:
-                    await begun
             case TurnEnded():
                 await self.flush()
                 self._store.check_place()
                 await self._store.end_turn(
-                    event.turn_id, event.reason, usage=event.usage, calls=event.calls, error=event.error
+                    event.turn_id,
+                    event.reason,
+                    usage=event.usage,
+                    calls=event.calls,
+                    error=event.error,
+                    fence=self._fence,
                 )
         self.publish(event)
+
+    def own(self, fence: int) -> None:
+        """Write as the turn's owner of this number; those before can write no more."""
+        self._fence = fence
+
+    def take(self, letters: Sequence[str]) -> None:
+        """Let these rows of the inbox become part of the transcript with the next message."""
+        self._taken += tuple(letters)
+
+    def enqueue(self, letter_id: str, body: bytes) -> "asyncio.Future[None]":
+        """Store something that waits to be said."""
+        return self._store.enqueue(self._session_id, letter_id, body)
+
+    def stopping(self) -> None:
+        """Note that the running turn is to stop: if this process dies now, nobody goes on with it."""
+        if self._turn_id:
+            self._unwritten.append(self._store.mark_stopping(self._turn_id))
 
     def publish(self, event: Event) -> None:
         """Show an event to every subscriber, in the order they came."""
@@ -69,9 +92,29 @@ class Recorder:
 
     async def intend(self, intents: Sequence[Intent]) -> None:
         """Record the intents of a batch; what was appended before is on disk too when this returns."""
-        await self._store.intend(self._turn_id, intents)
+        await self._store.intend(self._turn_id, intents, fence=self._fence)
         await self.flush()
 
     async def done(self, result: ToolResultPart) -> None:
         """Record what a call gave back."""
-        await self._store.done(self._turn_id, result)
+        await self._store.done(self._turn_id, result, fence=self._fence)
+
+    async def _start(self, started: TurnStarted, event: MessageAppended) -> None:
+        """Write the turn and its first message, all or nothing, and show that it has begun."""
+        self._starting, self._turn_id, self._fence = None, started.turn_id, 1
+        title = one_line(started.text, TITLE_LIMIT) if self._untitled and started.text.strip() else ""
+        await self._store.start_turn(self._entry(event), title=title)
+        self._untitled = self._untitled and not title
+        self.publish(started)
+
+    def _entry(self, event: MessageAppended) -> Entry:
+        taken, self._taken = self._taken, ()
+        return Entry(
+            session_id=self._session_id,
+            epoch=self.epoch,
+            turn_id=self._turn_id,
+            messages=(event.message,),
+            usage=event.usage,
+            fence=self._fence,
+            taken=taken,
+        )

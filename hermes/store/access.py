@@ -12,10 +12,11 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.core.usage import Usage
-from hermes.store import sessions, transcript, turns
+from hermes.store import inbox, sessions, transcript, turns
 from hermes.store.db import Database
 from hermes.store.rows import (
     EffectRow,
+    InboxRow,
     MessageState,
     NewSession,
     SessionExport,
@@ -24,7 +25,6 @@ from hermes.store.rows import (
     StoredEpoch,
     StoredMessage,
     TurnRow,
-    TurnState,
 )
 from hermes.store.transcript import Entry
 from hermes.store.turns import TurnEnd
@@ -113,7 +113,12 @@ class TranscriptAccess(Access):
         Writes are in order, so whoever awaits a later one may take these for stored, unless this future holds an
         error: await it before the turn ends. `usage` is of the call that wrote the assistant message among them.
         """
-        entry = Entry(session_id=session_id, epoch=epoch, turn_id=turn_id, messages=tuple(messages), usage=usage)
+        return self.put(
+            Entry(session_id=session_id, epoch=epoch, turn_id=turn_id, messages=tuple(messages), usage=usage)
+        )
+
+    def put(self, entry: Entry) -> Future[list[int]]:
+        """As `append`, with everything that an entry can say."""
         now = self._clock.now()
         return self._database.submit(lambda connection: transcript.append(connection, entry, now))
 
@@ -136,6 +141,15 @@ class TranscriptAccess(Access):
 
         return await self._database.read(work)
 
+    def enqueue(self, session_id: str, letter_id: str, body: bytes) -> Future[None]:
+        """Queue the storing of something that waits to be said; the future is done once it is on disk."""
+        row = InboxRow(letter_id, body, self._clock.now())
+        return self._database.submit(lambda connection: inbox.put(connection, session_id, row))
+
+    async def inbox(self, session_id: str) -> list[InboxRow]:
+        """What waits to be said to a session, in order."""
+        return await self._database.read(lambda connection: inbox.waiting(connection, session_id))
+
     async def compact(
         self, session_id: str, epoch: int, covered: Sequence[int], messages: Sequence[Message]
     ) -> list[int]:
@@ -154,29 +168,48 @@ class TurnAccess(Access):
 
     async def begin_turn(self, session_id: str, turn_id: str, *, text: str = "") -> None:
         """Store that a turn begins here; `text` is kept until the turn's first message is appended."""
-        turn = TurnRow(
-            id=turn_id,
-            session_id=session_id,
-            state=TurnState.RUNNING,
-            text=text,
-            started_at=self._clock.now(),
-            ended_at=None,
-            reason="",
-            error="",
-            calls=0,
-            usage=Usage(),
-            owner_pid=os.getpid(),
-            fence=1,
-        )
+        turn = turns.fresh(turn_id, session_id, self._clock.now(), text=text)
         await self._database.write(lambda connection: turns.begin(connection, turn))
 
+    async def start_turn(self, entry: Entry, *, title: str = "") -> None:
+        """Store, all or nothing: a turn, the message that it begins with, and the session's title if one is given."""
+        now = self._clock.now()
+        assert entry.turn_id is not None
+        turn = turns.fresh(entry.turn_id, entry.session_id, now)
+
+        def work(connection: apsw.Connection) -> None:
+            turns.begin(connection, turn)
+            transcript.append(connection, entry, now)
+            if title:
+                sessions.rename(connection, entry.session_id, title)
+
+        await self._database.write(work)
+
+    async def adopt_turn(self, turn_id: str) -> int:
+        """Take over a turn whose owner died; the fence that its writes carry from now on."""
+        return await self._database.write(lambda connection: turns.adopt(connection, turn_id, os.getpid()))
+
+    def mark_stopping(self, turn_id: str) -> Future[None]:
+        """Queue the note that the person asked for the turn to stop."""
+        return self._database.submit(lambda connection: turns.mark_stopping(connection, turn_id))
+
     async def end_turn(
-        self, turn_id: str, reason: ExitReason, *, usage: Usage | None = None, calls: int = 0, error: str = ""
+        self,
+        turn_id: str,
+        reason: ExitReason,
+        *,
+        usage: Usage | None = None,
+        calls: int = 0,
+        error: str = "",
+        fence: int = 0,
     ) -> None:
-        """Store a turn's named end, once; `NotFoundError` when it is not running."""
+        """Store a turn's named end, once; `NotFoundError` when it is not running.
+
+        With a `fence`, here and below, `StoreError` when the turn is another process's by now.
+        """
         now = self._clock.now()
         how = TurnEnd(reason=reason, usage=usage or Usage(), calls=calls, error=error)
-        await self._database.write(lambda connection: turns.end(connection, turn_id, how, now))
+        await self._database.write(lambda connection: turns.end(connection, turn_id, how, now, fence))
 
     async def turn(self, turn_id: str) -> TurnRow | None:
         """The turn of this id."""
@@ -186,15 +219,15 @@ class TurnAccess(Access):
         """The session's turns that have not ended: at work, or of a process that died."""
         return await self._database.read(lambda connection: turns.running(connection, session_id))
 
-    async def intend(self, turn_id: str, intents: Sequence[Intent]) -> None:
+    async def intend(self, turn_id: str, intents: Sequence[Intent], *, fence: int = 0) -> None:
         """Record the calls of a batch, all or none, before the first of them starts."""
         now = self._clock.now()
-        await self._database.write(lambda connection: turns.intend(connection, turn_id, intents, now))
+        await self._database.write(lambda connection: turns.intend(connection, turn_id, intents, now, fence))
 
-    async def done(self, turn_id: str, result: ToolResultPart) -> None:
+    async def done(self, turn_id: str, result: ToolResultPart, *, fence: int = 0) -> None:
         """Record what a call gave back."""
         now = self._clock.now()
-        await self._database.write(lambda connection: turns.done(connection, turn_id, result, now))
+        await self._database.write(lambda connection: turns.done(connection, turn_id, result, now, fence))
 
     async def doubt(self, turn_id: str) -> int:
         """Mark what was under way and is not repeatable as uncertain; how many calls that are."""

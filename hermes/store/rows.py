@@ -97,6 +97,7 @@ class TurnRow(Struct, frozen=True, kw_only=True):
     usage: Usage
     owner_pid: int | None
     fence: int
+    stopping: bool = False
 
 
 class EffectState(StrEnum):
@@ -119,6 +120,15 @@ class EffectRow(Struct, frozen=True, kw_only=True):
     result: ToolResultPart | None
     intended_at: float
     done_at: float | None
+    message_id: int | None = None
+
+
+class InboxRow(Struct, frozen=True):
+    """Something that was said to a session and waits; `body` is the runtime's own encoding of it."""
+
+    id: str
+    body: bytes
+    posted_at: float
 
 
 class Spend(Struct, frozen=True, kw_only=True):

@@ -123,12 +123,18 @@ CREATE INDEX spend_at ON spend (at);
 _SECOND = """
 -- What was said to a session and is not part of a turn yet, in the order in which it was said; gone once it is.
 CREATE TABLE inbox (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
     session_id TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
     body BLOB NOT NULL,
     posted_at REAL NOT NULL
 ) STRICT;
-CREATE INDEX inbox_session ON inbox (session_id, id);
+CREATE INDEX inbox_session ON inbox (session_id, number);
+
+-- The assistant message that holds the call: a model may use a call's id again, clocks may jump, this tells them apart.
+ALTER TABLE effects ADD COLUMN message_id INTEGER;
+-- The person has asked for this turn to stop: whoever finds it unfinished closes it and does not go on with it.
+ALTER TABLE turns ADD COLUMN stopping INTEGER NOT NULL DEFAULT 0;
 
 -- Which keys wait for a limit to end. slot names where a key comes from; mark is a keyed hash that tells one value of
 -- it from the next, and is empty where the key is short enough to be guessed. seconds: NULL for good.

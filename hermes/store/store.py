@@ -11,13 +11,13 @@ import apsw
 
 from hermes.core.errors import StoreError
 from hermes.core.messages import Message, Role
-from hermes.core.usage import Usage
 from hermes.store import transcript
 from hermes.store.access import SessionAccess, TranscriptAccess, TurnAccess
 from hermes.store.db import Database
 from hermes.store.keys import KeyAccess, any_key_notes
 from hermes.store.rows import Hit, IndexReport, Search
 from hermes.store.schema import HERMES
+from hermes.store.transcript import Entry
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
@@ -89,16 +89,9 @@ class Store(SessionAccess, TranscriptAccess, TurnAccess, KeyAccess):
 
         return await self._database.read(work)
 
-    def append(
-        self,
-        session_id: str,
-        epoch: int,
-        turn_id: str | None,
-        messages: Sequence[Message],
-        usage: Usage | None = None,
-    ) -> Future[list[int]]:
-        """As `TranscriptAccess.append`; now and then the search index takes in what is new, in its own thread."""
-        future = super().append(session_id, epoch, turn_id, messages, usage)
+    def put(self, entry: Entry) -> Future[list[int]]:
+        """As `TranscriptAccess.put`; now and then the search index takes in what is new, in its own thread."""
+        future = super().put(entry)
         future.add_done_callback(self._follow_now_and_then)
         return future
 

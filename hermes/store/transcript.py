@@ -11,6 +11,7 @@ from hermes.core.messages import Message, Role
 from hermes.core.usage import Usage
 from hermes.store.rows import MessageState, StoredMessage
 from hermes.store.sessions import must_have_changed
+from hermes.store.turns import must_own
 from hermes.util.text import clean_surrogates
 
 _BODIES = msgspec.json.Decoder(list[Message])
@@ -29,13 +30,19 @@ _COUNT = (
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages to be appended together. `usage` is of the call that wrote the first assistant message among them."""
+    """Messages to be appended together. `usage` is of the call that wrote the first assistant message among them.
+
+    With a `fence` the turn must still be this owner's. `taken` are rows of the inbox that become part of the transcript
+    with this.
+    """
 
     session_id: str
     epoch: int
     turn_id: str | None
     messages: tuple[Message, ...]
     usage: Usage | None = None
+    fence: int = 0
+    taken: tuple[str, ...] = ()
 
 
 def encode(message: Message) -> bytes:
@@ -52,6 +59,8 @@ def append(connection: apsw.Connection, entry: Entry, now: float, *, position: i
 
     `position` puts them where other messages stood instead of at the end.
     """
+    if entry.fence and entry.turn_id is not None:
+        must_own(connection, entry.turn_id, entry.fence)
     usage = entry.usage or Usage()
     calls = sum(1 for message in entry.messages for _ in message.calls())
     totals = (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning, usage.cost_usd)
@@ -69,6 +78,7 @@ def append(connection: apsw.Connection, entry: Entry, now: float, *, position: i
             (last, entry.session_id, entry.epoch, entry.turn_id, message.role, place, now, *tokens, encode(message)),
         )
         ids.append(last)
+    connection.executemany("DELETE FROM inbox WHERE id = ?", [(name,) for name in entry.taken])
     if entry.turn_id is not None:
         connection.execute("UPDATE turns SET text = '' WHERE id = ? AND text <> ''", (entry.turn_id,))
     return ids

@@ -1,11 +1,12 @@
 """Turns, their effects and what model calls cost: functions over a connection, inside the caller's transaction."""
 
+import os
 from collections.abc import Sequence
 
 import apsw
 import msgspec
 
-from hermes.core.errors import NotFoundError, UsageError
+from hermes.core.errors import NotFoundError, StoreError, UsageError
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
@@ -31,6 +32,24 @@ class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
 
 
+def fresh(turn_id: str, session_id: str, now: float, *, text: str = "") -> TurnRow:
+    """A turn of this process that begins now."""
+    return TurnRow(
+        id=turn_id,
+        session_id=session_id,
+        state=TurnState.RUNNING,
+        text=text,
+        started_at=now,
+        ended_at=None,
+        reason="",
+        error="",
+        calls=0,
+        usage=Usage(),
+        owner_pid=os.getpid(),
+        fence=1,
+    )
+
+
 def begin(connection: apsw.Connection, turn: TurnRow) -> None:
     """Store a turn that begins."""
     if get(connection, turn.session_id) is None:
@@ -44,8 +63,43 @@ def begin(connection: apsw.Connection, turn: TurnRow) -> None:
         raise UsageError(f"Turn {turn.id} has begun already.")
 
 
-def end(connection: apsw.Connection, turn_id: str, how: TurnEnd, now: float) -> None:
+def must_own(connection: apsw.Connection, turn_id: str, fence: int) -> None:
+    """Raise `StoreError` when another process has taken the turn over: what is done from here on is its business."""
+    row = connection.execute("SELECT fence FROM turns WHERE id = ? AND state = ?", (turn_id, TurnState.RUNNING))
+    if row.get != fence:
+        raise StoreError(
+            f"Turn {turn_id} is not this process's any more: another one went on with it, or it was deleted.",
+            "Close this session here; what the other process wrote is kept.",
+        )
+
+
+def adopt(connection: apsw.Connection, turn_id: str, pid: int) -> int:
+    """Take over a turn whose owner died; the new fence. Its open calls are forgotten where they may be repeated, and
+    uncertain where not."""
+    connection.execute(
+        "UPDATE turns SET fence = fence + 1, owner_pid = ? WHERE id = ? AND state = ?",
+        (pid, turn_id, TurnState.RUNNING),
+    )
+    if connection.changes() == 0:
+        raise NotFoundError(f"Turn {turn_id} is not running.")
+    connection.execute(
+        "DELETE FROM effects WHERE turn_id = ? AND state = ? AND repeatable = 1", (turn_id, EffectState.INTENDED)
+    )
+    doubt(connection, turn_id)
+    fence = connection.execute("SELECT fence FROM turns WHERE id = ?", (turn_id,)).get
+    assert isinstance(fence, int)
+    return fence
+
+
+def mark_stopping(connection: apsw.Connection, turn_id: str) -> None:
+    """Note that the person asked for the turn to stop."""
+    connection.execute("UPDATE turns SET stopping = 1 WHERE id = ?", (turn_id,))
+
+
+def end(connection: apsw.Connection, turn_id: str, how: TurnEnd, now: float, fence: int = 0) -> None:
     """End a turn once; the arguments and results of its finished effects stand in the transcript and are let go."""
+    if fence:
+        must_own(connection, turn_id, fence)
     connection.execute(
         "UPDATE turns SET state = ?, reason = ?, error = ?, calls = ?, usage = ?, ended_at = ?"
         " WHERE id = ? AND state = ?",
@@ -84,18 +138,21 @@ def running(connection: apsw.Connection, session_id: str) -> list[TurnRow]:
 def _turn(values: tuple[object, ...]) -> TurnRow:
     fields = dict(zip(_TURN, values, strict=True))
     usage = fields.pop("usage")
-    row = msgspec.convert(fields | {"usage": {}}, TurnRow)
+    row = msgspec.convert(fields | {"usage": {}, "stopping": bool(fields["stopping"])}, TurnRow)
     return msgspec.structs.replace(row, usage=_USAGE.decode(usage)) if isinstance(usage, bytes) else row
 
 
-def intend(connection: apsw.Connection, turn_id: str, intents: Sequence[Intent], now: float) -> None:
-    """Record the calls of a batch before the first of them starts."""
+def intend(connection: apsw.Connection, turn_id: str, intents: Sequence[Intent], now: float, fence: int = 0) -> None:
+    """Record the calls of a batch before the first of them starts; they belong to the session's last message."""
     owner = get_turn(connection, turn_id)
     if owner is None or owner.state is not TurnState.RUNNING:
         raise NotFoundError(f"Turn {turn_id} is not running.")
+    if fence:
+        must_own(connection, turn_id, fence)
+    last = connection.execute("SELECT max(id) FROM messages WHERE session_id = ?", (owner.session_id,)).get
     connection.executemany(
-        "INSERT INTO effects (turn_id, call_id, tool, arguments, repeatable, state, intended_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO effects (turn_id, call_id, tool, arguments, repeatable, state, intended_at, message_id)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 turn_id,
@@ -105,14 +162,17 @@ def intend(connection: apsw.Connection, turn_id: str, intents: Sequence[Intent],
                 int(one.repeatable),
                 EffectState.INTENDED,
                 now,
+                last,
             )
             for one in intents
         ],
     )
 
 
-def done(connection: apsw.Connection, turn_id: str, result: ToolResultPart, now: float) -> None:
+def done(connection: apsw.Connection, turn_id: str, result: ToolResultPart, now: float, fence: int = 0) -> None:
     """Record what a call gave back. An id that a model uses again in one turn means its oldest open call."""
+    if fence:
+        must_own(connection, turn_id, fence)
     body = msgspec.json.encode(msgspec.structs.replace(result, text=clean_surrogates(result.text)))
     connection.execute(
         "UPDATE effects SET state = ?, result = ?, done_at = ? WHERE id ="

@@ -6,7 +6,7 @@ from hermes.app.options import Options
 from hermes.app.wiring import App
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
-from hermes.runtime.actor import Inbound
+from hermes.runtime.mailbox import Inbound
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from hermes import AIAgent
-from hermes.core.errors import UsageError
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Delivery, Ending, Model, Reply, Say
 from hermes.testing.server import ScriptedServer
@@ -60,8 +59,6 @@ def test_the_signature_shows_the_documented_options_and_making_one_opens_nothing
     }  # fmt: skip
     assert documented <= set(parameters)
     AIAgent(base_url="http://127.0.0.1:9/v1", api_key="x", model="m")
-    with pytest.raises(UsageError, match="fallback_model"):
-        AIAgent(fallback_model={"model": "other"})
     assert list(home.hermes.iterdir()) == []
 
 

@@ -4,7 +4,7 @@ from blockbuster import BlockBuster
 
 from hermes.app.options import Options
 from hermes.app.wiring import App
-from hermes.runtime.actor import Inbound
+from hermes.runtime.mailbox import Inbound
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Reply, Say
 from hermes.testing.server import ScriptedServer

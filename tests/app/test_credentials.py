@@ -20,7 +20,7 @@ from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.events import Event, Retrying
 from hermes.llm.classify import from_answer
 from hermes.providers.resolve import ModelChoice, configured, resolve
-from hermes.runtime.actor import Inbound
+from hermes.runtime.mailbox import Inbound
 from hermes.testing.clock import ManualClock
 from hermes.testing.home import Finished, TempHome
 from hermes.testing.recorded import RecordedRequest
@@ -36,7 +36,9 @@ rotating = pytest.mark.skipif(not TOLD, reason="the error classes do not say yet
 
 def shown(server: ScriptedServer) -> str:
     """The keys that the server saw, in order."""
-    return "".join(NAMES.get(request.headers["authorization"].removeprefix("Bearer "), "?") for request in server.requests)
+    return "".join(
+        NAMES.get(request.headers["authorization"].removeprefix("Bearer "), "?") for request in server.requests
+    )
 
 
 def home_for(server: ScriptedServer, keys: str = f"{A},{B},{C}", **config: object) -> TempHome:
@@ -228,7 +230,9 @@ async def test_the_verbs_from_the_command_line() -> None:
             assert (added.code, added.stdout) == (0, f"Added work to openrouter, ends in {A[-4:]}.\n")
             done = await home.run(sys.executable, "-m", "hermes", "-z", "hi")
             assert (done.stdout.strip(), done.stderr, shown(server)) == ("ok", "", "A")
-            assert (await auth(home, "add", "openrouter", "--command", "op read x")).stdout == "Added op to openrouter.\n"
+            assert (
+                await auth(home, "add", "openrouter", "--command", "op read x")
+            ).stdout == "Added op to openrouter.\n"
             listed = await auth(home, "list")
             assert A not in listed.stdout and f"…{A[-4:]}" in listed.stdout and "command op" in listed.stdout
             removed = await auth(home, "remove", "openrouter", "work")
@@ -255,7 +259,9 @@ async def test_the_verbs_from_the_command_line() -> None:
 )
 async def test_what_is_wrong_is_one_line(words: tuple[str, ...], code: int, says: str) -> None:
     with TempHome(more={"OPENROUTER_API_KEY": B}) as home:
-        done = await auth(home, *(word.replace("KEY", A) if "KEY" in word[-3:] and "_" not in word else word for word in words))
+        done = await auth(
+            home, *(word.replace("KEY", A) if "KEY" in word[-3:] and "_" not in word else word for word in words)
+        )
         assert done.code == code, done.stderr
         assert says in done.stderr and len(done.stderr.splitlines()) == 1
         assert A not in done.stderr + done.stdout and B not in done.stderr + done.stdout

@@ -11,7 +11,8 @@ from hermes.app.options import Options
 from hermes.app.wiring import App
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
-from hermes.runtime.actor import Inbound, SessionActor
+from hermes.runtime.actor import SessionActor
+from hermes.runtime.mailbox import Inbound
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.recorded import RecordedRequest

@@ -9,7 +9,7 @@ from hermes.app.wiring import App
 from hermes.core.events import Event, MessageAppended, RequestEnded, RequestStarted, TurnEnded, TurnStarted
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
-from hermes.runtime.actor import Inbound
+from hermes.runtime.mailbox import Inbound
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes

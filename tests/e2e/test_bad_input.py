@@ -115,7 +115,7 @@ async def test_a_home_of_another_program_is_left_alone_until_agreed() -> None:
 
 
 async def test_a_full_disk_ends_the_turn_by_name_and_loses_nothing() -> None:
-    replies: list[Reply] = [Say("one"), Say("x" * 400_000), Say("three")]
+    replies: list[Reply] = [Say("one"), Say("x" * 400_000), Say("three"), Say("four")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             assert (await hermes(home, "-z", "first")).code == 0
@@ -123,7 +123,10 @@ async def test_a_full_disk_ends_the_turn_by_name_and_loses_nothing() -> None:
             shell = f"ulimit -f {limit}; exec {sys.executable} -m hermes -z second --continue"
             done = await home.run("bash", "-c", shell)
             one_clear_line(done, "room")
-            assert (await hermes(home, "-z", "third", "--continue")).stdout == "three\n"
+            # Room again: the turn that could not be written is gone on with, then the new message is answered.
+            third = await hermes(home, "-z", "third", "--continue")
+            assert third.stdout == "four\n"
+            assert "second" in third.stderr and "three" in third.stderr
 
 
 async def test_what_is_odd_in_a_file_goes_to_the_model_as_a_result() -> None:

@@ -1,0 +1,55 @@
+"""Going on with a turn whose process died, from its last stored step."""
+
+from hermes.agent import words
+from hermes.agent.calls import finish_calls
+from hermes.agent.turn import Deps, Emit, Resumed, TurnState
+from hermes.core.messages import FinishReason, Message, Role, program_message
+from hermes.core.outcomes import ExitReason
+
+_UNFINISHED = (FinishReason.LENGTH, FinishReason.CUT)
+
+
+def restore(state: TurnState, resumed: Resumed) -> None:
+    """Put the turn's stored messages back into its state: the steps that were used, the pieces of its answer."""
+    state.messages.extend(resumed.messages)
+    for message in resumed.messages:
+        if message.role is not Role.ASSISTANT or message.synthetic:
+            continue
+        state.requests += 1
+        state.budget.take()
+        if any(message.calls()):
+            state.answer.clear()
+        else:
+            state.answer.append(message.text)
+    state.final = any(_says_budget_spent(message) for message in resumed.messages)
+
+
+async def pick_up(resumed: Resumed, deps: Deps, state: TurnState, emit: Emit) -> None:
+    """Do what stood between the last stored message and the next request; a turn that only lacked its end is ended."""
+    last = resumed.messages[-1]
+    if resumed.stopping or _is_note(last, words.STOPPED):
+        state.answered = dict(resumed.results)
+        state.end(ExitReason.INTERRUPTED)
+    elif last.role is not Role.ASSISTANT:
+        return
+    elif any(last.calls()):
+        await finish_calls(last, resumed.results, deps, state, emit)
+    elif last.synthetic:
+        state.end(ExitReason.LOCAL_ERROR, "The program ended while this turn was being closed.")
+    elif last.finish in _UNFINISHED and not state.final:
+        ask = words.CONTINUE_CUT if last.finish is FinishReason.CUT else words.CONTINUE_TEXT
+        await state.append(program_message(Role.USER, ask), emit)
+    else:
+        state.end(ExitReason.BUDGET_EXHAUSTED if state.final else ExitReason.TEXT_RESPONSE)
+
+
+def _is_note(message: Message, note: str) -> bool:
+    return (
+        message.synthetic
+        and message.role is Role.ASSISTANT
+        and any(getattr(part, "text", "") == note for part in message.parts)
+    )
+
+
+def _says_budget_spent(message: Message) -> bool:
+    return message.synthetic and message.role is Role.USER and message.text == words.BUDGET_SPENT

@@ -1,0 +1,137 @@
+"""The epochs of a live session: how one ends by name and the next begins, stored and shown."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec import structs
+
+from hermes.agent.turn import Emit, TurnState
+from hermes.core.errors import ConfigError
+from hermes.core.events import EpochBegan, FellBack, Level, Notice
+from hermes.core.frame import EpochFrame, Rewrite
+from hermes.core.stream import Failure
+from hermes.llm.client import ModelClient
+from hermes.llm.lineage import Lineage
+from hermes.llm.rewrites import plain_schemas
+from hermes.runtime.conversation import Conversation
+from hermes.runtime.recorder import Recorder
+from hermes.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A model that can answer: how to call it, and the frame of an epoch with it."""
+
+    client: ModelClient
+    frame: EpochFrame
+
+
+class Route(Protocol):
+    """The models that may answer, in order. The first is the person's choice, the others stand in for it."""
+
+    @property
+    def length(self) -> int:
+        """How many there are."""
+        ...
+
+    async def candidate(self, index: int) -> Candidate:
+        """The model at this place. Raises `ConfigError` when it cannot be used as it is configured."""
+        ...
+
+
+Compress = Callable[[Conversation, TurnState, Emit], Awaitable[bool]]
+"""Puts a summary for the older part of the transcript, in the store and in the conversation; False: it cannot."""
+
+
+class SessionEpochs:
+    """The `Epochs` of one session's turns."""
+
+    def __init__(
+        self,
+        store: Store,
+        conversation: Conversation,
+        recorder: Recorder,
+        route: Route,
+        compress: Compress | None = None,
+    ) -> None:
+        self._store = store
+        self._conversation = conversation
+        self._recorder = recorder
+        self._route = route
+        self._compress = compress
+        self._place = 0
+        """Where on the route the model that answers stands."""
+
+    def can_fall_back(self, state: TurnState) -> bool:
+        """Whether another model is left to try."""
+        return self._place + 1 < self._route.length
+
+    async def fall_back(self, state: TurnState, failure: Failure, emit: Emit) -> bool:
+        """Go on with the next model of the route that can be used."""
+        for place in range(self._place + 1, self._route.length):
+            try:
+                found = await self._route.candidate(place)
+            except ConfigError as error:
+                await emit(Notice(level=Level.WARNING, text=f"A fallback model cannot be used: {error}"))
+                continue
+            if not await found.client.available():
+                continue
+            self._place = place
+            endpoint = found.client.endpoint
+            await emit(FellBack(provider=endpoint.record.name, model=endpoint.model, reason=failure.message))
+            await self._begin(found, f"fell back: {failure.kind.value}", state, emit)
+            return True
+        return False
+
+    async def go_home(self, emit: Emit) -> None:
+        """Go back to the first model of the route, when another one answers and the first has a key again."""
+        if self._place == 0:
+            return
+        try:
+            first = await self._route.candidate(0)
+        except ConfigError:
+            return
+        if await first.client.available():
+            self._place = 0
+            await self._begin(first, "back to the first model", None, emit)
+
+    async def rewrite(self, state: TurnState, how: Rewrite, emit: Emit) -> bool:
+        """Send what was refused in another form from here on."""
+        frame = self._conversation.frame
+        if how in frame.rewrites:
+            return False
+        tools = plain_schemas(frame.tools) if how is Rewrite.PLAIN_SCHEMAS else frame.tools
+        changed = structs.replace(frame, rewrites=(*frame.rewrites, how), tools=tools)
+        await self._begin(Candidate(self._conversation.client, changed), f"rewritten: {how.value}", state, emit)
+        return True
+
+    async def compress(self, state: TurnState, emit: Emit) -> bool:
+        """Go on with a summary in the place of the older messages."""
+        if self._compress is None or not await self._compress(self._conversation, state, emit):
+            return False
+        candidate = Candidate(self._conversation.client, self._conversation.frame)
+        await self._begin(candidate, "compressed", state, emit)
+        return True
+
+    async def _begin(self, candidate: Candidate, reason: str, state: TurnState | None, emit: Emit) -> None:
+        """End the epoch, begin the next, and encode the transcript for it."""
+        conversation = self._conversation
+        await self._recorder.flush()
+        number = await self._store.begin_epoch(conversation.session_id, candidate.frame, reason)
+        lineage = Lineage(candidate.frame, candidate.client.endpoint)
+        lineage.extend(conversation.messages, carried=True)
+        if state is not None:
+            lineage.extend(state.messages, carried=True)
+            state.lineage, state.model = lineage, candidate.client
+        conversation.begin(number, candidate.frame, lineage, candidate.client)
+        self._recorder.epoch = number
+        await emit(
+            EpochBegan(
+                number=number,
+                reason=reason,
+                provider=candidate.frame.provider,
+                model=candidate.frame.model,
+                bytes=lineage.message_bytes,
+            )
+        )

@@ -1,0 +1,21 @@
+"""What waits to be said to a session: functions over a connection, inside the caller's transaction."""
+
+import apsw
+
+from hermes.store.rows import InboxRow
+
+
+def put(connection: apsw.Connection, session_id: str, row: InboxRow) -> None:
+    """Store something that waits."""
+    connection.execute(
+        "INSERT INTO inbox (id, session_id, body, posted_at) VALUES (?, ?, ?, ?)",
+        (row.id, session_id, row.body, row.posted_at),
+    )
+
+
+def waiting(connection: apsw.Connection, session_id: str) -> list[InboxRow]:
+    """What waits, in the order in which it was said."""
+    rows = connection.execute(
+        "SELECT id, body, posted_at FROM inbox WHERE session_id = ? ORDER BY number", (session_id,)
+    )
+    return [InboxRow(str(name), bytes(body), float(at)) for name, body, at in rows]

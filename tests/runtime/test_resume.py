@@ -1,0 +1,195 @@
+"""A turn whose process died goes on from its last stored step. The state that a dead process leaves is written by hand
+here, step by step; `make torture` and tests/attack/test_crash.py kill real ones."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from hermes.agent import words
+from hermes.app.options import Options
+from hermes.app.wiring import App
+from hermes.core.errors import StoreError
+from hermes.core.events import Event, RequestStarted, TurnResumed
+from hermes.core.messages import FinishReason, Message, Role, program_message, user_message
+from hermes.core.outcomes import ExitReason
+from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
+from hermes.core.protocols import Intent
+from hermes.runtime.mailbox import Inbound
+from hermes.store.store import Store
+from hermes.store.transcript import Entry
+from hermes.testing.home import TempHome
+from hermes.testing.prefix import check_prefixes
+from hermes.testing.script import Reply, Say
+from hermes.testing.server import ScriptedServer
+from hermes.util.clock import SystemClock
+
+ASKED = user_message("do it")
+
+
+def said(text: str, finish: FinishReason = FinishReason.STOP) -> Message:
+    return Message(role=Role.ASSISTANT, parts=(TextPart(text=text),), finish=finish)
+
+
+def calling(*calls: tuple[str, str, str]) -> Message:
+    parts = tuple(ToolCallPart(call_id=call_id, name=name, arguments=arguments) for call_id, name, arguments in calls)
+    return Message(role=Role.ASSISTANT, parts=parts, finish=FinishReason.TOOL_CALLS)
+
+
+@dataclass
+class Left:
+    """What a dead process has left behind."""
+
+    messages: Sequence[Message]
+    intents: Sequence[Intent] = ()
+    done: Sequence[ToolResultPart] = ()
+    stopping: bool = False
+
+
+async def leave(home: TempHome, left: Left) -> str:
+    """A session with one whole turn, and a second one that was cut off."""
+    async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+        actor = await app.open_session()
+        await actor.post(Inbound(text="hi", cwd=str(home.cwd)))
+        name = actor.session_id
+    store = await Store.open(home.hermes, SystemClock())
+    entries = [Entry(session_id=name, epoch=1, turn_id="turn_1", messages=(one,), fence=1) for one in left.messages]
+    await store.start_turn(entries[0])
+    for entry in entries[1:]:
+        await store.put(entry)
+    if left.intents:
+        await store.intend("turn_1", left.intents, fence=1)
+    for result in left.done:
+        await store.done("turn_1", result, fence=1)
+    if left.stopping:
+        await store.mark_stopping("turn_1")
+    await store.close()
+    return name
+
+
+@dataclass
+class Outcome:
+    reason: ExitReason
+    text: str
+    events: list[Event]
+    server: ScriptedServer
+
+
+async def resumed(left: Left, replies: list[Reply], *, more: str = "") -> Outcome:
+    """Resume what was left; with `more` by saying something."""
+    async with ScriptedServer([Say("hello"), *replies]) as server:
+        with TempHome.for_server(server.url) as home:
+            (home.cwd / "a").write_text("apple\n")
+            name = await leave(home, left)
+            events: list[Event] = []
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                actor = await app.open_session(name)
+                actor.subscribe(events.append)
+                ending = actor.post(Inbound(text=more)) if more else actor.resume()
+                assert ending is not None
+                async with asyncio.timeout(20):
+                    ended = await ending
+            store = await Store.open(home.hermes, SystemClock())
+            assert await store.open_turns(name) == []
+            turn = await store.turn("turn_1")
+            assert turn is not None and turn.fence == 2
+            await store.close()
+        check_prefixes(server.requests)
+        assert [event.turn_id for event in events if isinstance(event, TurnResumed)] == ["turn_1"]
+        return Outcome(ended.reason, ended.text, events, server)
+
+
+async def test_a_question_without_an_answer_is_asked_again() -> None:
+    outcome = await resumed(Left([ASKED]), [Say("done")])
+    assert (outcome.reason, outcome.text) == (ExitReason.TEXT_RESPONSE, "done")
+    assert outcome.server.requests[1].last_user_text == "do it"
+
+
+async def test_finished_calls_are_not_repeated_and_one_under_way_is_uncertain() -> None:
+    batch = calling(
+        ("c1", "terminal", '{"command": "echo x >> ran"}'), ("c2", "terminal", '{"command": "echo y >> ran"}')
+    )
+    intents = [Intent(f"c{n}", "terminal", "{}", False) for n in (1, 2)]
+    done = [ToolResultPart(call_id="c1", name="terminal", text="the first result")]
+    outcome = await resumed(Left([ASKED, batch], intents, done), [Say("seen")])
+    assert outcome.text == "seen"
+    results = outcome.server.requests[1].results
+    assert results["c1"] == "the first result"
+    assert "check before doing it again" in results["c2"]
+
+
+async def test_a_repeatable_call_runs_again_and_one_that_was_never_begun_runs() -> None:
+    batch = calling(("c1", "read_file", '{"path": "a"}'), ("c2", "terminal", '{"command": "echo fresh"}'))
+    outcome = await resumed(Left([ASKED, batch], [Intent("c1", "read_file", "{}", True)]), [Say("seen")])
+    results = outcome.server.requests[1].results
+    assert "apple" in results["c1"]
+    assert "fresh" in results["c2"]
+
+
+async def test_an_id_used_again_does_not_get_its_namesakes_result() -> None:
+    batch = calling(("c1", "terminal", '{"command": "echo one"}'))
+    again = calling(("c1", "terminal", '{"command": "echo two"}'))
+    tools = Message(role=Role.TOOL, parts=(ToolResultPart(call_id="c1", name="terminal", text="one"),))
+    outcome = await resumed(Left([ASKED, batch, tools, again]), [Say("seen")])
+    assert "two" in outcome.server.requests[1].results["c1"]
+
+
+async def test_a_closed_batch_goes_on_with_the_request() -> None:
+    tools = Message(role=Role.TOOL, parts=(ToolResultPart(call_id="c1", name="terminal", text="one"),))
+    outcome = await resumed(Left([ASKED, calling(("c1", "terminal", "{}")), tools]), [Say("done")])
+    assert (outcome.text, len(outcome.server.requests)) == ("done", 2)
+
+
+async def test_an_answer_that_was_written_only_lacks_its_end() -> None:
+    outcome = await resumed(Left([ASKED, said("all done")]), [])
+    assert (outcome.reason, outcome.text) == (ExitReason.TEXT_RESPONSE, "all done")
+    assert len(outcome.server.requests) == 1
+    assert not any(isinstance(event, RequestStarted) for event in outcome.events)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+async def test_an_answer_in_pieces_goes_on(asked: bool) -> None:
+    messages = [ASKED, said("one ", FinishReason.LENGTH)]
+    if asked:
+        messages.append(program_message(Role.USER, words.CONTINUE_TEXT))
+    outcome = await resumed(Left(messages), [Say("two")])
+    assert (outcome.reason, outcome.text) == (ExitReason.TEXT_RESPONSE, "one two")
+
+
+async def test_a_turn_that_was_being_stopped_is_closed_and_not_gone_on_with() -> None:
+    batch = calling(("c1", "terminal", '{"command": "touch ran"}'))
+    outcome = await resumed(Left([ASKED, batch], [Intent("c1", "terminal", "{}", False)], stopping=True), [])
+    assert outcome.reason is ExitReason.INTERRUPTED
+    assert len(outcome.server.requests) == 1
+
+
+async def test_new_words_join_the_resumed_turn_at_its_boundary() -> None:
+    batch = calling(("c1", "terminal", '{"command": "echo fresh"}'))
+    outcome = await resumed(Left([ASKED, batch]), [Say("both done")], more="and hurry")
+    assert outcome.text == "both done"
+    assert "and hurry" in outcome.server.requests[1].body.decode()
+    assert len(outcome.server.requests) == 2
+
+
+async def test_new_words_get_their_own_turn_when_the_resumed_one_has_no_boundary() -> None:
+    outcome = await resumed(Left([ASKED]), [Say("the old"), Say("the new")], more="next")
+    assert outcome.text == "the new"
+    assert outcome.server.requests[2].last_user_text.startswith("next")
+
+
+async def test_who_was_taken_for_dead_can_write_no_more() -> None:
+    async with ScriptedServer([Say("hello")]) as server:
+        with TempHome.for_server(server.url) as home:
+            name = await leave(home, Left([ASKED]))
+            store = await Store.open(home.hermes, SystemClock())
+            assert await store.adopt_turn("turn_1") == 2
+            entry = Entry(session_id=name, epoch=1, turn_id="turn_1", messages=(said("late"),), fence=1)
+            for write in (
+                store.put(entry),
+                store.intend("turn_1", [Intent("c", "terminal", "", False)], fence=1),
+                store.end_turn("turn_1", ExitReason.TEXT_RESPONSE, fence=1),
+            ):
+                with pytest.raises(StoreError, match="another one went on"):
+                    await write
+            await store.close()
