@@ -100,8 +100,11 @@ class Command:
                 f"The key's program `{name}` did not end within {self._patience:g} s.", "Does it wait for an answer?"
             ) from None
         finally:
-            _end(process)
-            await process.wait()
+            if process.returncode is None:
+                _end(process)
+                with contextlib.suppress(TimeoutError):  # what left the session may hold the pipes open
+                    async with asyncio.timeout(1.0):
+                        await _output(process)
         return _checked(name, process.returncode, out, complaint)
 
 
@@ -150,13 +153,14 @@ async def _output(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
 
 
 async def _some(stream: asyncio.StreamReader, process: asyncio.subprocess.Process) -> bytes:
+    """What comes until the stream closes, cut at the limit; past it the program is killed, and the rest thrown away."""
     read = bytearray()
     while chunk := await stream.read(_MOST):
-        read += chunk
-        if len(read) > _MOST:
+        if len(read) <= _MOST:
+            read += chunk
+        elif process.returncode is None:
             _end(process)
-            break
-    return bytes(read)
+    return bytes(read[:_MOST])
 
 
 def _end(process: asyncio.subprocess.Process) -> None:

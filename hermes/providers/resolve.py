@@ -199,7 +199,8 @@ def _key(choice: ModelChoice, found: ProviderRecord, base_url: str, environ: Map
             return ""
         names = " or ".join(found.key_variables)
         raise ConfigError(
-            f"No API key for {found.title}.", f"Set {names}, or `model.api_key`, or run `hermes auth add {found.name}`."
+            f"No API key for {found.title}.",
+            f"Set {names}, or `model.api_key`. `hermes auth add {found.name}` keeps one.",
         )
     if not sound_key(key):
         raise ConfigError(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hermes import AIAgent
+from hermes.core.errors import HermesError
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Delivery, Ending, Model, Reply, Say
 from hermes.testing.server import ScriptedServer
@@ -208,5 +209,5 @@ def test_a_list_of_keys_is_a_pool(home: TempHome) -> None:
         seen = [request.headers["authorization"].removeprefix("Bearer ") for request in server.requests]
         assert seen == [keys[0], keys[1], keys[0]]
         assert not any(key in repr(made) for key in keys)
-    with pytest.raises(UsageError, match="list of keys"):
-        AIAgent(credential_pool="one")  # type: ignore[arg-type]
+    with pytest.raises(HermesError, match="list of keys"):
+        AIAgent(credential_pool="one")

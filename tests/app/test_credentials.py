@@ -56,12 +56,9 @@ async def say(app: App, times: int = 1) -> list[Event]:
     events: list[Event] = []
     actor = await app.open_session()
 
-    async def hear(event: Event) -> None:
-        events.append(event)
-
-    actor.subscribe(hear)
+    actor.subscribe(events.append)
     for _ in range(times):
-        events.append(await actor.post(Inbound(text="hi", cwd=app.options.cwd)))
+        await actor.post(Inbound(text="hi", cwd=app.options.cwd))
     await app.close_session(actor)
     return events
 
@@ -143,7 +140,7 @@ async def test_one_key_backs_off_as_ever_and_waits_as_long_as_it_is_told() -> No
             async with App(home.environ, Options(cwd=str(home.cwd)), clock=clock) as app:
                 events = await say(app)
     assert shown(server) == "AAA"
-    assert [event.delay for event in events if isinstance(event, Retrying)][0] == 7.0
+    assert next(event.delay for event in events if isinstance(event, Retrying)) == 7.0
 
 
 def test_the_home_s_keys_name_a_provider_and_an_explicit_key_wins() -> None:
@@ -160,9 +157,10 @@ def test_the_home_s_keys_name_a_provider_and_an_explicit_key_wins() -> None:
 
 
 def test_a_strategy_nobody_knows_is_a_clear_error() -> None:
-    with TempHome({"credential_pool_strategies": {"openai": "round_robbin"}}) as home:
-        with pytest.raises(ConfigError, match=r"credential_pool_strategies\.openai .*Did you mean 'round_robin'"):
-            load_settings(Home(home.hermes))
+    says = r"credential_pool_strategies\.openai .*Did you mean 'round_robin'"
+    wrong = {"credential_pool_strategies": {"openai": "round_robbin"}}
+    with TempHome(wrong) as home, pytest.raises(ConfigError, match=says):
+        load_settings(Home(home.hermes))
 
 
 def entry(number: int, **more: str) -> AuthEntry:
@@ -258,10 +256,9 @@ async def test_the_verbs_from_the_command_line() -> None:
     ],
 )
 async def test_what_is_wrong_is_one_line(words: tuple[str, ...], code: int, says: str) -> None:
+    typed = {"KEY": A, "--api-key=KEY": f"--api-key={A}"}
     with TempHome(more={"OPENROUTER_API_KEY": B}) as home:
-        done = await auth(
-            home, *(word.replace("KEY", A) if "KEY" in word[-3:] and "_" not in word else word for word in words)
-        )
+        done = await auth(home, *(typed.get(word, word) for word in words))
         assert done.code == code, done.stderr
         assert says in done.stderr and len(done.stderr.splitlines()) == 1
         assert A not in done.stderr + done.stdout and B not in done.stderr + done.stdout
