@@ -27,6 +27,8 @@ _SLACK = 0.25
 """A wait so short is slept off here, so that no call fails by a hair."""
 _RENEW_EVERY = 60.0
 """Seconds between two looks at the place of a key that is refused."""
+_AT_ONCE = 1.0
+"""How long another key is preferred when the provider asks for no wait at all."""
 _CHARGED = frozenset({Scope.KEY, Scope.MODEL, Scope.ORGANISATION})
 _HINT = "`hermes auth list` shows the keys, `hermes auth reset` has them tried at once."
 
@@ -156,11 +158,11 @@ class KeyPool:
     def _charged(self, slot: Slot, lease: Lease, failure: Failure) -> list[KeyCooldown]:
         """The cooldowns that a failure brings."""
         seconds: float | None = SHORT if failure.kind is FailureKind.AUTH else LONG
-        said = failure.retry_after is not None
+        said = bool(failure.retry_after)
         if failure.kind is FailureKind.AUTH_PERMANENT:
             seconds, said = None, False
         elif failure.retry_after is not None:
-            seconds = failure.retry_after
+            seconds = failure.retry_after or _AT_ONCE
         everyone = failure.scope is Scope.ORGANISATION
         return [
             KeyCooldown(
@@ -173,7 +175,7 @@ class KeyPool:
                 said=said,
             )
             for one in self._slots
-            if seconds != 0 and (one is slot or (everyone and one.organisation == slot.organisation))
+            if one is slot or (everyone and one.organisation == slot.organisation)
         ]
 
     async def _renewed(self, slot: Slot, refused: str) -> bool:

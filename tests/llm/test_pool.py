@@ -164,6 +164,15 @@ async def test_an_answer_to_an_older_call_ends_no_newer_cooldown() -> None:
     assert await key(pool) == B
 
 
+async def test_without_a_wait_another_key_is_preferred_and_the_only_one_used_again() -> None:
+    pool = KeyPool("p", given(A, B), ManualClock())
+    assert await fail(pool, limit(wait=0.0))
+    assert await key(pool) == B
+    pool = KeyPool("p", given(A), ManualClock())
+    assert not await fail(pool, limit(wait=0.0))
+    assert await key(pool) == A
+
+
 async def test_a_wait_of_a_hair_is_slept_off() -> None:
     clock = ManualClock(auto=True)
     pool = KeyPool("p", given(A), clock)
