@@ -4,11 +4,13 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from hermes.agent import words
 from hermes.agent.closing import batch_message
+from hermes.agent.guard import Round
 from hermes.agent.turn import Deps, Emit, TurnState
-from hermes.core.messages import Message
+from hermes.core.messages import PROGRAM, Message
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import Part, ToolCallPart, ToolResultPart, ToolStatus
+from hermes.core.parts import Part, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.stream import Answer
 from hermes.tools.calls import check_arguments, deduplicate, repair_name
 from hermes.tools.executor import Batch
@@ -44,7 +46,13 @@ async def finish_calls(
     state.invalid_rounds = state.invalid_rounds + 1 if invalid else 0
     if all(_refunds(call, deps) for call in calls):
         state.budget.refund()
-    await state.append(batch_message(calls, results, deps.steering()), emit)
+    found = state.guard.observe(Round(calls=calls, results=results, failed=state.batch.failed), deps.toolbox)
+    joining = list(deps.steering())
+    if found.warning:
+        joining.append(TextPart(text=words.IN_CIRCLES.format(found=found.warning), provenance=PROGRAM))
+    await state.append(batch_message(calls, results, joining), emit)
+    if found.stop:
+        state.end(ExitReason.GUARDRAIL_HALT, f"{found.stop} The turn was stopped. Say how to go on, or ask for less.")
     if state.invalid_rounds > MAX_INVALID_ROUNDS:
         state.end(ExitReason.INVALID_CALLS, "The model kept sending calls that cannot be run. Try another model.")
 

@@ -67,9 +67,10 @@ async def _step(deps: Deps, state: TurnState, emit: Emit) -> None:
     started = deps.clock.monotonic()
     patience = SHORT_PATIENCE if deps.epochs.can_fall_back(state) else MAX_DELAY
     outcome = await state.model.answer(state.lineage, emit, final=state.final, patience=patience)
+    if outcome.usage is not None:
+        state.usage += outcome.usage
     if isinstance(outcome, Answer):
         if outcome.usage is not None:
-            state.usage += outcome.usage
             state.last_prompt_tokens = outcome.usage.input
         seconds = deps.clock.monotonic() - started
         await emit(RequestEnded(number=state.requests, seconds=seconds, usage=outcome.usage))
@@ -81,6 +82,8 @@ async def _close(state: TurnState, emit: Emit) -> TurnEnded:
     reason = state.exit or ExitReason.LOCAL_ERROR
     interrupted = reason is ExitReason.INTERRUPTED
     note = words.STOPPED if interrupted else words.ENDED_EARLY.format(reason=state.error or reason.value)
+    if reason is ExitReason.PRIOR_CONTENT:
+        note = words.ANSWERED_BEFORE
     last = state.messages[-1] if state.messages else None
     for message in closing_messages(last, state.known_results(), note):
         await state.append(message, emit)

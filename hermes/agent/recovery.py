@@ -88,6 +88,19 @@ def _empty_after_tools(outcome: Outcome, state: TurnState) -> bool:
     return isinstance(outcome, Answer) and bool(state.messages) and state.messages[-1].role is Role.TOOL
 
 
+def _housekept(outcome: Outcome, state: TurnState) -> bool:
+    """Whether the answer stands beside calls that only kept the agent's house in order."""
+    if not _empty_after_tools(outcome, state) or len(state.messages) < 2:
+        return False
+    before = state.messages[-2]
+    return bool(before.text.strip()) and all(call.name in state.housekeeping for call in before.calls())
+
+
+def _thought(outcome: Outcome, _: TurnState) -> bool:
+    message = _message(outcome)
+    return isinstance(outcome, Answer) and message is not None and bool(message.reasoning.strip())
+
+
 def _empty(outcome: Outcome, _: TurnState) -> bool:
     return isinstance(outcome, Answer)
 
@@ -194,6 +207,28 @@ async def _nudge(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> 
     await state.append(program_message(Role.USER, words.EMPTY_AFTER_TOOLS), emit)
 
 
+async def _answered_before(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    state.answer.append(state.messages[-2].text)
+    state.end(ExitReason.PRIOR_CONTENT)
+
+
+async def _after_thought(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    """Let the model go on from its thoughts: as they stand where its wire can be continued, else asked for in words."""
+    message = _message(outcome)
+    assert message is not None
+    endpoint = state.model.endpoint
+    if endpoint.record.quirks.prefill and endpoint.wire == "chat_completions":
+        await _append_answer(outcome, message, state, emit)
+    else:
+        await state.append(program_message(Role.USER, words.THOUGHT_ONLY), emit)
+
+
+async def _empty_fall_back(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> bool | None:
+    title = state.model.endpoint.record.title
+    failure = Failure(kind=FailureKind.BAD_RESPONSE, message=f"{title} gave only empty answers.")
+    return await deps.epochs.fall_back(state, failure, emit)
+
+
 async def _again(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
     """The same request once more: nothing is appended."""
 
@@ -255,8 +290,11 @@ ROWS: tuple[Row, ...] = (
     Row("cut", UNLIMITED, _stream_cut, _end_with_text),
     Row("answered", UNLIMITED, _answered, _end_with_text),
     Row("final_without_text", UNLIMITED, _final, _end_without_text),
+    Row("answered_before", UNLIMITED, _housekept, _answered_before),
     Row("nudge_after_tools", 1, _empty_after_tools, _nudge),
+    Row("go_on_from_thoughts", 2, _thought, _after_thought),
     Row("ask_again", 3, _empty, _again),
+    Row("empty_fall_back", UNLIMITED, _empty, _empty_fall_back),
     Row("empty", UNLIMITED, _empty, _end_empty),
     Row("shrink_images", 1, _is(FailureKind.IMAGE_TOO_LARGE), _rewriting(Rewrite.SMALL_IMAGES)),
     Row("results_as_text", 1, _is(FailureKind.TOOL_CONTENT), _rewriting(Rewrite.TEXT_RESULTS)),

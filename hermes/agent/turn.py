@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hermes.agent.budget import Budget
+from hermes.agent.guard import Guard
 from hermes.core.events import Event, MessageAppended, TurnResumed, TurnStarted
 from hermes.core.frame import Rewrite
 from hermes.core.messages import Message, Role
@@ -87,6 +88,7 @@ class TurnState:
     lineage: Lineage
     model: ModelClient
     budget: Budget
+    guard: Guard
     resumed: "Resumed | None" = None
     """What is known of this turn when its first process died."""
     messages: list[Message] = field(default_factory=list)
@@ -97,6 +99,8 @@ class TurnState:
     """How often each recovery row was used in this turn."""
     invalid_rounds: int = 0
     refused: int = 0
+    housekeeping: frozenset[str] = frozenset()
+    """Names of the tools that only keep the agent's own house in order."""
     final: bool = False
     """The budget is spent: the next answer is the last."""
     batch: Batch | None = None

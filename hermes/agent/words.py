@@ -16,6 +16,9 @@ EMPTY_AFTER_TOOLS = (
     "[System: your last answer was empty. Look at the tool results above and go on with the task, "
     "or say that it is done.]"
 )
+IN_CIRCLES = "[System: {found} Doing it again will not help: look at what it says, and go another way or ask the user.]"
+THOUGHT_ONLY = "[System: you have thought, but not answered. Give your answer now.]"
+ANSWERED_BEFORE = "(The answer stands above.)"
 CALL_NOTE = "(A call of {names} was cut off.)"
 
 STOPPED = "(Stopped by the user before an answer was finished.)"

@@ -1,55 +1,48 @@
 """The models that may answer: the person's choice, and those that stand in for it (`fallback_providers`)."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
-from hermes.app.endpoint import Model, open_model
-from hermes.config.settings import ModelReference, Settings
+from hermes.app.endpoint import Model
+from hermes.config.settings import ModelReference, Settings, SideTaskSettings
 from hermes.core.frame import EpochFrame
+from hermes.llm.auxiliary import OpenModel, SideTask
 from hermes.llm.client import ModelClient
 from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
 from hermes.runtime.epochs import Candidate
 
 Frame = Callable[[Endpoint], EpochFrame]
+Open = Callable[[ModelChoice], AbstractAsyncContextManager[Model]]
+ClientFor = Callable[[Model], Awaitable[ModelClient]]
 
 
 class Models:
     """The models of a process, each opened when it is first needed; closed with `stack`."""
 
-    def __init__(
-        self,
-        first: Model,
-        others: Sequence[ModelChoice],
-        environ: Mapping[str, str],
-        settings: Settings,
-        stack: AsyncExitStack,
-    ) -> None:
-        self._choices = tuple(others)
-        self._opened: dict[int, Model] = {0: first}
-        self._environ = environ
-        self._settings = settings
+    def __init__(self, choices: Sequence[ModelChoice], opened: Open, stack: AsyncExitStack) -> None:
+        self._choices = tuple(choices)
+        self._open = opened
         self._stack = stack
+        self._models: dict[int, Model] = {}
 
     @property
     def length(self) -> int:
         """How many there are."""
-        return len(self._choices) + 1
+        return len(self._choices)
 
     async def at(self, index: int) -> Model:
         """The model at this place. Raises ConfigError when it cannot be used as it is configured."""
-        found = self._opened.get(index)
+        found = self._models.get(index)
         if found is None:
-            choice = self._choices[index - 1]
-            context = open_model(choice, self._environ, ca_file=self._settings.model.ca_bundle)
-            found = self._opened[index] = await self._stack.enter_async_context(context)
+            found = self._models[index] = await self._stack.enter_async_context(self._open(self._choices[index]))
         return found
 
 
 class SessionRoute:
     """The `Route` of one session."""
 
-    def __init__(self, models: Models, client: Callable[[Model], Awaitable[ModelClient]], frame: Frame) -> None:
+    def __init__(self, models: Models, client: ClientFor, frame: Frame) -> None:
         self._models = models
         self._client = client
         self._frame = frame
@@ -68,6 +61,26 @@ class SessionRoute:
             found = Candidate(await self._client(model), self._frame(model.endpoint))
             self._candidates[index] = found
         return found
+
+
+def side_task(chain: Sequence[Models], client: ClientFor) -> SideTask:
+    """Who is asked for a side task: the models of the chain, one after the other."""
+
+    def opening(models: Models, index: int) -> OpenModel:
+        async def opened() -> ModelClient:
+            return await client(await models.at(index))
+
+        return opened
+
+    return SideTask([opening(models, index) for models in chain for index in range(models.length)])
+
+
+def side_choices(settings: SideTaskSettings) -> tuple[ModelChoice, ...]:
+    """The models that a side task's own settings name."""
+    named: list[ModelReference | str] = []
+    if settings.model or settings.default or settings.base_url or settings.provider not in ("", "auto", "main"):
+        named.append(settings)
+    return tuple(_choice(one) for one in (*named, *settings.fallback_providers))
 
 
 def fallbacks(settings: Settings, given: Sequence[ModelReference]) -> tuple[ModelChoice, ...]:

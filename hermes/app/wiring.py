@@ -4,17 +4,18 @@ import contextlib
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
 from typing import TypeVar
 
 from hermes.agent.turn import Deps, TurnState
 from hermes.app.credentials import Credentials, keyed, with_stored
 from hermes.app.endpoint import Model, choose_model, open_model
+from hermes.app.limits import guard_limits
 from hermes.app.openai_form import Plain
 from hermes.app.options import Options
 from hermes.app.result import turn_result
-from hermes.app.route import Models, SessionRoute, fallbacks
+from hermes.app.route import Models, SessionRoute, fallbacks, side_choices, side_task
 from hermes.app.sessions import find_session, to_plain
 from hermes.app.toolbox import Plan, SessionTools, session_tools
 from hermes.app.trajectory import write_trajectory
@@ -30,6 +31,7 @@ from hermes.core.ids import new_session_id
 from hermes.core.messages import Message
 from hermes.llm.client import ModelClient
 from hermes.llm.context_length import known_context_length
+from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
 from hermes.runtime.actor import Parts, SessionActor
@@ -65,6 +67,7 @@ class App:
         self._model: Model
         self._credentials: Credentials
         self._models: Models
+        self._condensers: Models
 
     async def __aenter__(self) -> "App":
         async with AsyncExitStack() as stack:
@@ -92,15 +95,16 @@ class App:
         settings = self._settings = loaded.settings
         self.notices += loaded.warnings
         self._environ = with_dotenv(self._process, home.env_file)
-        choice = with_stored(choose_model(settings.model, self.options), home)
+        choice = choose_model(settings.model, self.options)
+        others = fallbacks(settings, self.options.fallback_models)
         # What can be wrong with the model's settings is said before anything is created.
-        endpoint = open_model(choice, self._environ, ca_file=settings.model.ca_bundle)
+        endpoint = self._opening(choice)
         home.ensure()
-        self._model = await stack.enter_async_context(endpoint)
+        self._models = Models((choice, *others), lambda one: endpoint if one is choice else self._opening(one), stack)
+        self._model = await self._models.at(0)
+        self._condensers = Models(side_choices(settings.auxiliary.compression), self._opening, stack)
         if self._model.notice:
             self.notices.append(self._model.notice)
-        others = [with_stored(one, home) for one in fallbacks(settings, self.options.fallback_models)]
-        self._models = Models(self._model, others, self._environ, settings, stack)
         self._store = await Store.open(home.root, self._clock)
         self._credentials = Credentials(home, self._process, settings, self._clock, self._store)
         stack.push_async_callback(self._store.close)
@@ -203,7 +207,8 @@ class App:
             conversation.lineage.extend(plan.history)
         recorder = Recorder(self._store, session_id=plan.session_id, epoch=conversation.epoch, untitled=plan.fresh)
         approvals = Approvals(seconds=settings.approvals.timeout)
-        epochs = SessionEpochs(self._store, conversation, recorder, route)
+        condensing = side_task((self._condensers, self._models), self._client)
+        epochs = SessionEpochs(self._store, conversation, recorder, route, condensing)
         actor: SessionActor
         deps = Deps(
             toolbox=tools.toolbox,
@@ -226,6 +231,7 @@ class App:
             epochs=epochs,
             approvals=approvals,
             mailbox=Mailbox(),
+            guard=guard_limits(settings.tool_loop_guardrails),
             max_turns=_chosen(options.max_turns, settings.agent.max_turns),
         )
         waiting = () if plan.fresh else await self._store.inbox(plan.session_id)
@@ -243,6 +249,11 @@ class App:
         with contextlib.suppress(StoreError):  # an empty session does no harm: it is listed nowhere
             if await self._store.drop_empty_session(session_id):
                 (self._home.locks / f"{session_id}.lock").unlink(missing_ok=True)
+
+    def _opening(self, choice: ModelChoice) -> AbstractAsyncContextManager[Model]:
+        """A model about to be opened."""
+        choice = with_stored(choice, self._home)
+        return open_model(choice, self._environ, ca_file=self._settings.model.ca_bundle)
 
     async def _client(self, model: Model) -> ModelClient:
         """How a session calls a model."""

@@ -102,6 +102,44 @@ class ToolSettings(Struct, frozen=True):
     """Characters of one result that a model is shown; the rest goes to a file it can read."""
 
 
+class GuardNumbers(Struct, frozen=True):
+    """How many rounds in a row are too many; 0: no number is."""
+
+    exact_failure: int
+    """The same call failed."""
+    same_tool_failure: int
+    """One tool failed, whatever it was given."""
+    idempotent_no_progress: int
+    """The same call gave the same result."""
+
+
+class GuardSettings(Struct, frozen=True):
+    """What is done about a turn that goes round in circles (`tool_loop_guardrails:`)."""
+
+    warnings_enabled: bool = True
+    """Whether the model is told."""
+    hard_stop_enabled: bool = True
+    """Whether the turn is ended."""
+    warn_after: GuardNumbers = GuardNumbers(2, 3, 2)
+    """Rounds after which the model is told: `exact_failure`, `same_tool_failure`, `idempotent_no_progress`."""
+    hard_stop_after: GuardNumbers = GuardNumbers(5, 8, 5)
+    """Rounds after which the turn is ended; the same three."""
+
+
+class SideTaskSettings(ModelReference, frozen=True):
+    """Who does a side task; empty: the model of the conversation, then those that stand in for it."""
+
+    fallback_providers: tuple[ModelReference | str, ...] = ()
+    """Models to turn to, in this order, before those of the conversation."""
+
+
+class AuxiliarySettings(Struct, frozen=True):
+    """Side tasks that are given to a model (`auxiliary:`), each to another one if wanted."""
+
+    compression: SideTaskSettings = SideTaskSettings()
+    """Condensing the older part of a conversation that has become too long."""
+
+
 class Settings(Struct, frozen=True):
     """The whole of `config.yaml` that this version acts on."""
 
@@ -113,6 +151,8 @@ class Settings(Struct, frozen=True):
     credential_pool_strategies: Mapping[str, str] = {}
     """By provider, which of several keys a call takes: `fill_first` (the default, best for prompt caches),
     `round_robin`, `random` or `least_used`."""
+    tool_loop_guardrails: GuardSettings = GuardSettings()
+    auxiliary: AuxiliarySettings = AuxiliarySettings()
     fallback_providers: tuple[ModelReference | str, ...] = ()
     """Models to turn to, in this order, when the first choice cannot answer; the next turn tries the first one again.
     Each is a mapping (`provider`, `model`, `base_url`, `api_key`, `api_mode`) or a name such as `openrouter/auto`."""

@@ -124,6 +124,7 @@ def from_answer(status: int, headers: Mapping[str, str], body: bytes, endpoint: 
         status=status,
         retryable=row.retryable,
         fall_back=True,
+        compress=row.kind in (FailureKind.CONTEXT_OVERFLOW, FailureKind.PAYLOAD_TOO_LARGE),
         retry_after=retry_after(headers, now),
     )
 
@@ -141,6 +142,7 @@ def from_stream(error: WireError, endpoint: Endpoint) -> Failure:
         status=error.status,
         retryable=row.retryable,
         fall_back=True,
+        compress=row.kind in (FailureKind.CONTEXT_OVERFLOW, FailureKind.PAYLOAD_TOO_LARGE),
     )
 
 

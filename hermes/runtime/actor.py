@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from hermes.agent.budget import Budget
+from hermes.agent.guard import Guard, GuardLimits
 from hermes.agent.loop import run_turn
 from hermes.agent.resume import restore
 from hermes.agent.turn import Deps, Resumed, TurnState
@@ -37,6 +38,7 @@ class Parts:
     approvals: Approvals
     mailbox: Mailbox
     max_turns: int
+    guard: GuardLimits
 
 
 class SessionActor:
@@ -49,6 +51,7 @@ class SessionActor:
         self._recorder = parts.recorder
         self._epochs = parts.epochs
         self._max_turns = parts.max_turns
+        self._guard = parts.guard
         self._mailbox = parts.mailbox
         self._turn: asyncio.Task[TurnEnded] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -237,7 +240,9 @@ class SessionActor:
             lineage=self.conversation.lineage,
             model=self.conversation.client,
             budget=Budget(self._max_turns),
+            guard=Guard(self._guard),
             resumed=resumed,
+            housekeeping=self._deps.toolbox.housekeeping,
         )
 
     async def _one_turn(self, state: TurnState) -> TurnEnded:

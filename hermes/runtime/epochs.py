@@ -1,16 +1,17 @@
 """The epochs of a live session: how one ends by name and the next begins, stored and shown."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from msgspec import structs
 
 from hermes.agent.turn import Emit, TurnState
+from hermes.context.compact import compact
 from hermes.core.errors import ConfigError
 from hermes.core.events import EpochBegan, FellBack, Level, Notice
 from hermes.core.frame import EpochFrame, Rewrite
 from hermes.core.stream import Failure
+from hermes.llm.auxiliary import SideTask
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
 from hermes.llm.rewrites import plain_schemas
@@ -40,10 +41,6 @@ class Route(Protocol):
         ...
 
 
-Compress = Callable[[Conversation, TurnState, Emit], Awaitable[bool]]
-"""Puts a summary for the older part of the transcript, in the store and in the conversation; False: it cannot."""
-
-
 class SessionEpochs:
     """The `Epochs` of one session's turns."""
 
@@ -53,13 +50,13 @@ class SessionEpochs:
         conversation: Conversation,
         recorder: Recorder,
         route: Route,
-        compress: Compress | None = None,
+        condensing: SideTask,
     ) -> None:
         self._store = store
         self._conversation = conversation
         self._recorder = recorder
         self._route = route
-        self._compress = compress
+        self._condensing = condensing
         self._place = 0
         """Where on the route the model that answers stands."""
 
@@ -108,8 +105,17 @@ class SessionEpochs:
 
     async def compress(self, state: TurnState, emit: Emit) -> bool:
         """Go on with a summary in the place of the older messages."""
-        if self._compress is None or not await self._compress(self._conversation, state, emit):
+        conversation = self._conversation
+        await self._recorder.flush()
+        rows = await self._store.transcript(conversation.session_id)
+        found = await compact(rows, self._condensing, emit)
+        if isinstance(found, str):
+            await emit(Notice(level=Level.WARNING, text=f"The conversation is too long. {found} Everything is kept."))
             return False
+        await self._store.compact(conversation.session_id, conversation.epoch, found.covered, (found.message,))
+        rows = await self._store.transcript(conversation.session_id)
+        conversation.messages[:] = [row.message for row in rows if row.turn_id != state.turn_id]
+        state.messages[:] = [row.message for row in rows if row.turn_id == state.turn_id]
         candidate = Candidate(self._conversation.client, self._conversation.frame)
         await self._begin(candidate, "compressed", state, emit)
         return True

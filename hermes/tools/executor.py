@@ -46,6 +46,8 @@ class Batch:
         self._results: dict[int, ToolResultPart] = {}
         self._begun: set[int] = set()
         self.characters = 0
+        self.failed: set[str] = set()
+        """Ids of the calls that ran something which says itself that it failed."""
 
     def begin(self, index: int) -> None:
         """Note that a call has begun to have its effect."""
@@ -188,6 +190,8 @@ class _Round:
                 self._ended(item, ToolStatus.INTERRUPTED, started, "")
                 raise
             result = self._result(item, output)
+            if output.failed:
+                self._batch.failed.add(item.call.call_id)
             self._batch.finish(item.index, result)
             await self._journal.done(result)
             self._ended(item, result.status, started, result.text)

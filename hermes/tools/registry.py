@@ -138,6 +138,11 @@ class Toolbox:
         """The names in the fixed array."""
         return [name for name, tool in self._tools.items() if not tool.deferred]
 
+    @property
+    def housekeeping(self) -> frozenset[str]:
+        """Names of the tools that only keep the agent's own house in order."""
+        return frozenset(name for name, tool in self._tools.items() if tool.housekeeping)
+
     def schemas(self) -> tuple[ToolSchema, ...]:
         """The fixed array, always in the same order."""
         return tuple(tool.schema for tool in self._tools.values() if not tool.deferred)

@@ -50,6 +50,8 @@ class ToolOutput(Struct, frozen=True, kw_only=True):
 
     text: str
     status: ToolStatus = ToolStatus.OK
+    failed: bool = False
+    """Whether what was run says itself that it failed, though the tool has done its work."""
     images: tuple[ImagePart, ...] = ()
     provenance: Provenance | None = None
 
@@ -65,6 +67,8 @@ class Traits(TypedDict, total=False):
     cap: int
     deferred: bool
     refunds: bool
+    polls: bool
+    housekeeping: bool
     summary: Callable[[Arguments], str]
     paths: Callable[[Arguments], Sequence[PathUse]]
     command: Callable[[Arguments], str]
@@ -92,6 +96,10 @@ class Tool(Struct, frozen=True, kw_only=True):
     """Whether it is kept out of the fixed array and found through `tool_search`."""
     refunds: bool = False
     """Whether a batch of nothing but such calls costs the turn no step."""
+    polls: bool = False
+    """Whether calling it again with the same result is its normal use, as with waiting for a process."""
+    housekeeping: bool = False
+    """Whether it only keeps the agent's own house in order, so that an answer given beside it is the answer."""
     summary: Callable[[Arguments], str] = lambda _: ""
     """A few words for the line that shows the call."""
     paths: Callable[[Arguments], Sequence[PathUse]] = lambda _: ()

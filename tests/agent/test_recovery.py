@@ -130,3 +130,20 @@ async def test_news_of_background_processes_joins_the_conversation() -> None:
     ended, server = await turn([Say(calls=(start,)), Say(calls=(wait,)), Say("ok")])
     assert ended.text == "ok"
     assert "exited with code 0" in server.requests[2].last_user_text
+
+
+async def test_an_answer_beside_housekeeping_is_the_answer() -> None:
+    call = Call("todo", {"todos": [{"id": "1", "content": "x", "status": "completed"}]})
+    ended, server = await turn([Say("All is done.", calls=(call,)), Say("")])
+    assert (ended.reason, ended.text, len(server.requests)) == (ExitReason.PRIOR_CONTENT, "All is done.", 2)
+
+
+async def test_thoughts_without_an_answer_are_gone_on_from() -> None:
+    ended, server = await turn([Say("", reasoning="hm"), Say("so")])
+    assert (ended.reason, ended.text) == (ExitReason.TEXT_RESPONSE, "so")
+    assert server.requests[1].messages[-1]["role"] == "assistant"
+
+
+async def test_thoughts_alone_for_ever_end_by_name() -> None:
+    ended, server = await turn([Say("", reasoning="hm")] * 9)
+    assert (ended.reason, ended.text, len(server.requests)) == (ExitReason.EMPTY_RESPONSE, "(empty)", 6)

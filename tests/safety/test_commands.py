@@ -331,9 +331,18 @@ def cost(text: str) -> float:
     return min(tries)
 
 
+def costs(piece: str, around: str) -> tuple[float, float] | None:
+    """The costs of a short and a long text when the long one's is too high; None when it is fine."""
+    short, long = (cost(around.replace("{}", piece * (size // len(piece)))) for size in (4_000, 64_000))
+    return None if long < 0.002 or long / short < 24 else (short, long)
+
+
 @pytest.mark.parametrize("piece", REPEATED)
 def test_the_cost_grows_no_faster_than_the_text(piece: str) -> None:
     for around in AROUND:
-        short, long = (cost(around.replace("{}", piece * (size // len(piece)))) for size in (4_000, 64_000))
-        # Sixteen times the text costs sixteen times as much, and not much more.
-        assert long < 0.002 or long / short < 24, (around, short, long)
+        # Sixteen times the text costs sixteen times as much, and not much more: the square would be 256 times. A busy
+        # machine's caches can spoil one pair of measurements, not three.
+        spoilt = 0
+        while (pair := costs(piece, around)) is not None:
+            spoilt += 1
+            assert spoilt < 3, (around, pair)

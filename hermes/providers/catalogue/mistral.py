@@ -9,6 +9,7 @@ RECORD = ProviderRecord(
     base_url_variable="MISTRAL_BASE_URL",
     key_variables=("MISTRAL_API_KEY",),
     quirks=Quirks(
+        prefill=False,
         stream_usage=False,
         effort="",
         native_prefix="mistralai/",

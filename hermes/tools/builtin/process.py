@@ -20,7 +20,7 @@ def _command(args: Arguments) -> str:
     return str(args["data"]) if args["action"] in ("write", "submit") else ""
 
 
-@tool("terminal", summary=lambda args: f"{args['action']} {args['session_id']}".strip(), command=_command)
+@tool("terminal", polls=True, summary=lambda args: f"{args['action']} {args['session_id']}".strip(), command=_command)
 async def process(
     ctx: ToolContext,
     action: Annotated[

@@ -79,7 +79,7 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
         notes.append(f"now in {moved}")
     if ended.left_running:
         notes.append("it left processes running, whose output is lost; use background for those")
-    return ToolOutput(text=_with_notes(text, notes))
+    return ToolOutput(text=_with_notes(text, notes), failed=ended.code != 0)
 
 
 async def _ended(running: Running, seconds: float) -> Exit | None:

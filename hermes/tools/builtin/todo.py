@@ -21,7 +21,12 @@ class Item(Struct, frozen=True):
     id: Annotated[str, Meta(description="To change it later with merge.")] = ""
 
 
-@tool("todo", repeatable=True, summary=lambda args: "plan" if args["todos"] else "read the plan")
+@tool(
+    "todo",
+    repeatable=True,
+    housekeeping=True,
+    summary=lambda args: "plan" if args["todos"] else "read the plan",
+)
 async def todo(
     ctx: ToolContext,
     todos: Annotated[list[Item] | None, "The steps, in order; without them the list is only read."] = None,

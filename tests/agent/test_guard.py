@@ -1,0 +1,88 @@
+"""Turns that go round in circles are noticed, and those that do not are left alone."""
+
+import pytest
+
+from hermes.agent.guard import Guard, GuardLimits, Round
+from hermes.app.options import Options
+from hermes.app.wiring import App
+from hermes.core.events import TurnEnded
+from hermes.core.outcomes import ExitReason
+from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
+from hermes.runtime.mailbox import Inbound
+from hermes.testing.home import TempHome
+from hermes.testing.prefix import check_prefixes
+from hermes.testing.script import Call, Reply, Say
+from hermes.testing.server import ScriptedServer
+from hermes.tools.registry import Registry, Toolbox
+
+
+async def turn(replies: list[Reply], **guards: object) -> tuple[TurnEnded, ScriptedServer]:
+    async with ScriptedServer(replies) as server:
+        config = {"tool_loop_guardrails": guards} if guards else {}
+        with TempHome.for_server(server.url, more_config=config) as home:
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                ended = await actor.post(Inbound(text="go", cwd=str(home.cwd)))
+        check_prefixes(server.requests)
+        return ended, server
+
+
+def run(command: str) -> Say:
+    return Say(calls=(Call("terminal", {"command": command}),))
+
+
+async def test_the_same_failing_call_is_told_after_two_and_ends_the_turn_after_five() -> None:
+    ended, server = await turn([run("echo no >&2; exit 1")] * 9)
+    assert (ended.reason, len(server.requests)) == (ExitReason.GUARDRAIL_HALT, 5)
+    assert "failed 5 times" in ended.error
+    assert [b"will not help" in request.body for request in server.requests] == [False, False, True, True, True]
+
+
+async def test_one_tool_that_fails_whatever_it_is_given_ends_the_turn_after_eight() -> None:
+    replies: list[Reply] = [Say(calls=(Call("read_file", {"path": f"missing{n}"}),)) for n in range(12)]
+    ended, server = await turn(replies)
+    assert (ended.reason, len(server.requests)) == (ExitReason.GUARDRAIL_HALT, 8)
+    assert "read_file has failed 8 times" in ended.error
+
+
+async def test_the_same_result_again_and_again_ends_the_turn_after_five() -> None:
+    ended, server = await turn([Say(calls=(Call("search_files", {"pattern": "x"}),))] * 9)
+    assert (ended.reason, len(server.requests)) == (ExitReason.GUARDRAIL_HALT, 5)
+
+
+async def test_test_edit_test_is_no_circle() -> None:
+    replies: list[Reply] = []
+    for n in range(7):
+        replies += [run("false"), Say(calls=(Call("write_file", {"path": "a", "content": str(n)}),)), run(f"echo {n}")]
+    ended, _ = await turn([*replies, Say("done")])
+    assert ended.reason is ExitReason.TEXT_RESPONSE
+
+
+async def test_waiting_for_a_process_is_no_circle() -> None:
+    start = Say(calls=(Call("terminal", {"command": "sleep 60", "background": True}),))
+    replies: list[Reply] = [start, *[Say(calls=(Call("process", {"action": "list"}),))] * 9, Say("done")]
+    ended, _ = await turn(replies)
+    assert ended.reason is ExitReason.TEXT_RESPONSE
+
+
+async def test_a_batch_counts_once() -> None:
+    calls = tuple(Call("read_file", {"path": f"missing{n}"}) for n in range(8))
+    ended, server = await turn([Say(calls=calls), Say("I see")])
+    assert (ended.reason, len(server.requests)) == (ExitReason.TEXT_RESPONSE, 2)
+
+
+@pytest.mark.parametrize(("key", "halts"), [("hard_stop_enabled", False), ("warnings_enabled", True)])
+async def test_each_half_can_be_turned_off(key: str, halts: bool) -> None:
+    ended, server = await turn([*[run("exit 1")] * 6, Say("done")], **{key: False})
+    assert (ended.reason is ExitReason.GUARDRAIL_HALT) is halts
+    assert any(b"will not help" in request.body for request in server.requests) is not halts
+
+
+def test_other_limits_count() -> None:
+    guard = Guard(GuardLimits())
+    toolbox: Toolbox = Registry().select(("terminal",))
+    call = ToolCallPart(call_id="c", name="terminal", arguments="{}")
+    result = ToolResultPart(call_id="c", name="terminal", text="no", status=ToolStatus.REFUSED)
+    found = [guard.observe(Round(calls=(call,), results={"c": result}), toolbox) for _ in range(5)]
+    assert [bool(one.warning) for one in found] == [False, True, True, True, False]
+    assert found[-1].stop
