@@ -1,6 +1,7 @@
 # make run            set everything up and start a chat (make run Q="..." answers once and exits)
 # make test           set everything up and run the tests
 # make check          tests, lint, types, import contracts, shape limits, dependencies
+# make matrix         every class of provider error on every wire, with what is done about it, as a table
 # make bench          whole-process and per-round costs, beside other programs where they are installed
 # make shape          the shape table of the tree
 # make lock           resolve the locked requirements anew (needs uv)
@@ -10,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test check bench shape lint types contracts deps lock clean
+.PHONY: run test check matrix bench shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -42,6 +43,9 @@ shape: $(VENV)/dev.stamp
 deps: $(VENV)/dev.stamp
 	$(BIN)/deptry .
 	$(BIN)/vulture hermes --min-confidence 80
+
+matrix: $(VENV)/dev.stamp
+	@$(BIN)/python tests/llm/error_matrix.py
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench

@@ -8,6 +8,7 @@ from msgspec import structs
 from hermes.core.events import Retrying
 from hermes.core.protocols import HttpTimeouts, HttpTransport
 from hermes.core.stream import Answer, Failure
+from hermes.llm.classify import Size
 from hermes.llm.exchange import Emit, Exchange
 from hermes.llm.keys import Keys, Lease, OneKey
 from hermes.llm.lineage import Lineage
@@ -80,7 +81,9 @@ class ModelClient:
         exchange = self._exchange(lease)
         call = exchange.call(emit)
         try:
-            outcome = await exchange.run(lineage.body(final=final, max_tokens=grant.max_tokens), call)
+            body = lineage.body(final=final, max_tokens=grant.max_tokens)
+            size = Size(lineage.tokens(len(body)), self.endpoint.context_length)
+            outcome = await exchange.run(body, call, size)
         finally:
             state.spoke = state.spoke or call.spoke
             await self._meter.settle(grant, outcome)
@@ -89,6 +92,7 @@ class ModelClient:
             state.other_key = another and lease.key not in state.refused
             state.refused.add(lease.key)
         else:
+            lineage.counted(len(body), outcome.usage.input if outcome.usage else 0)
             await self._keys.succeeded(lease)
         return outcome
 

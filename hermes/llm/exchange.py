@@ -7,15 +7,13 @@ from msgspec import structs
 
 from hermes.core.errors import TransportError
 from hermes.core.events import Event
-from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpStream, HttpTimeouts, HttpTransport
 from hermes.core.stream import Answer, Failure, StreamDelta, TextDelta
-from hermes.llm.classify import from_answer, from_stream, from_transport, without_key
+from hermes.llm.classify import UNSIZED, Size, from_answer, from_end, from_page, from_stream, from_transport
 from hermes.providers.sse import SseReader
 from hermes.providers.wire import Decoder, Endpoint, ServerEvent, WireError
 from hermes.providers.wires import wire
 from hermes.util.clock import Clock
-from hermes.util.text import one_line
 
 Emit = Callable[[Event], Awaitable[None]]
 
@@ -40,14 +38,17 @@ class Exchange:
         """The reading side of the next exchange; deltas go to `emit`."""
         return Call(self._wire.decoder(self.endpoint), emit)
 
-    async def run(self, body: bytes, call: "Call") -> Answer | Failure:
-        """Send a request and read its answer. Never raises for what a server or the network does."""
+    async def run(self, body: bytes, call: "Call", size: Size = UNSIZED) -> Answer | Failure:
+        """Send a request and read its answer. Never raises for what a server or the network does.
+
+        `size` helps to tell a request that is too long from one that is refused or cut for another reason.
+        """
         try:
             async with self._transport.open(
                 "POST", self._url, headers=self._headers, body=body, timeouts=self._timeouts
             ) as stream:
                 if stream.status >= 300:
-                    return await self._refused(stream)
+                    return await self._refused(stream, size)
                 kind = stream.headers.get("content-type", "").lower()
                 if "text/event-stream" in kind or not kind:
                     await call.read(stream)
@@ -56,24 +57,20 @@ class Exchange:
                     if problem is not None:
                         return problem
         except TransportError as error:
-            return self._settled(call, from_transport(error, self.endpoint))
+            return self._settled(call, from_transport(error, self.endpoint, UNSIZED if call.events else size))
         except WireError as error:
-            return self._settled(call, from_stream(error, self.endpoint))
-        return self._settled(call)
+            return self._settled(call, from_stream(error, self.endpoint, self._clock.now(), size))
+        return self._settled(call, None, size)
 
-    def _settled(self, call: "Call", failure: Failure | None = None) -> Answer | Failure:
+    def _settled(self, call: "Call", failure: Failure | None, size: Size = UNSIZED) -> Answer | Failure:
         """What an exchange gave. An answer that the provider had called whole is not lost to what came after."""
         if call.decoder.finished:
             return call.decoder.answer()
-        if failure is None:
-            title = self.endpoint.record.title
-            kind = FailureKind.CUT if call.events else FailureKind.BAD_RESPONSE
-            said = "ended the stream before the answer was complete" if call.events else "sent an empty stream"
-            failure = Failure(kind=kind, message=f"{title} {said}.", status=200, retryable=True)
+        failure = failure or from_end(self.endpoint, began=call.events > 0, size=size)
         message = call.decoder.answer().message if call.began else None
         return structs.replace(failure, partial=message if message is not None and message.parts else None)
 
-    async def _refused(self, stream: HttpStream) -> Failure:
+    async def _refused(self, stream: HttpStream, size: Size) -> Failure:
         """The failure that an error status is; its body may be cut, endless or not there."""
         headers, status = stream.headers, stream.status
         body = bytearray()
@@ -84,7 +81,7 @@ class Exchange:
                     break
         except TransportError as error:
             body += f" ({error.message})".encode()
-        return from_answer(status, headers, bytes(body), self.endpoint, self._clock.now())
+        return from_answer(status, headers, bytes(body), self.endpoint, self._clock.now(), size)
 
     async def _whole(self, stream: HttpStream, kind: str, call: "Call") -> Failure | None:
         """A success that is no event stream: the answer as one JSON object, an unlabelled stream, or neither."""
@@ -98,18 +95,11 @@ class Exchange:
             reader = SseReader()
             await call.take([*reader.feed(bytes(body)), *reader.close()])
             return None
-        if start.startswith(b"{"):
+        if start.startswith((b"{", b"[{")):
             await call.take([ServerEvent(event="", data=body.decode("utf-8", "replace"))])
             if call.decoder.finished:
                 return None
-        shown = one_line(without_key(body[:2000].decode("utf-8", "replace"), self.endpoint), 120)
-        message = f"{self._url} answered with {kind.partition(';')[0]} instead of an event stream: {shown}"
-        return Failure(
-            kind=FailureKind.BAD_RESPONSE,
-            message=without_key(message, self.endpoint),
-            hint="Check `model.base_url`: does it end where the API begins (often in /v1)?",
-            status=stream.status,
-        )
+        return from_page(bytes(body), kind, self._url, self.endpoint, stream.status)
 
 
 class Call:

@@ -13,10 +13,12 @@ from hermes.util.text import clean_surrogates
 Table = Mapping[str, object]
 EMPTY: Table = {}
 _MOST = 1 << 53
+_BARE_MEMBERS = 4
+"""An answer or one of its events has more members, or none of these names."""
 
 
 def parse(data: str) -> Table:
-    """One event's JSON object.
+    """One event's JSON object, or the first of a list, which is how Google reports an error.
 
     Half of a surrogate pair (an emoji split over two deltas) is legal here and stays a lone surrogate until its other
     half arrives. Raises `WireError` when the text is not a JSON object.
@@ -30,6 +32,8 @@ def parse(data: str) -> Table:
             value = json.loads(data)
         except (ValueError, RecursionError):
             raise WireError(f"The provider sent an event that is not JSON: {data[:2000]!r}", code="not_json") from None
+    if isinstance(value, list) and value:
+        value = value[0]
     if not isinstance(value, dict):
         raise WireError(f"The provider sent an event that is not an object: {data[:2000]!r}", code="not_json")
     return value
@@ -91,14 +95,21 @@ def raise_error(error: object) -> None:
         if isinstance(raw, str) and raw and raw not in message:
             message = f"{message}: {raw}"
         error_type = text_of(error, "type") or text_of(error, "status") or text_of(metadata, "error_type")
-        raise WireError(message, code=str(code or ""), error_type=error_type, status=named)
+        raise WireError(message, code=str(code or ""), error_type=error_type, status=named, error=error)
     raise WireError(str(error))
 
 
 def raise_reported(kind: str, data: Table) -> None:
-    """Raise the `WireError` that an event reports, if it reports one: by its kind or by an `error` member."""
-    if kind == "error" or data.get("error"):
-        raise_error(data.get("error") or dict(data))
+    """Raise the `WireError` that an event reports, if it reports one.
+
+    It does by its kind, by an `error` member, by calling itself one (vLLM, Mistral), by a `base_resp` that counts no
+    success (MiniMax), or as the bare `message` or `detail` of a gateway.
+    """
+    refused = number_of(table_of(data, "base_resp"), "status_code")
+    bare = len(data) <= _BARE_MEMBERS and ("detail" in data or bool(text_of(data, "message")))
+    if refused or kind == "error" or data.get("error") or data.get("object") == "error" or bare:
+        error = data.get("error")
+        raise_error(error if error and not isinstance(error, bool) else dict(data))
 
 
 def is_whole_object(text: str) -> bool:

@@ -107,14 +107,24 @@ class ServerEvent(Struct, frozen=True):
 class WireError(HermesError):
     """A provider reported an error inside a stream, or sent what its wire does not know.
 
-    `code` and `type` are the provider's own words for it, `status` the HTTP status it names (0: none).
+    `code` and `type` are the provider's own words for it, `status` the HTTP status it names (0: none), `error` the
+    whole object that it sent, where it sent one.
     """
 
-    def __init__(self, message: str, *, code: str = "", error_type: str = "", status: int = 0) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "",
+        error_type: str = "",
+        status: int = 0,
+        error: Mapping[str, object] | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.type = error_type
         self.status = status
+        self.error = error
 
 
 class Decoder(Protocol):

@@ -6,7 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from hermes.testing import wire_anthropic, wire_chat, wire_responses
-from hermes.testing.answer import DefiniteAnswer, definite, encode
+from hermes.testing.answer import DefiniteAnswer, definite, encode, event
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Delivery, Ending, Fail, Reply, Say, StreamError
 
@@ -101,7 +101,7 @@ def _position(at: int, count: int) -> int:
 def _damaged(pieces: list[bytes], how: Delivery, wire: str, *, streamed: bool) -> list[bytes]:
     """The pieces with the scripted errors in them, as far as they are sent, in the scripted sizes."""
     if how.error is not None and streamed:
-        pieces = [*pieces[: _position(how.error_at, len(pieces))], _WIRES[wire].stream_error(how.error)]
+        pieces = [*pieces[: _position(how.error_at, len(pieces))], _stream_error(how.error, wire)]
     if how.garbage:
         where = _position(how.garbage_at, len(pieces))
         pieces = [*pieces[:where], how.garbage, *pieces[where:]]
@@ -113,6 +113,13 @@ def _damaged(pieces: list[bytes], how: Delivery, wire: str, *, streamed: bool) -
         body = b"".join(pieces)
         pieces = [body[start : start + how.split] for start in range(0, len(body), how.split)]
     return pieces
+
+
+def _stream_error(error: StreamError, wire: str) -> bytes:
+    """The event that reports an error; the wires with named events give a vendor's own object the name `error`."""
+    if error.body is None:
+        return _WIRES[wire].stream_error(error)
+    return b"data: " + encode(error.body) + b"\n\n" if wire == "chat_completions" else event("error", error.body)
 
 
 def head_lines(plan: Plan) -> list[bytes]:

@@ -31,11 +31,15 @@ class Ending(StrEnum):
 
 
 class StreamError(Struct, frozen=True, kw_only=True):
-    """An error that the provider reports inside the stream, in the wire's own shape; nothing follows it."""
+    """An error that the provider reports inside the stream, in the wire's own shape; nothing follows it.
+
+    `body`, where it is given, is the whole object to send instead: any vendor's.
+    """
 
     message: str = "The server had an error while processing your request"
     type: str = "server_error"
     code: str | None = None
+    body: Mapping[str, object] | None = None
 
 
 class Delivery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

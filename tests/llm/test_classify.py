@@ -1,11 +1,16 @@
-"""Bodies that vendors really send, each with the kind it must get; waiting times."""
+"""Bodies that vendors really send, each with the kind it must get; what outranks what; what judging costs."""
 
 import json
+import time
 
 import pytest
 
+from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind as Kind
-from hermes.llm.classify import from_answer, from_stream, retry_after
+from hermes.core.outcomes import Scope
+from hermes.core.stream import Failure
+from hermes.llm.classes import ADVICE, TABLE
+from hermes.llm.classify import Size, from_answer, from_page, from_stream, from_transport
 from hermes.providers.resolve import ModelChoice, resolve
 from hermes.providers.wire import WireError
 
@@ -60,7 +65,7 @@ def test_the_kind_of_an_answer(status: int, body: object, kind: Kind, retryable:
         (WireError("x", code="rate_limit_exceeded"), Kind.RATE_LIMIT, True),
         (WireError("x", code="server_error"), Kind.SERVER_ERROR, True),
         (WireError("x", code="context_length_exceeded"), Kind.CONTEXT_OVERFLOW, False),
-        (WireError("Provider returned error", code="429", status=429), Kind.RATE_LIMIT, True),
+        (WireError("Provider returned error", code="429", status=429), Kind.UPSTREAM_RATE_LIMIT, True),
         (WireError("x", error_type="authentication_error"), Kind.AUTH, False),
         (WireError("x", code="bio_policy"), Kind.CONTENT_POLICY, False),
         (WireError("x", code="not_json"), Kind.BAD_RESPONSE, True),
@@ -72,6 +77,174 @@ def test_the_kind_of_an_error_inside_a_stream(error: WireError, kind: Kind, retr
     assert (failure.kind, failure.retryable) == (kind, retryable)
 
 
-@pytest.mark.parametrize("value", ["", "soon", "-3", "inf", "nan", "Tue, 99 Nov 2023 22:13:30 GMT"])
-def test_a_wish_that_is_none(value: str) -> None:
-    assert retry_after({"retry-after": value}, 0.0) is None
+def judged(status: int, body: object, *, tokens: int = 0, window: int | None = None) -> Failure:
+    return from_answer(status, {}, json.dumps(body).encode(), ENDPOINT, 0.0, Size(tokens, window))
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message", "kind"),
+    [
+        # The status outranks the code and the words.
+        (401, "rate_limit_exceeded", "context length exceeded", Kind.AUTH),
+        (404, "rate_limit_exceeded", "overloaded", Kind.MODEL_NOT_FOUND),
+        (413, "rate_limit_exceeded", "try again", Kind.PAYLOAD_TOO_LARGE),
+        (503, "x", "maximum context length is 8", Kind.OVERLOADED),
+        # The code outranks the words.
+        (400, "context_length_exceeded", "your request was flagged", Kind.CONTEXT_OVERFLOW),
+        (400, "content_filter", "prompt is too long", Kind.CONTENT_POLICY),
+        (429, "insufficient_quota", "Rate limit reached for gpt-4o", Kind.BILLING),
+        # The words outrank the size, and only what nobody knows is judged by it.
+        (400, None, "your request was flagged", Kind.CONTENT_POLICY),
+        (400, None, "messages.1: Extra inputs are not permitted", Kind.FORMAT_ERROR),
+        (400, "invalid_request_error", "Error", Kind.CONTEXT_OVERFLOW),
+        (422, None, "Error", Kind.FORMAT_ERROR),
+    ],
+)
+def test_what_outranks_what(status: int, code: str | None, message: str, kind: Kind) -> None:
+    assert judged(status, {"error": {"message": message, "code": code}}, tokens=90, window=100).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("tokens", "window", "kind"),
+    [
+        (60, 100, Kind.FORMAT_ERROR),
+        (61, 100, Kind.CONTEXT_OVERFLOW),
+        (120_000, None, Kind.FORMAT_ERROR),
+        (120_001, None, Kind.CONTEXT_OVERFLOW),
+        (120_001, 1_000_000, Kind.CONTEXT_OVERFLOW),
+        (0, None, Kind.FORMAT_ERROR),
+    ],
+)
+def test_a_refusal_without_a_reason_is_judged_by_the_size_of_the_request(
+    tokens: int, window: int | None, kind: Kind
+) -> None:
+    failure = judged(400, {"error": {"message": "Error"}}, tokens=tokens, window=window)
+    assert (failure.kind, failure.compress, failure.retryable) == (kind, kind is Kind.CONTEXT_OVERFLOW, False)
+    broken = WireError("Bad request", code="invalid_request_error")
+    assert from_stream(broken, ENDPOINT, 0.0, Size(tokens, window)).kind is kind
+
+
+@pytest.mark.parametrize(("tokens", "kind"), [(60, Kind.CUT), (61, Kind.CONTEXT_OVERFLOW), (0, Kind.CUT)])
+def test_a_server_that_hangs_up_on_a_large_request(tokens: int, kind: Kind) -> None:
+    cut = TransportError(Kind.CUT, "The server closed the connection.")
+    failure = from_transport(cut, ENDPOINT, Size(tokens, 100))
+    assert (failure.kind, failure.retryable, failure.compress) == (kind, True, kind is Kind.CONTEXT_OVERFLOW)
+    assert from_transport(cut, ENDPOINT, Size(10**9)).kind is Kind.CUT
+    slow = TransportError(Kind.TIMEOUT, "The server sent nothing.")
+    assert from_transport(slow, ENDPOINT, Size(tokens, 100)).kind is Kind.TIMEOUT
+
+
+def test_every_kind_has_advice_and_every_provider_made_kind_can_fall_back() -> None:
+    assert set(ADVICE) == set(Kind)
+    assert {kind for kind, advice in ADVICE.items() if not advice.fall_back} == {Kind.SPEND_LIMIT}
+    assert not any(advice.rotate and advice.scope is Scope.UPSTREAM for advice in ADVICE.values())
+
+
+def test_every_row_of_the_table_can_be_reached() -> None:
+    for number, row in enumerate(TABLE):
+        bare = bool(row.statuses) and not (row.code or row.says)
+        hidden = [
+            after
+            for after in TABLE[number + 1 :]
+            if bare and set(after.statuses) and set(after.statuses) <= set(row.statuses)
+        ]
+        assert hidden == [], f"rows after {row} never fit"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            {"error": {"message": "Provider returned error", "metadata": {"raw": "x is slow"}}},
+            "Provider returned error: x is slow",
+        ),
+        ({"error": {"message": '{"error":{"message":"inner","code":400}}'}}, "inner"),
+        ({"message": {"detail": [{"loc": ["body", "n"], "msg": "Field required"}]}}, "body.n: Field required"),
+        ({"error": "plain"}, "plain"),
+        ({"odd": 1}, '{"odd":1}'),
+        ("text", "text"),
+        ({"type": "error", "error": {"type": "t", "message": "m"}}, "m"),
+    ],
+)
+def test_what_the_person_is_told(body: object, message: str) -> None:
+    assert judged(400, body).message == f"The configured server answered 400: {message}"
+
+
+RUNAWAYS = [
+    "<" * 65536,
+    "<script" * 9000,
+    "<script>" * 9000 + "</style>",
+    "a" * 262_144,
+    "model " * 20_000,
+    "limit 1, " * 20_000,
+]
+RUNAWAYS += [
+    "resource_exhausted" * 3000,
+    "thinking signature" * 9000,
+    "account " * 9000,
+    "image tool role " * 9000,
+    "1" * 262_144,
+]
+RUNAWAYS += [
+    "encrypted content " * 9000,
+    "try again in " + "9" * 262_144,
+    "try again in " * 9000,
+    "[" * 262_144,
+    '{"a":' * 40_000,
+]
+
+
+@pytest.mark.parametrize("said", RUNAWAYS, ids=lambda said: said[:16])
+def test_no_body_makes_a_pattern_run_away(said: str) -> None:
+    bodies = [said, json.dumps({"error": {"message": said, "code": said, "type": said, "metadata": {"raw": said}}})]
+    for body in bodies:
+        for status in (400, 403, 429, 500):
+            started = time.process_time()
+            from_answer(
+                status, {"retry-after": said[:64], "x-ratelimit-reset": said[:64]}, body.encode(), ENDPOINT, 0.0
+            )
+            assert time.process_time() - started < 0.25
+
+
+def test_judging_a_body_of_20_kb_costs_less_than_a_millisecond() -> None:
+    noise = [
+        {"loc": ["body", "messages", index], "msg": f"Input {index} is fine", "input": "x" * 60} for index in range(170)
+    ]
+    bodies = [
+        json.dumps({"error": {"message": "m" * 20_000, "type": "t"}}),
+        json.dumps({"detail": noise}),
+        "<p>hello</p>" * 1700,
+    ]
+    for body in bodies:
+        raw = body.encode()
+        assert len(raw) > 18_000
+        from_answer(400, {}, raw, ENDPOINT, 0.0)
+        costs = []
+        for _ in range(20):
+            started = time.process_time()
+            from_answer(400, {}, raw, ENDPOINT, 0.0)
+            costs.append(time.process_time() - started)
+        assert min(costs) < 0.001
+
+
+def test_a_key_is_nowhere_in_a_failure() -> None:
+    key = "sk-" + "7" * 24
+    endpoint = resolve(ModelChoice("m", "custom", base_url="http://h.example", api_key=key), {})
+    body = {"error": {"message": f"Incorrect API key provided: {key}.", "metadata": {"raw": "x" * 385 + key}}}
+    error = WireError(f"bad {key}", error={"message": f"bad {key}", "detail": key})
+    failures = [
+        from_answer(401, {}, json.dumps(body).encode(), endpoint, 0.0),
+        from_answer(308, {"location": f"https://h.example/?key={key}"}, b"", endpoint, 0.0),
+        from_stream(error, endpoint),
+        from_transport(TransportError(Kind.CUT, f"cut at {key}"), endpoint),
+        from_page(f"<p>{key}</p>".encode(), "text/html", f"http://h/{key}", endpoint, 200),
+    ]
+    for failure in failures:
+        assert key not in repr(failure) and key[:12] not in repr(failure)
+
+
+def test_a_page_in_the_place_of_an_answer() -> None:
+    busy = from_page(b"<html><title>502 Bad Gateway</title>", "text/html; x", "http://h/v1", ENDPOINT, 200)
+    assert (busy.kind, busy.retryable) == (Kind.SERVER_ERROR, True)
+    login = from_page(b"<html><title>Sign in</title>", "text/html", "http://h/v1", ENDPOINT, 200)
+    assert (login.kind, login.retryable) == (Kind.BAD_RESPONSE, False) and "base_url" in login.hint

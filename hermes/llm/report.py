@@ -1,0 +1,205 @@
+"""What a provider said about a failure, read from any vendor's body: names, words, and wishes about waiting.
+
+Vendors agree on nothing but JSON: the error may be the body, stand in it, in a list, in `metadata`, in `base_resp`, or
+as JSON text inside another error's message when a gateway passes it on. All of it is read, outermost first.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from hermes.util.text import one_line
+
+Table = Mapping[str, object]
+
+_WORDS_LIMIT = 2_000
+"""Characters of what was said that are looked at; a vendor says what is wrong in its first sentence."""
+_PAGE_LIMIT = 20_000
+_MESSAGE_LIMIT = 400
+_TABLES = 24
+_DEPTH = 8
+_NAMES = (
+    "code",
+    "type",
+    "status",
+    "reason",
+    "error_type",
+    "error_code",
+    "status_code",
+    "http_code",
+    "limit_source",
+    "quotaId",
+)
+_TEXTS = ("message", "detail", "msg", "status_msg", "error_message", "error", "raw")
+_INSIDE = (
+    "error",
+    "message",
+    "detail",
+    "details",
+    "metadata",
+    "raw",
+    "upstream_error",
+    "innererror",
+    "base_resp",
+    "violations",
+    "response",
+)
+_WISHES = ("retryDelay", "retry_after", "retry_after_seconds", "retry_after_ms", "resets_in_seconds", "resets_at")
+_OVER = re.compile(r"limit:? (\d{1,12}),.{0,40}?requested:? ~?(\d{1,12})")
+_TAG = re.compile(r"<[^<>]*>")
+
+UPSTREAM = "@upstream"
+"""The mark of an error that a router passes on from its supplier."""
+OVER_LIMIT = "@over_limit"
+"""The mark of a request that is larger than the limit itself: no waiting makes it fit."""
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """A failure as the provider told it.
+
+    `codes` are its own names for it and `says` its words, both in lower case; `message` is for people. `named` is the
+    HTTP status that the body names (0: none). `headers` and `wishes` tell how long to wait, as they came.
+    """
+
+    status: int = 0
+    named: int = 0
+    codes: str = ""
+    says: str = ""
+    message: str = ""
+    headers: Mapping[str, str] = {}
+    wishes: Table = {}
+
+
+def read_body(status: int, body: bytes) -> Report:
+    """The report in a body: JSON of any vendor, a gateway's page, or plain text."""
+    try:
+        return read_value(status, msgspec.json.decode(body))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        text = page_text(body)
+        return Report(status=status, says=text[:_WORDS_LIMIT].lower(), message=one_line(text, _MESSAGE_LIMIT))
+
+
+def read_value(status: int, value: object, *, codes: str = "", message: str = "") -> Report:
+    """The report in a decoded body or error object; `codes` and `message` are known of it already."""
+    names = [codes] if codes else []
+    texts = [message] if message else []
+    headers: dict[str, str] = {}
+    wishes: dict[str, object] = {}
+    named = 0
+    for table in _tables(value):
+        named = named or _status(table)
+        names += _names(table)
+        _add_texts(texts, table)
+        found = table.get("headers")
+        for name, text in found.items() if isinstance(found, dict) else ():
+            headers.setdefault(str(name).lower(), str(text))
+        for name in _WISHES:
+            if table.get(name) is not None:
+                wishes.setdefault(name, table[name])
+    said = ": ".join(texts) or _plain(value)
+    says = said[:_WORDS_LIMIT].lower()
+    if any(int(limit) < int(asked) for limit, asked in _OVER.findall(says)):
+        names.append(OVER_LIMIT)
+    return Report(
+        status=status,
+        named=named,
+        codes=" ".join(names).lower()[:_WORDS_LIMIT],
+        says=says,
+        message=one_line(said[:_WORDS_LIMIT], _MESSAGE_LIMIT),
+        headers=headers,
+        wishes=wishes,
+    )
+
+
+def page_text(body: bytes) -> str:
+    """The words of a page without its tags, scripts and styles."""
+    page = body[:_PAGE_LIMIT].decode("utf-8", "replace")
+    for tag in ("script", "style"):
+        page = _without(tag, page)
+    return " ".join(_TAG.sub(" ", page).split())
+
+
+def _without(tag: str, page: str) -> str:
+    """The page without one kind of element; what is not closed goes to the end. Looks at each character once."""
+    lower = page.lower()
+    kept = []
+    at = 0
+    while (start := lower.find(f"<{tag}", at)) >= 0:
+        kept.append(page[at:start])
+        end = lower.find(f"</{tag}", start)
+        if end < 0:
+            return "".join(kept)
+        at = end
+    return "".join(kept) + page[at:]
+
+
+def _tables(value: object) -> Iterator[Table]:
+    """The objects that an error may stand in, outermost first."""
+    waiting: list[tuple[object, int]] = [(value, 0)]
+    seen = 0
+    while waiting and seen < _TABLES:
+        found, depth = waiting.pop(0)
+        if isinstance(found, str):
+            found = _inner(found)
+        if isinstance(found, list) and depth < _DEPTH:
+            waiting[:0] = [(item, depth + 1) for item in found[:8]]
+        elif isinstance(found, dict):
+            seen += 1
+            yield found
+            if depth < _DEPTH:
+                waiting += [(found[name], depth + 1) for name in _INSIDE if name in found]
+
+
+def _inner(text: str) -> object:
+    """The JSON that a text is or ends in, as gateways pass on what their upstream said; None when there is none."""
+    start = text.find('{"')
+    if start < 0:
+        return None
+    try:
+        return msgspec.json.decode(text[start:].rstrip())
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return None
+
+
+def _status(table: Table) -> int:
+    """The HTTP status that an object names, as a number or as text."""
+    for name in ("code", "status_code", "http_code", "status"):
+        value = table.get(name)
+        if isinstance(value, str) and len(value) == 3 and value.isdigit():
+            value = int(value)
+        if isinstance(value, int) and 400 <= value < 600:
+            return value
+    return 0
+
+
+def _names(table: Table) -> list[str]:
+    """The names that an object gives its error, and the marks that follow from its members."""
+    found = (table.get(name) for name in _NAMES)
+    names = [str(name) for name in found if isinstance(name, str | int) and name not in ("", "error")]
+    if "status_msg" in table:
+        names = [f"base_resp:{name}" for name in names]
+    source = table.get("limit_source")
+    if table.get("provider_name") or (isinstance(source, str) and source.startswith("upstream")):
+        names.append(UPSTREAM)
+    return names
+
+
+def _add_texts(texts: list[str], table: Table) -> None:
+    """Add what an object says, except JSON (its parts follow) and what was said already."""
+    where = table.get("loc")
+    place = ".".join(str(step) for step in where) + ": " if isinstance(where, list) else ""
+    for name in _TEXTS:
+        text = table.get(name)
+        if not isinstance(text, str) or not text or isinstance(_inner(text), dict):
+            continue
+        if not any(text in said for said in texts):
+            texts.append(place + text)
+
+
+def _plain(value: object) -> str:
+    """What there is to show of a value without words."""
+    if isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode() if value else ""

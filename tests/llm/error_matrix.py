@@ -1,0 +1,315 @@
+"""Every class of failure on every wire, each way it can come, against the scripted server: what Hermes does about it.
+
+`python tests/llm/error_matrix.py` prints it as a table.
+"""
+
+import asyncio
+import json
+import ssl
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1]), str(Path(__file__).parent)]
+
+from account_errors import ACCOUNT_ERRORS  # noqa: E402 - runs as a script too
+from certificates import certificate  # noqa: E402
+from request_errors import REQUEST_ERRORS  # noqa: E402
+from vendor_errors import ALL, Case  # noqa: E402
+
+from hermes.core.events import Event, Retrying  # noqa: E402
+from hermes.core.frame import EpochFrame  # noqa: E402
+from hermes.core.messages import user_message  # noqa: E402
+from hermes.core.outcomes import FailureKind as Kind  # noqa: E402
+from hermes.core.outcomes import Scope  # noqa: E402
+from hermes.core.protocols import HttpTimeouts  # noqa: E402
+from hermes.core.stream import Answer, Failure  # noqa: E402
+from hermes.llm.client import ModelClient  # noqa: E402
+from hermes.llm.keys import Lease  # noqa: E402
+from hermes.llm.lineage import Lineage  # noqa: E402
+from hermes.providers.http import http_transport  # noqa: E402
+from hermes.providers.resolve import ModelChoice, resolve  # noqa: E402
+from hermes.testing.clock import ManualClock  # noqa: E402
+from hermes.testing.recorded import RecordedRequest  # noqa: E402
+from hermes.testing.script import Delivery, Ending, Fail, Reply, Say, ScriptedModel, StreamError  # noqa: E402
+from hermes.testing.server import ScriptedServer  # noqa: E402
+
+CASES = (*ACCOUNT_ERRORS, *REQUEST_ERRORS)
+KEYS = ("key-" + "1" * 20, "key-" + "2" * 20)
+PAUSES = 3
+
+NEXT_KEY, PAUSE, COMPRESS, REWRITE = "next key", "pause", "compress", "rewrite"
+
+# What the write-ups promise for each kind (rows ER and RC), stated here once more and not taken from the tables: what
+# the call itself does, then what is left to the turn. All fall back to another provider in the end.
+PROMISES: dict[Kind, tuple[str, ...]] = {
+    Kind.AUTH: (NEXT_KEY,),
+    Kind.AUTH_PERMANENT: (NEXT_KEY,),
+    Kind.BILLING: (NEXT_KEY,),
+    Kind.RATE_LIMIT: (NEXT_KEY, PAUSE),
+    Kind.UPSTREAM_RATE_LIMIT: (PAUSE,),
+    Kind.OVERLOADED: (PAUSE,),
+    Kind.SERVER_ERROR: (PAUSE,),
+    Kind.TIMEOUT: (PAUSE,),
+    Kind.UNREACHABLE: (PAUSE,),
+    Kind.CUT: (PAUSE,),
+    Kind.BAD_RESPONSE: (PAUSE,),
+    Kind.TLS: (),
+    Kind.CONTEXT_OVERFLOW: (COMPRESS,),
+    Kind.LONG_CONTEXT_TIER: (COMPRESS,),
+    Kind.PAYLOAD_TOO_LARGE: (COMPRESS,),
+    Kind.IMAGE_TOO_LARGE: (REWRITE,),
+    Kind.THINKING_SIGNATURE: (REWRITE,),
+    Kind.ENCRYPTED_CONTENT: (REWRITE,),
+    Kind.TOOL_CONTENT: (REWRITE,),
+    Kind.GRAMMAR: (REWRITE,),
+    Kind.LONG_CONTEXT_BETA: (REWRITE,),
+    Kind.CONTENT_POLICY: (),
+    Kind.PROVIDER_POLICY: (),
+    Kind.MODEL_NOT_FOUND: (),
+    Kind.FORMAT_ERROR: (),
+    Kind.UNKNOWN: (),
+}
+CHARGED: dict[Kind, Scope] = {
+    **dict.fromkeys((Kind.AUTH, Kind.AUTH_PERMANENT, Kind.RATE_LIMIT), Scope.KEY),
+    Kind.BILLING: Scope.ORGANISATION,
+    **dict.fromkeys((Kind.MODEL_NOT_FOUND, Kind.PROVIDER_POLICY), Scope.MODEL),
+    **dict.fromkeys((kind for kind, steps in PROMISES.items() if steps == (PAUSE,)), Scope.UPSTREAM),
+    Kind.TLS: Scope.UPSTREAM,
+}
+
+NO_ANSWER = Delivery(head=False, ending=Ending.CUT)
+TRANSPORT: dict[tuple[Kind, str], Reply] = {
+    (Kind.CUT, "no answer"): Say("late", delivery=NO_ANSWER),
+    (Kind.CUT, "cut"): Say("late", delivery=Delivery(at=1, ending=Ending.CUT)),
+    (Kind.CUT, "reset"): Say("late", delivery=Delivery(at=1, ending=Ending.RESET)),
+    (Kind.CUT, "stopped"): Say("late", delivery=Delivery(at=1, ending=Ending.STOP)),
+    (Kind.BAD_RESPONSE, "empty"): Say("late", delivery=Delivery(at=0, ending=Ending.STOP)),
+    (Kind.BAD_RESPONSE, "garbage"): Say("late", delivery=Delivery(garbage=b"data: {not json\n\n", garbage_at=0)),
+    (Kind.TIMEOUT, "silence"): Say("late", delivery=Delivery(head=False, ending=Ending.HANG)),
+    (Kind.UNREACHABLE, "no server"): Say("late"),
+    (Kind.TLS, "certificate"): Say("late"),
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the matrix: what failed how on which wire, and what was promised."""
+
+    kind: Kind
+    wire: str
+    way: str
+    vendor: str
+    reply: Reply
+    promised: tuple[str, ...]
+    scope: Scope
+    wait: float | None = None
+
+    @property
+    def id(self) -> str:
+        return f"{self.kind}-{self.wire}-{self.way}-{self.vendor}"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a call did: its outcome, the key of each request, the seconds of each pause that was announced."""
+
+    outcome: Answer | Failure
+    keys: tuple[str, ...]
+    pauses: tuple[float, ...]
+    slept: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    line: Line
+    recovery: str
+    outcome: str
+    problem: str
+
+
+class TwoKeys:
+    """Two keys; one that failed for its own sake is not handed out again while the other one is left."""
+
+    def __init__(self) -> None:
+        self.left = list(KEYS)
+
+    async def lease(self, _model: str) -> Lease | Failure:
+        return Lease(self.left[0], self.left[0][-1])
+
+    async def available(self, _model: str) -> bool:
+        return True
+
+    async def succeeded(self, lease: Lease) -> None:
+        pass
+
+    async def failed(self, lease: Lease, failure: Failure) -> bool:
+        if not failure.rotate or len(self.left) == 1:
+            return False
+        self.left.remove(lease.key)
+        return True
+
+
+def lines() -> Iterator[Line]:
+    """The whole matrix."""
+    for case in CASES:
+        for wire in case.wires:
+            for way in case.ways:
+                if not (isinstance(case.body, str) and way == "stream"):
+                    yield _line(case, wire, way)
+    for (kind, way), reply in TRANSPORT.items():
+        for wire in ALL:
+            yield Line(kind, wire, way, "transport", reply, PROMISES[kind], CHARGED[kind])
+
+
+def _line(case: Case, wire: str, way: str) -> Line:
+    promised = PROMISES[case.kind]
+    if case.retryable is False:
+        promised = tuple(step for step in promised if step != PAUSE)
+    elif case.retryable:
+        promised = (*promised, PAUSE)
+    scope = case.scope or CHARGED.get(case.kind, Scope.REQUEST)
+    return Line(case.kind, wire, way, case.vendor, _reply(case, way), promised, scope, case.wait)
+
+
+def _reply(case: Case, way: str) -> Reply:
+    """The case as an HTTP error, as an error inside a stream, or as a whole answer with status 200."""
+    if way == "stream":
+        body = case.body[0] if isinstance(case.body, list) else case.body
+        assert isinstance(body, dict)
+        return Say("Hello", delivery=Delivery(error=StreamError(body=body), error_at=1))
+    text = isinstance(case.body, str)
+    body = case.body if text else json.dumps(case.body)
+    headers = {"content-type": "text/html" if text else "application/json", **case.headers}
+    return Fail(200 if way == "whole" else case.status, body=str(body), headers=headers)
+
+
+async def call(line: Line, folder: Path, *, always: bool) -> Seen:
+    """Make one call that fails once, or always."""
+    clock, events = ManualClock(auto=True), list[Event]()
+    given: list[RecordedRequest] = []
+
+    def reply(request: RecordedRequest) -> Reply:
+        given.append(request)
+        return line.reply if always or len(given) == 1 else Say("Hello.")
+
+    async def emit(event: Event) -> None:
+        events.append(event)
+
+    tls: ssl.SSLContext | None = certificate(folder)[0] if line.kind is Kind.TLS else None
+    async with ScriptedServer(ScriptedModel(reply), tls=tls) as server:
+        if line.kind is Kind.UNREACHABLE:
+            async with ScriptedServer([]) as gone:
+                url = gone.url
+        else:
+            url = server.url
+        endpoint = resolve(ModelChoice("m", "custom", base_url=url, api_key=KEYS[0], api_mode=line.wire), {})
+        frame = EpochFrame(provider="custom", model="m", wire=endpoint.wire, encoder_version=1, system="s")
+        lineage = Lineage(frame, endpoint)
+        lineage.extend([user_message("hi")])
+        timeouts = HttpTimeouts(connect=2.0, read=0.05 if line.way == "silence" else 5.0)
+        client = ModelClient(endpoint, http_transport({}), clock, keys=TwoKeys(), retries=PAUSES, timeouts=timeouts)
+        try:
+            outcome = await client.answer(lineage, emit)
+        finally:
+            await client.close()
+    told = [event for event in events if isinstance(event, Retrying)]
+    pauses = tuple(event.delay for event in told if not event.message.endswith("another key."))
+    return Seen(outcome, tuple(map(_key, given)), pauses, tuple(clock.slept))
+
+
+def _key(request: RecordedRequest) -> str:
+    return request.headers.get("authorization", "").removeprefix("Bearer ") or request.headers.get("x-api-key", "")
+
+
+async def run(line: Line, folder: Path) -> Result:
+    """Play a line: the failure once, then for ever. `problem` is empty when all is as promised."""
+    problems: list[str] = []
+    once = await call(line, folder, always=False)
+    always = await call(line, folder, always=True)
+    failure = always.outcome
+    if isinstance(failure, Failure):
+        problems += _failure_problems(line, failure)
+    else:
+        problems.append("the call was answered although it always failed")
+    waits = PAUSE in line.promised and (line.wait is None or line.wait <= 120)
+    rotates = NEXT_KEY in line.promised
+    problems += _call_problems(line, once, always, waits=waits, rotates=rotates)
+    steps = [step for step in line.promised if step != PAUSE or waits]
+    recovery = ", ".join([*steps, "fall back"])
+    said = "answered" if isinstance(once.outcome, Answer) else "failed"
+    return Result(line, recovery, f"once: {said}; always: failed", "; ".join(problems))
+
+
+def _failure_problems(line: Line, failure: Failure) -> list[str]:
+    told = {
+        "kind": (failure.kind, line.kind),
+        "retryable": (failure.retryable, PAUSE in line.promised),
+        "rotate": (failure.rotate, NEXT_KEY in line.promised),
+        "compress": (failure.compress, COMPRESS in line.promised),
+        "fall_back": (failure.fall_back, True),
+        "scope": (failure.scope, line.scope),
+    }
+    if line.wait is not None:
+        # An auto clock moves with each pause, and with it what is left until a moment.
+        told["retry_after"] = (failure.retry_after is not None and 0 <= failure.retry_after <= line.wait, True)
+    problems = [f"{name} is {found}, not {wanted}" for name, (found, wanted) in told.items() if found != wanted]
+    if any(key in repr(failure) for key in KEYS):
+        problems.append("a key is shown")
+    return problems
+
+
+def _call_problems(line: Line, once: Seen, always: Seen, *, waits: bool, rotates: bool) -> list[str]:
+    problems = []
+    recovers = waits or rotates
+    served = line.kind not in (Kind.TLS, Kind.UNREACHABLE)
+    if served and isinstance(once.outcome, Answer) is not recovers:
+        problems.append(f"after one failure: {once.outcome}")
+    keys = [KEYS[0]] + ([KEYS[1]] if rotates else []) + ([KEYS[int(rotates)]] * PAUSES if waits else [])
+    if served and list(always.keys) != keys:
+        problems.append(f"{len(always.keys)} requests, not {len(keys)}, or with other keys")
+    if served and list(once.keys) != keys[: 1 + recovers]:
+        problems.append(f"{len(once.keys)} requests after one failure")
+    if always.slept != always.pauses or len(always.pauses) != (PAUSES if waits else 0):
+        problems.append(f"pauses {always.pauses} were announced, {always.slept} were made")
+    if line.wait is not None and waits and abs(sum(always.pauses[:1]) - line.wait) > 1e-3:
+        problems.append(f"the first pause was {always.pauses[:1]}, not {line.wait}")
+    return problems
+
+
+async def results() -> list[Result]:
+    """Play the whole matrix."""
+    with tempfile.TemporaryDirectory() as folder:
+        return [await run(line, Path(folder)) for line in lines()]
+
+
+def table(found: list[Result]) -> str:
+    """The matrix as text."""
+    head = ("kind", "wire", "way", "vendor", "recovery", "outcome", "ok")
+    rows = [
+        (r.line.kind, r.line.wire, r.line.way, r.line.vendor, r.recovery, r.outcome, r.problem or "ok") for r in found
+    ]
+    rows.sort(key=lambda row: (list(Kind).index(row[0]), ALL.index(row[1])))
+    widths = [max(len(str(row[column])) for row in [head, *rows]) for column in range(6)]
+    shown = [
+        " | ".join([*(str(cell).ljust(width) for cell, width in zip(row, widths, strict=False)), row[6]])
+        for row in [head, *rows]
+    ]
+    bad = sum(bool(result.problem) for result in found)
+    vendors = {result.line.vendor for result in found} - {"transport", "a gateway"}
+    shown.append(
+        f"{len(found)} lines, {len({r.line.kind for r in found})} kinds, {len(vendors)} vendors, {bad} not as promised"
+    )
+    return "\n".join(shown)
+
+
+def main() -> int:
+    found = asyncio.run(results())
+    sys.stdout.write(table(found) + "\n")
+    return int(any(result.problem for result in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
