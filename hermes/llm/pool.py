@@ -32,6 +32,9 @@ _AT_ONCE = 1.0
 _CHARGED = frozenset({Scope.KEY, Scope.MODEL, Scope.ORGANISATION})
 _HINT = "`hermes auth list` shows the keys, `hermes auth reset` has them tried at once."
 
+_Wait = tuple[float, bool, Slot]
+"""How long a slot waits, whether the provider said so, and the slot."""
+
 
 class KeyPool:
     """The keys of one provider in one process (`llm.keys.Keys`). Safe for any number of calls of one event loop."""
@@ -66,9 +69,9 @@ class KeyPool:
             await self._clock.sleep(best)
 
     async def available(self, model: str) -> bool:
-        """Whether there is a key that nothing speaks against. No source is read for it."""
+        """Whether `lease` would give a key now. No source is read for it."""
         await self._cooldowns.look(self._heard)
-        return any(self._ready(slot, model) for slot in self._slots)
+        return any(self._ready(slot, model) for slot in self._slots) or bool(_on_a_guess(self._waits(model)))
 
     async def succeeded(self, lease: Lease) -> None:
         """The call was answered: what spoke against its key before is over."""
@@ -98,27 +101,25 @@ class KeyPool:
                 return slot
         if await self._renewed_dead(model):
             return 0.0
-        waits = sorted(self._waits(model), key=lambda wait: (wait[0], wait[2].taken_at))
+        waits = self._waits(model)
         first = waits[0][0] if waits else float("inf")
         if first <= _SLACK:
             return first
-        if any(said and seconds <= _WAITABLE for seconds, said, _ in waits):
-            return self._refusal(model, first)
-        return await self._guessed(waits) or self._refusal(model, first)
-
-    async def _guessed(self, waits: Sequence[tuple[float, bool, Slot]]) -> Slot | None:
-        """The slot that only our own guess speaks against, and that for the shortest time."""
-        for seconds, said, slot in waits:
-            if not said and seconds < float("inf") and await slot.open(self._clock):
+        for slot in _on_a_guess(waits):
+            if await slot.open(self._clock):
                 return slot
-        return None
+        return self._refusal(model, first)
 
-    def _waits(self, model: str) -> Iterable[tuple[float, bool, Slot]]:
-        """For each slot that waits: how long, whether the provider said so, and the slot."""
+    def _waits(self, model: str) -> Sequence[_Wait]:
+        """The slots that something speaks against, the one that is due first in front."""
         now = self._clock.now()
-        for slot in self._slots:
-            if found := self._cooldowns.against(slot, model):
-                yield max(left(one, now) for one in found), any(one.said for one in found), slot
+        found = ((slot, self._cooldowns.against(slot, model)) for slot in self._slots)
+        waits = [
+            (max(left(one, now) for one in several), any(one.said for one in several), slot)
+            for slot, several in found
+            if several
+        ]
+        return sorted(waits, key=lambda wait: (wait[0], wait[2].taken_at))
 
     async def _usable(self, slot: Slot, model: str) -> bool:
         """Whether the slot's key can be used now; it is read, should that not be done yet."""
@@ -220,6 +221,13 @@ class KeyPool:
             return Failure(kind=FailureKind.AUTH, message=reasons[0], hint=_HINT, fall_back=True, scope=Scope.KEY)
         message = f"{keys} {'are' if many else 'is'} refused for good."
         return Failure(kind=FailureKind.AUTH_PERMANENT, message=message, hint=_HINT, fall_back=True, scope=Scope.KEY)
+
+
+def _on_a_guess(waits: Sequence[_Wait]) -> list[Slot]:
+    """The slots that only our own guess speaks against; none while a wait that a call can sit out ends surely."""
+    if any(said and seconds <= _WAITABLE for seconds, said, _ in waits):
+        return []
+    return [slot for seconds, said, slot in waits if not said and seconds < float("inf")]
 
 
 def clock_time(moment: float, now: float) -> str:

@@ -110,7 +110,7 @@ async def test_only_whom_the_scope_names_is_charged() -> None:
         assert not await fail(pool, limit(scope=scope))
         assert await key(pool) == A
     assert not await fail(pool, limit(scope=Scope.ORGANISATION))
-    assert not await pool.available("m")
+    assert [one.state for one in await pool.report()] == ["cooling", "cooling"]
     mine, theirs = given(A, B)
     theirs.organisation = "other"
     pool = KeyPool("p", [mine, theirs], clock)
@@ -139,14 +139,15 @@ async def test_a_guess_prefers_another_key_and_refuses_none() -> None:
     clock = ManualClock()
     pool = KeyPool("p", given(A), clock)
     assert not await fail(pool, limit())
-    assert not await pool.available("m")
+    assert [one.state for one in await pool.report()] == ["cooling"]
+    assert await pool.available("m")
     lease = await pool.lease("m")
     assert isinstance(lease, Lease) and lease.key == A
     await clock.advance(1)
     lease = await pool.lease("m")
     assert isinstance(lease, Lease)
     await pool.succeeded(lease)
-    assert await pool.available("m")
+    assert [one.state for one in await pool.report()] == ["ready"]
     # One account out of money may be all of them, or not: the one that was not asked is next.
     pool = KeyPool("p", given(A, B), clock)
     await fail(pool, limit(FailureKind.BILLING, Scope.ORGANISATION))
