@@ -79,7 +79,7 @@ class Sessions:
         Raises BusyError while another process has it open.
         """
         row = await find_session(self._store, name)
-        with session_lock(self._home.locks, row.id):
+        async with session_lock(self._home.locks, row.id):
             _delete_files(self._home, row.id)
             await self._store.delete_session(row.id)
             (self._home.locks / f"{row.id}.lock").unlink(missing_ok=True)

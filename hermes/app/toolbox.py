@@ -13,6 +13,7 @@ from hermes.core.parts import TextPart
 from hermes.safety.places import Places
 from hermes.tools import toolsets
 from hermes.tools.backends.local import LocalBackend
+from hermes.tools.backends.wardens import Wardens
 from hermes.tools.gate import RuleGate
 from hermes.tools.registry import Registry, Toolbox
 from hermes.tools.session import Asker, Limits, ToolContext, ToolState
@@ -30,6 +31,8 @@ class Plan:
     history: tuple[Message, ...]
     cwd: str
     asker: Asker | None
+    lock: int
+    """The handle of the session's lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,14 @@ class SessionTools:
 
 
 def session_tools(
-    plan: Plan, *, home: Home, settings: Settings, options: Options, environ: Mapping[str, str], clock: Clock
+    plan: Plan,
+    *,
+    home: Home,
+    settings: Settings,
+    options: Options,
+    environ: Mapping[str, str],
+    clock: Clock,
+    wardens: Wardens,
 ) -> SessionTools:
     """Select and prepare the tools of a session.
 
@@ -85,7 +95,7 @@ def session_tools(
             own=(str(spill.resolve()),),
         ),
         spill=spill,
-        backend=LocalBackend(environ, passed=settings.terminal.env_passthrough),
+        backend=LocalBackend(environ, passed=settings.terminal.env_passthrough, held=(plan.lock,), wardens=wardens),
         clock=clock,
         limits=Limits(command_seconds=settings.terminal.timeout, result_characters=settings.tool_output.max_chars),
         asker=plan.asker,

@@ -43,6 +43,7 @@ from hermes.runtime.mailbox import Mailbox
 from hermes.runtime.recorder import Recorder
 from hermes.store.rows import NewSession
 from hermes.store.store import Store
+from hermes.tools.backends.wardens import Wardens
 from hermes.tools.executor import Executor
 from hermes.tools.session import Asker
 from hermes.util.clock import Clock, SystemClock
@@ -68,6 +69,7 @@ class App:
         self._credentials: Credentials
         self._models: Models
         self._condensers: Models
+        self._wardens: Wardens
 
     async def __aenter__(self) -> "App":
         async with AsyncExitStack() as stack:
@@ -95,6 +97,8 @@ class App:
         settings = self._settings = loaded.settings
         self.notices += loaded.warnings
         self._environ = with_dotenv(self._process, home.env_file)
+        self._wardens = Wardens(self._environ)
+        stack.push_async_callback(self._wardens.close)
         choice = choose_model(settings.model, self.options)
         others = fallbacks(settings, self.options.fallback_models)
         # What can be wrong with the model's settings is said before anything is created.
@@ -125,16 +129,16 @@ class App:
         message of a session that has none. Raises NotFoundError, BusyError when another process has it, ConfigError.
         """
         session_id, fresh = await self._session_id(name, latest=latest, create=create)
-        plan = Plan(
-            session_id=session_id,
-            fresh=fresh,
-            system=system,
-            history=tuple(history or ()),
-            cwd=self.options.cwd or os.getcwd(),
-            asker=asker,
-        )
         async with AsyncExitStack() as stack:
-            stack.enter_context(session_lock(self._home.locks, session_id))
+            plan = Plan(
+                session_id=session_id,
+                fresh=fresh,
+                system=system,
+                history=tuple(history or ()),
+                cwd=self.options.cwd or os.getcwd(),
+                asker=asker,
+                lock=await stack.enter_async_context(session_lock(self._home.locks, session_id)),
+            )
             actor = await self._bring_to_life(plan, stack)
             self._live[session_id] = stack.pop_all()
         return actor
@@ -180,7 +184,13 @@ class App:
         endpoint, settings, options = self.endpoint, self._settings, self.options
         born: list[Conversation] = []
         tools = session_tools(
-            plan, home=self._home, settings=settings, options=options, environ=self._environ, clock=self._clock
+            plan,
+            home=self._home,
+            settings=settings,
+            options=options,
+            environ=self._environ,
+            clock=self._clock,
+            wardens=self._wardens,
         )
         stack.push_async_callback(tools.close)
         self.notices += [line for line in tools.remarks if line not in self.notices]

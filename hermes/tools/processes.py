@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hermes.core.errors import ToolError
-from hermes.tools.backends.base import Command, Exit, Running, TerminalBackend
+from hermes.tools.backends.base import Command, Exit, Running, Stopped, TerminalBackend
 from hermes.tools.output import Rolling
 
 LIMIT = 64
@@ -31,6 +31,8 @@ class Process:
     """How far `poll` has shown the output."""
     exit: Exit | None = None
     running: Running | None = None
+    stopped: Stopped | None = None
+    """What came of ending it, if it was ended."""
     waiter: asyncio.Task[None] | None = None
     line: bytes = b""
     """The last line as far as it has come, looked at for patterns."""
@@ -38,7 +40,10 @@ class Process:
     @property
     def status(self) -> str:
         """`running`, or how it ended."""
-        return "running" if self.exit is None else f"exited with code {self.exit.code}"
+        if self.exit is None:
+            return "running"
+        left = " and left processes running" if self.exit.left_running and self.stopped is not Stopped.GONE else ""
+        return f"exited with code {self.exit.code}{left}"
 
     async def ended(self, seconds: float) -> bool:
         """Wait at most so many seconds for its end; whether it has ended."""
@@ -72,7 +77,7 @@ class ProcessTable:
         """Start a command and keep it. Raises `ToolError` when there are too many already or it cannot start."""
         self._make_room()
         process = Process(
-            process_id=f"proc_{os.urandom(3).hex()}",
+            process_id=self._new_id(),
             command=command.text,
             cwd=command.cwd,
             started=started,
@@ -101,11 +106,34 @@ class ProcessTable:
             raise ToolError(f"There is no process {process_id!r}. Known: {known}.")
         return process
 
-    async def kill(self, process: Process) -> None:
-        """End a process with everything that it started."""
-        if process.running is not None:
-            await process.running.stop()
+    def adopt(self, command: Command, running: Running, exit: Exit, started: float) -> None:  # noqa: A002 - its field
+        """Know of a command that has ended and left processes running, so that they are listed and can be ended."""
+        with contextlib.suppress(ToolError):
+            self._make_room()
+        process_id = self._new_id()
+        self._processes[process_id] = Process(
+            process_id, command.text, command.cwd, started, exit=exit, running=running
+        )
+
+    async def kill(self, process: Process) -> Stopped:
+        """End a process with everything that it started; whether it is known that nothing of it is left."""
+        process.stopped = Stopped.GONE if process.running is None else await process.running.stop()
         await process.ended(1.0)
+        return process.stopped
+
+    async def stop_all(self) -> list[Process]:
+        """End every process that runs, and what ended ones left running; those, each with its `stopped`.
+
+        Cancelling this kills what is left at once.
+        """
+        ended = [one for one in self._processes.values() if one.exit is None or one.exit.left_running]
+        ended = [one for one in ended if one.running is not None and one.stopped is not Stopped.GONE]
+        await asyncio.gather(*(self.kill(process) for process in ended))
+        return ended
+
+    def tell(self, line: str) -> None:
+        """Have a line told to the model with the next notices."""
+        self._notices.append(line)
 
     def take_notices(self) -> list[str]:
         """Lines for the model about processes that ended or printed what was watched for, since the last call."""
@@ -123,14 +151,15 @@ class ProcessTable:
                     await process.waiter
         self._processes.clear()
 
+    def _new_id(self) -> str:
+        return f"proc_{os.urandom(3).hex()}"
+
     def _make_room(self) -> None:
-        if len(self._processes) < LIMIT:
-            return
-        for process_id, process in self._processes.items():
-            if process.exit is not None:
-                del self._processes[process_id]
-                return
-        raise ToolError(f"{LIMIT} background processes are running already. Kill one first.")
+        while len(self._processes) >= LIMIT:
+            ended = next((one for one in self._processes.values() if one.exit is not None), None)
+            if ended is None:
+                raise ToolError(f"{LIMIT} background processes are running already. Kill one first.")
+            del self._processes[ended.process_id]
 
     async def _watch(self, process: Process, running: Running) -> None:
         process.exit = await running.wait()

@@ -88,7 +88,6 @@ async def test_a_signal_leaves_no_process_behind(number: signal.Signals) -> None
                 os.kill(int((home.cwd / "began").read_text()), 0)
 
 
-@pytest.mark.xfail(reason="process trees of a dead turn are not recorded yet (DESIGN.md, durable turns)", strict=True)
 async def test_what_a_dead_turn_left_running_is_ended_by_the_one_that_resumes() -> None:
     replies: list[Reply] = [Say(calls=(Call("terminal", {"command": "echo $$ > began; sleep 30; true"}),)), Say("ok")]
     async with ScriptedServer(replies) as server:

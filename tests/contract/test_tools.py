@@ -106,6 +106,7 @@ async def test_a_call_with_any_fitting_arguments_gives_one_result(tool: Tool, tm
     )
     assert "error of its own" not in result.text
     await context.state.close()
+    await context.backend.close()
 
 
 @every_tool

@@ -80,6 +80,10 @@ class Session:
     def cwd(self) -> Path:
         return self.context.state.cwd
 
+    async def close(self) -> None:
+        await self.state.close()
+        await self.context.backend.close()
+
     def executor(self) -> Executor:
         return Executor(self.toolbox, RuleGate(self.allow), approver=self.person, tool_delay=self.delay)
 
@@ -119,4 +123,4 @@ def make_context(folder: Path, **changes: object) -> ToolContext:
 async def session(tmp_path: Path) -> AsyncIterator[Session]:
     made = Session(make_context(tmp_path.resolve()), Registry().select())
     yield made
-    await made.state.close()
+    await made.close()

@@ -74,6 +74,7 @@ async def test_keys_are_not_handed_on(tmp_path: Path) -> None:
     session = Session(context, Registry().select())
     text = await session.text("terminal", command="env | grep sk-")
     assert sorted(text.split("\n")) == [f"DB_PASSWORD={secret}", f"HARMLESS={secret}", "[exit code 0]"]
+    await session.close()
 
 
 async def test_escape_codes_and_redrawn_lines_are_made_plain(session: Session) -> None:
@@ -239,7 +240,7 @@ async def test_the_configured_time_is_used_when_the_model_names_none(tmp_path: P
     limited = Session(context, Registry().select())
     result = await limited.call("terminal", command="sleep 30")
     assert "stopped after 0.3 s" in result.text
-    await context.state.close()
+    await limited.close()
 
 
 async def test_the_configured_length_decides_what_is_shown(tmp_path: Path) -> None:
@@ -248,4 +249,4 @@ async def test_the_configured_length_decides_what_is_shown(tmp_path: Path) -> No
     result = await limited.call("terminal", command="seq 2000")
     assert len(result.text) < 3_000
     assert str(context.spill) in result.text
-    await context.state.close()
+    await limited.close()

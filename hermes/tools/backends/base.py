@@ -1,6 +1,7 @@
 """The contract of a terminal backend: where commands run, and what is known of one that does."""
 
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Protocol
 
 from msgspec import Struct
@@ -41,6 +42,15 @@ class Exit(Struct, frozen=True):
     left_running: bool = False
 
 
+class Stopped(StrEnum):
+    """What is known of a command's processes after it was stopped."""
+
+    GONE = "gone"
+    """None is left: that was seen."""
+    UNCERTAIN = "uncertain"
+    """Some may still run: they could not be ended, or the other end could not be asked."""
+
+
 class Running(Protocol):
     """A command under way. Its output goes to the sink given at the start, both streams merged, as it comes."""
 
@@ -53,8 +63,12 @@ class Running(Protocol):
         """Wait for its end; the sink has then had all output. Cancelling the wait leaves the command alone."""
         ...
 
-    async def stop(self) -> None:
-        """End the whole tree: INT, TERM after 1.5 s, KILL after 3 s. Cancelling this kills at once. Idempotent."""
+    async def stop(self) -> Stopped:
+        """End the whole tree: INT, TERM after 1.5 s, KILL after 3 s. Cancelling this kills at once. Idempotent.
+
+        A backend whose commands run elsewhere asks the other end at once, within the same times, and answers GONE only
+        when that end has confirmed it; no answer is UNCERTAIN, never an error.
+        """
         ...
 
     async def write(self, data: bytes) -> None:

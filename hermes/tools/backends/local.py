@@ -6,84 +6,150 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Collection, Mapping
-from typing import IO
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import IO, Protocol
 
 from hermes.core.errors import ToolError
 from hermes.safety.environment import public_environment
-from hermes.tools.backends import tree
-from hermes.tools.backends.base import Command, Exit, ShellState, Sink
+from hermes.tools.backends.base import Command, Exit, ShellState, Sink, Stopped
+from hermes.tools.backends.direct import Direct
+from hermes.tools.backends.warden import NOTE
+from hermes.tools.backends.wardens import Order, Wardens
 
 _CHUNK = 65_536
 _DRAIN = 4 * 1024 * 1024
 """Bytes read at most after a command's end; what still writes then is a process it left behind."""
 _GRACE = 0.1
-"""Seconds to wait for the end of the output once the command itself has ended."""
+"""Seconds to wait for the end of the output, and of what it started, once the command itself has ended."""
 _PATIENCE = ((signal.SIGINT, 1.5), (signal.SIGTERM, 1.5), (signal.SIGKILL, 1.0))
-_POLL = 0.02
 _QUIET = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 _OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "TERM", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", *_QUIET})
 """Variables that belong to each shell, and those that would change what a later one runs: never carried on."""
 
 
-class LocalBackend:
-    """Runs commands with the shell of this machine.
+class Tree(Protocol):
+    """The processes of one command: its shell and everything that came of it."""
 
-    `environment` is the process's own; of its keys only those named in `passed` are handed on.
+    pid: int
+    code: int | None
+    """How the shell ended, negative for a signal; None while it runs."""
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Have `changed` called when the shell has ended, and when it is learnt that nothing is left."""
+
+    def left(self) -> bool:
+        """Whether any of them still lives, as far as that is known."""
+        ...
+
+    async def signal(self, signum: signal.Signals) -> None:
+        """Signal all of them."""
+
+    async def gone(self, seconds: float) -> bool:
+        """Wait until nothing is left, at most so many seconds."""
+        ...
+
+    def kill(self) -> None:
+        """Kill all of them, without waiting."""
+
+    def release(self) -> None:
+        """Let what an ended shell left live on without us."""
+
+
+class LocalBackend:
+    """Runs commands with the shell of this machine, under wardens where there can be some.
+
+    `environment` is the process's own; of its keys only those named in `passed` are handed on. The handles `held`, a
+    session's lock, stay open while anything of a command lives, in its warden, not in the command. `wardens` are
+    shared by all backends of a process; without them this one has its own.
     """
 
     name = "local"
 
     def __init__(
-        self, environment: Mapping[str, str], *, passed: Collection[str] = (), shell: str | None = None
+        self,
+        environment: Mapping[str, str],
+        *,
+        passed: Collection[str] = (),
+        shell: str | None = None,
+        held: Sequence[int] = (),
+        wardens: Wardens | None = None,
     ) -> None:
         kept = {name: environment[name] for name in passed if name in environment}
         self._environment = public_environment(environment) | kept
         self._shell = shell or shutil.which("bash", path=environment.get("PATH", os.defpath)) or "/bin/sh"
+        self._held = tuple(held)
+        self._wardens = wardens or Wardens(environment)
+        self._own = wardens is None
+        self._started: list[LocalRunning] = []
 
     async def start(self, command: Command, sink: Sink) -> "LocalRunning":
         """Start a command in a session of its own. Raises `ToolError` when it cannot be started."""
         import tempfile
 
-        note: IO[bytes] | None = tempfile.TemporaryFile() if command.hold_state else None  # noqa: SIM115 - the command's
-        near, far = _terminal() if command.pty else _pipes(interactive=command.interactive)
-        try:
-            process = self._spawn(command, far, note)
-        except (OSError, ValueError) as error:
+        with contextlib.ExitStack() as undo:
+            note: IO[bytes] | None = None
+            if command.hold_state:
+                note = undo.enter_context(tempfile.TemporaryFile())
+            near, far = _terminal() if command.pty else _pipes(interactive=command.interactive)
             for handle in set(near) - {-1}:
-                os.close(handle)
-            if note is not None:
-                note.close()
-            raise ToolError(_why_not(error, command)) from None
-        finally:
-            for handle in far:
-                os.close(handle)
-        return LocalRunning(process, near, sink, note, self._environment)
+                undo.callback(os.close, handle)
+            with contextlib.ExitStack() as ends:
+                for handle in far:
+                    ends.callback(os.close, handle)
+                try:
+                    tree = await self._spawn(command, far, note)
+                except (OSError, ValueError) as error:
+                    raise ToolError(_why_not(error, command)) from None
+            undo.pop_all()
+        running = LocalRunning(tree, near, sink, note, self._environment)
+        self._started = [one for one in self._started if not one.over]
+        self._started.append(running)
+        return running
 
-    def _spawn(self, command: Command, far: tuple[int, ...], note: IO[bytes] | None) -> subprocess.Popen[bytes]:
+    async def _spawn(self, command: Command, far: tuple[int, ...], note: IO[bytes] | None) -> Tree:
         """Start the shell on the command's ends of the pipes, or on its terminal. It returns once the program runs."""
         kept = {name: value for name, value in self._environment.items() if name not in command.unset}
-        environment = {**kept, **command.environment, **_QUIET, "TERM": "xterm" if command.pty else "dumb"}
+        order = Order(
+            folder=command.cwd,
+            arguments=self._arguments(command, far, NOTE if note is not None else None),
+            environment={**kept, **command.environment, **_QUIET, "TERM": "xterm" if command.pty else "dumb"},
+            source=far[0] if command.pty or command.interactive else None,
+            output=far[-1],
+            note=note.fileno() if note is not None else None,
+        )
+        return await self._wardens.start(order, self._held) or self._without_warden(command, far, order)
+
+    def _arguments(self, command: Command, far: tuple[int, ...], note: int | None) -> tuple[str, ...]:
         script = command.text
         if note is not None:
-            report = f'{{ pwd; printf "\\0"; /usr/bin/env -0; }} >/dev/fd/{note.fileno()} 2>/dev/null'
+            report = f'{{ pwd; printf "\\0"; /usr/bin/env -0; }} >/dev/fd/{note} 2>/dev/null'
             script = f"trap '{report}' EXIT; {script}"
         if command.pty:
             # The shell leads its session, so the terminal that it opens becomes the one that controls it.
             script = f": <{os.ttyname(far[0])}; {script}"
-        return subprocess.Popen(
-            [self._shell, "-c", script],
-            cwd=command.cwd,
-            env=environment,
-            stdin=far[0] if command.pty or command.interactive else subprocess.DEVNULL,
-            stdout=far[-1],
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            pass_fds=(note.fileno(),) if note is not None else (),
+        return (self._shell, "-c", script)
+
+    def _without_warden(self, command: Command, far: tuple[int, ...], order: Order) -> Direct:
+        return Direct(
+            subprocess.Popen(
+                self._arguments(command, far, order.note),
+                cwd=order.folder,
+                env=order.environment,
+                stdin=order.source if order.source is not None else subprocess.DEVNULL,
+                stdout=order.output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(order.note,) if order.note is not None else (),
+            )
         )
 
     async def close(self) -> None:
-        """Nothing is held between commands."""
+        """Let go of what ended commands left running; wardens of commands that were not ended end them."""
+        for one in self._started:
+            one.let_go()
+        self._started.clear()
+        if self._own:
+            await self._wardens.close()
 
 
 class LocalRunning:
@@ -91,13 +157,13 @@ class LocalRunning:
 
     def __init__(
         self,
-        process: subprocess.Popen[bytes],
+        tree: Tree,
         near: tuple[int, int],
         sink: Sink,
         note: IO[bytes] | None,
         base: Mapping[str, str],
     ) -> None:
-        self._process = process
+        self._tree = tree
         self._output, self._input = near
         self._sink = sink
         self._note = note
@@ -105,38 +171,45 @@ class LocalRunning:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[Exit] = self._loop.create_future()
         self._reading = True
-        self._exited = False
         self._finished = False
+        self._grace: asyncio.TimerHandle | None = None
         self._loop.add_reader(self._output, self._read)
-        self._watch_exit()
+        tree.watch(self._check)
 
     @property
     def pid(self) -> int:
         """The process id; also the process group and the session."""
-        return self._process.pid
+        return self._tree.pid
+
+    @property
+    def over(self) -> bool:
+        """Whether its end has been told, and nothing is known to be left of it."""
+        return self._finished and not self._tree.left()
+
+    def let_go(self) -> None:
+        """Be done with it: what an ended shell left may live on, a command under way is ended by its warden."""
+        self._tree.release()
+        self._finish()
 
     async def wait(self) -> Exit:
         """Wait for its end and for the last of its output."""
         return await asyncio.shield(self._ended)
 
-    async def stop(self) -> None:
-        """End the whole tree: INT, TERM after 1.5 s, KILL after 3 s. Cancelling this kills at once.
-
-        The process table is read in a thread: on a busy machine that takes milliseconds.
-        """
-        tracked: set[tree.Entry] = set()
+    async def stop(self) -> Stopped:
+        """End the whole tree: INT, TERM after 1.5 s, KILL after 3 s. Cancelling this kills at once."""
         try:
-            tracked = await asyncio.to_thread(tree.members, self.pid)
+            gone = await self._tree.gone(0)
             for signum, patience in _PATIENCE:
-                if await self._gone(tracked):
+                if gone:
                     break
-                await asyncio.to_thread(tree.send, self.pid, tracked, signum)
-                tracked |= await self._wait_gone(tracked, patience)
+                await self._tree.signal(signum)
+                gone = await self._tree.gone(patience)
         except asyncio.CancelledError:
-            tree.send(self.pid, tracked | tree.members(self.pid), signal.SIGKILL)
+            self._tree.kill()
             raise
-        if self._exited:
+        if self._tree.code is not None:
             self._finish()
+        return Stopped.GONE if gone else Stopped.UNCERTAIN
 
     async def write(self, data: bytes) -> None:
         """Send input, as fast as the command takes it."""
@@ -167,43 +240,16 @@ class LocalRunning:
         finally:
             self._loop.remove_writer(self._input)
 
-    async def _gone(self, tracked: set[tree.Entry]) -> bool:
-        return self._exited and not await asyncio.to_thread(tree.any_left, self.pid, tracked)
-
-    async def _wait_gone(self, tracked: set[tree.Entry], patience: float) -> set[tree.Entry]:
-        """Wait until everything is gone, at most `patience` seconds; what was started meanwhile."""
-        deadline = self._loop.time() + patience
-        while self._loop.time() < deadline:
-            await asyncio.sleep(_POLL)
-            if await self._gone(tracked):
-                return set()
-        return await asyncio.to_thread(tree.members, self.pid)
-
-    def _watch_exit(self) -> None:
-        try:
-            handle = os.pidfd_open(self.pid)
-        except (AttributeError, OSError):
-            # Not Linux, or too old a kernel: a thread waits.
-            waiting = self._loop.run_in_executor(None, self._process.wait)
-            waiting.add_done_callback(lambda _: self._on_exit())
+    def _check(self) -> None:
+        """Something has changed: finish when the shell has ended, its output too, and nothing is left; or soon."""
+        if self._finished or self._tree.code is None:
             return
-
-        def ready() -> None:
-            self._loop.remove_reader(handle)
-            os.close(handle)
-            self._on_exit()
-
-        self._loop.add_reader(handle, ready)
-
-    def _on_exit(self) -> None:
-        self._process.poll()
-        self._exited = True
-        taken = 0
-        while self._reading and taken < _DRAIN and (size := self._read()):
-            taken += size
-        if self._reading:
-            self._loop.call_later(_GRACE, self._finish)
-        else:
+        if self._grace is None:
+            self._grace = self._loop.call_later(_GRACE, self._finish)
+            taken = 0
+            while self._reading and taken < _DRAIN and (size := self._read()):
+                taken += size
+        if not self._reading and not self._tree.left():
             self._finish()
 
     def _read(self) -> int:
@@ -219,14 +265,15 @@ class LocalRunning:
             return len(data)
         self._reading = False
         self._loop.remove_reader(self._output)
-        if self._exited:
-            self._finish()
+        self._check()
         return 0
 
     def _finish(self) -> None:
         if self._finished:
             return
         self._finished = True
+        if self._grace is not None:
+            self._grace.cancel()
         self._loop.remove_reader(self._output)
         self._reading = False
         for handle in {self._output, self._input} - {-1}:
@@ -239,19 +286,8 @@ class LocalRunning:
                     state = _state(self._note.fileno(), self._base)
         finally:
             # Whatever becomes of the note, the one who waits for the command hears of its end.
-            self._tell(state)
-
-    def _tell(self, state: ShellState | None) -> None:
-        """Set the outcome. Only when something of the group is left is the process table read, in a thread."""
-        if not tree.group_exists(self.pid):
-            self._ended.set_result(Exit(code=self._process.returncode, state=state))
-            return
-        looking = self._loop.run_in_executor(None, tree.members, self.pid)
-        looking.add_done_callback(
-            lambda found: self._ended.set_result(
-                Exit(code=self._process.returncode, state=state, left_running=bool(found.result()))
-            )
-        )
+            code = self._tree.code if self._tree.code is not None else -signal.SIGKILL
+            self._ended.set_result(Exit(code=code, state=state, left_running=self._tree.left()))
 
 
 def _pipes(*, interactive: bool) -> tuple[tuple[int, int], tuple[int, ...]]:
@@ -295,6 +331,8 @@ def _why_not(error: Exception, command: Command) -> str:
         return f"The folder {command.cwd} may not be entered. Give another workdir."
     if isinstance(error, OSError) and error.errno == 7:  # E2BIG
         return "The command is too long for the system. Write it to a script file and run that."
+    if isinstance(error, UnicodeError):
+        return "The command holds half a character (a lone surrogate). Write it anew."
     if isinstance(error, ValueError):
         return "The command holds a null character. Leave it out."
     return f"The command could not be started: {error}."

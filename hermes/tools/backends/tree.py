@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import time
 from pathlib import Path
 
 from msgspec import Struct
@@ -64,6 +65,19 @@ def send(leader: int, entries: set[Entry], signum: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if os.getpgid(entry.pid) != leader:
                 os.kill(entry.pid, signum)
+
+
+def end(leader: int, seconds: float = 1.0) -> bool:
+    """Kill everything of `leader`, again and again until nothing is left; whether that was reached in time."""
+    deadline = time.monotonic() + seconds
+    nap = 0.001
+    while found := members(leader):
+        if time.monotonic() > deadline:
+            return False
+        send(leader, found, signal.SIGKILL)
+        time.sleep(nap)
+        nap = min(2 * nap, 0.05)
+    return True
 
 
 class _Row(Struct, frozen=True):

@@ -4,6 +4,7 @@ import asyncio
 from typing import Annotated, Literal
 
 from hermes.core.errors import ToolError
+from hermes.tools.backends.base import Stopped
 from hermes.tools.output import cut
 from hermes.tools.processes import Process
 from hermes.tools.schema import Arguments
@@ -47,8 +48,8 @@ async def process(
         one.input().close_input()
         return f"The input of {session_id} is closed."
     if action == "kill":
-        await table.kill(one)
-        return f"{session_id}: {one.status}."
+        unsure = " It may still be running there." if await table.kill(one) is Stopped.UNCERTAIN else ""
+        return f"{session_id}: {one.status}.{unsure}"
     if action == "log":
         return _log(one, offset, limit)
     if action == "wait":

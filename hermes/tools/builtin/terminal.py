@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus
-from hermes.tools.backends.base import Command, Exit, Running
+from hermes.tools.backends.base import Command, Exit, Running, Stopped
 from hermes.tools.output import HeadTail, cut
 from hermes.tools.session import ToolContext, ToolState
 from hermes.tools.tool import ToolOutput, tool
@@ -62,13 +62,15 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
     output = HeadTail()
     started = ctx.clock.monotonic()
     running = await ctx.backend.start(order, output.feed)
-    ended = await _ended(running, seconds)
+    ended = await _ended(ctx.state, order, running, seconds)
     text = cut(output.text().strip("\n"))
     notes: list[str] = []
-    if ended is None:
+    if isinstance(ended, Stopped):
         notes.append(
             f"stopped after {seconds:g} s: it had not ended; run it in the background, or with a longer timeout"
         )
+        if ended is Stopped.UNCERTAIN:
+            notes.append("it may still be running there")
         return ToolOutput(text=_with_notes(text, notes), status=ToolStatus.ERROR)
     notes.append(f"exit code {ended.code}" if ended.code >= 0 else f"ended by signal {-ended.code}")
     took = ctx.clock.monotonic() - started
@@ -78,20 +80,21 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
     if moved:
         notes.append(f"now in {moved}")
     if ended.left_running:
+        ctx.state.processes.adopt(order, running, ended, ctx.clock.now())
         notes.append("it left processes running, whose output is lost; use background for those")
     return ToolOutput(text=_with_notes(text, notes), failed=ended.code != 0)
 
 
-async def _ended(running: Running, seconds: float) -> Exit | None:
-    """How it ended; None when it did not in time. Then, and when this is cancelled, its whole tree is ended first."""
+async def _ended(state: ToolState, order: Command, running: Running, seconds: float) -> Exit | Stopped:
+    """How it ended, or that it was stopped: when it is not over in time its whole tree is ended, when cancelled too."""
     try:
         async with asyncio.timeout(seconds):
             return await running.wait()
     except TimeoutError:
-        await running.stop()
-        return None
+        return await running.stop()
     except asyncio.CancelledError:
-        await running.stop()
+        if await running.stop() is Stopped.UNCERTAIN:
+            state.processes.tell(f"{order.text[:80]!r} was stopped, and may still be running there.")
         raise
 
 

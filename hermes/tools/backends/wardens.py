@@ -1,0 +1,315 @@
+"""Commands under wardens: this process's side of `warden.py`."""
+
+import asyncio
+import contextlib
+import marshal
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from hermes.core.errors import ToolError
+from hermes.tools.backends import tree, warden
+
+_PROGRAM = "import sys; sys.path.append(sys.argv.pop()); import warden; warden.main()"
+"""Imported rather than run, so that its compiled form is used; `-I -S` keep everything of anybody else's out of it."""
+_KEPT = ("PATH", "LD_LIBRARY_PATH")
+"""What the helper sees of the environment: commands can read that of their ancestors, and ours holds keys."""
+_PATIENCE = 10.0
+"""Seconds that the helper may take to start, and a warden to start its command."""
+_IDLE = 2
+"""Wardens kept without a command, a megabyte each."""
+_RECORD = 5
+_QUEUE_NAP = 0.005
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """What to run, and the handles it gets. `source` None stands for no input at all."""
+
+    folder: str
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    output: int
+    source: int | None = None
+    note: int | None = None
+
+
+class Wardens:
+    """Starts commands under wardens. One serves a whole process; it costs nothing before the first command.
+
+    Where there can be none (not Linux, no subreaper) `start` says so, once and for all. A helper that dies is replaced
+    at the next command; those that run have wardens of their own.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = {name: environment[name] for name in _KEPT if name in environment}
+        self._possible = sys.platform == "linux" and bool(sys.executable)
+        self._launching = asyncio.Lock()
+        self._helper: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._idle: list[socket.socket] = []
+        """Leashes of wardens without a command."""
+
+    @property
+    def helper(self) -> int | None:
+        """The helper's process id; None while there is none."""
+        return self._helper.pid if self._helper is not None else None
+
+    async def start(self, order: Order, held: Sequence[int] = ()) -> "Leash | None":
+        """Start a command; its warden keeps `held` open while anything of the command lives. None: no wardens here.
+
+        Raises OSError and ValueError as `subprocess.Popen` does, ToolError when the warden does not answer. Cancelling
+        this ends what was started.
+        """
+        packed = _packed(order)
+        handles = [one for one in (order.output, order.source, order.note) if one is not None]
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                leash = await self._leash()
+                while leash is not None:
+                    with contextlib.suppress(ConnectionError):  # killed before it had read the order: to another one
+                        return await self._run(leash, [*handles, *held], packed)
+                    leash = await self._leash()
+                return None
+        except TimeoutError:
+            raise ToolError("The command could not be started: its warden does not answer.") from None
+
+    async def _run(self, leash: socket.socket, handles: list[int], packed: bytes) -> "Leash":
+        """Order a command of a warden and wait until it runs. Raises as `start`; ConnectionError: it did not begin."""
+        with contextlib.ExitStack() as undo:
+            undo.enter_context(leash)
+            socket.send_fds(leash, [bytes([warden.ORDER])], handles)
+            await asyncio.get_running_loop().sock_sendall(leash, packed)
+            kind, number = await _answer(leash)
+            undo.pop_all()
+        if kind == b"S":
+            return Leash(leash, number, self._take_back)
+        self._take_back(leash)
+        raise OSError(number, os.strerror(number)) if number else ValueError
+
+    async def close(self) -> None:
+        """End the helper and idle wardens. Wardens of commands that are still under way stay with them."""
+        control = self._control
+        self._possible = False
+        if control is not None:
+            with contextlib.suppress(OSError, TimeoutError):
+                control.send(warden.BYE)
+                async with asyncio.timeout(1):
+                    await asyncio.get_running_loop().sock_recv(control, 1)
+        self._drop()
+
+    def _take_back(self, leash: socket.socket) -> None:
+        """Keep a warden whose command is over for the next one."""
+        if self._control is not None and len(self._idle) < _IDLE:
+            self._idle.append(leash)
+        else:
+            leash.close()
+
+    async def _leash(self) -> socket.socket | None:
+        """The leash of a warden without a command; None: no wardens here."""
+        if self._idle:
+            return self._idle.pop()
+        with contextlib.ExitStack() as undo:
+            leash, far = socket.socketpair()
+            undo.enter_context(leash)
+            leash.setblocking(False)
+            with far:
+                if not await self._send(warden.WARDEN, [far.fileno()]):
+                    return None
+            undo.pop_all()
+        return leash
+
+    async def _send(self, what: bytes, handles: list[int]) -> bool:
+        """Tell the helper, which is started first when there is none (any more). False: no wardens here."""
+        while (control := await self._reached()) is not None:
+            try:
+                socket.send_fds(control, [what], handles)
+                return True
+            except BlockingIOError:
+                await asyncio.sleep(_QUEUE_NAP)
+            except ConnectionError:  # killed since: what was asked of it before runs on under its own warden
+                if control is self._control:
+                    self._drop()
+        return False
+
+    async def _reached(self) -> socket.socket | None:
+        """The socket of a helper that is ready."""
+        async with self._launching:
+            if self._control is None and self._possible:
+                self._control = await self._launched()
+            return self._control
+
+    async def _launched(self) -> socket.socket | None:
+        """Start the helper and wait until it is ready; None when it cannot be."""
+        near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        near.setblocking(False)
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._drop)
+            stack.enter_context(near)
+            with far:
+                try:
+                    self._helper = self._launch(far)
+                except OSError:  # no process can be made just now
+                    return None
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_PATIENCE):
+                    if await asyncio.get_running_loop().sock_recv(near, 1):
+                        stack.pop_all()
+                        return near
+        self._possible = False
+        return None
+
+    def _launch(self, far: socket.socket) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _PROGRAM, str(Path(warden.__file__).parent)],
+            cwd="/",
+            env=self._environment,
+            stdin=far.fileno(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def _drop(self) -> None:
+        """Forget the helper, which has ended or is made to."""
+        helper, self._helper = self._helper, None
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        for leash in self._idle:
+            leash.close()
+        self._idle.clear()
+        if helper is not None:
+            helper.kill()
+            helper.wait()
+
+
+class Leash:
+    """A command under its warden. `code` is how the shell ended, negative for a signal; None while it runs."""
+
+    def __init__(self, leash: socket.socket, pid: int, take_back: Callable[[socket.socket], None]) -> None:
+        self.pid = pid
+        self.code: int | None = None
+        self._socket: socket.socket | None = leash
+        self._take_back = take_back
+        self._rest = b""
+        self._over = asyncio.Event()
+        self._changed: Callable[[], None] = lambda: None
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(leash, self._read)
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Have `changed` called when the shell has ended, and when nothing is left."""
+        self._changed = changed
+
+    def left(self) -> bool:
+        """Whether the shell or anything that it started still lives."""
+        return not self._over.is_set()
+
+    async def signal(self, signum: signal.Signals) -> None:
+        """Signal everything that the command started, wherever it went. KILL is repeated until nothing is left."""
+        self._tell(signum)
+
+    def kill(self) -> None:
+        """Kill everything, without waiting."""
+        self._tell(signal.SIGKILL)
+
+    async def gone(self, seconds: float) -> bool:
+        """Wait until nothing is left, at most so many seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._over.wait()
+        return self._over.is_set()
+
+    def release(self) -> None:
+        """Let what an ended shell left live on without us; a command that is still under way is ended."""
+        if self.code is not None:
+            self._tell(warden.RELEASE)
+        if (leash := self._let_go()) is not None:
+            leash.close()
+        self._over.set()
+
+    def _tell(self, order: int) -> None:
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.send(bytes([order]))
+
+    def _let_go(self) -> socket.socket | None:
+        leash, self._socket = self._socket, None
+        if leash is not None:
+            self._loop.remove_reader(leash)
+        return leash
+
+    def _read(self) -> None:
+        assert self._socket is not None
+        try:
+            data = self._socket.recv(4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        self._rest += data
+        while len(self._rest) >= _RECORD:
+            kind, number = _record(self._rest)
+            self._rest = self._rest[_RECORD:]
+            if kind == b"X":
+                self.code = number
+            elif kind == b"G" and (leash := self._let_go()) is not None:
+                self._take_back(leash)
+                self._over.set()
+        if not data:
+            self._lost()
+        self._changed()
+
+    def _lost(self) -> None:
+        """The warden was killed. The helper ends what it stood over; while the shell lived, we do so too."""
+        if (leash := self._let_go()) is not None:
+            leash.close()
+        if self.code is None:
+            self.code = -signal.SIGKILL
+            ending = self._loop.run_in_executor(None, tree.end, self.pid)
+            ending.add_done_callback(self._finished)
+        else:
+            self._over.set()
+
+    def _finished(self, _: asyncio.Future[bool]) -> None:
+        self._over.set()
+        self._changed()
+
+
+def _packed(order: Order) -> bytes:
+    """The order as the warden reads it. Raises ValueError for text that no program can be given."""
+    data = marshal.dumps(
+        (
+            order.source is not None,
+            order.note is not None,
+            os.fsencode(order.folder),
+            [os.fsencode(one) for one in order.arguments],
+            {os.fsencode(name): os.fsencode(value) for name, value in order.environment.items()},
+        )
+    )
+    return len(data).to_bytes(4, "little") + data
+
+
+async def _answer(leash: socket.socket) -> tuple[bytes, int]:
+    """The first record of a warden, no more: what follows is for the `Leash`.
+
+    The kernel tells an end with the order unread (ConnectionResetError) from one after it was read; then nobody knows
+    how far the command came.
+    """
+    data = b""
+    while len(data) < _RECORD:
+        more = await asyncio.get_running_loop().sock_recv(leash, _RECORD - len(data))
+        if not more:
+            raise ToolError("The warden of the command was killed as it started. Look what was done, and try again.")
+        data += more
+    return _record(data)
+
+
+def _record(data: bytes) -> tuple[bytes, int]:
+    return data[:1], int.from_bytes(data[1:_RECORD], "little", signed=True)

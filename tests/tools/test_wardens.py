@@ -1,0 +1,317 @@
+"""Commands under wardens: what a command gets, that nothing escapes, and what happens when a warden is killed."""
+
+import asyncio
+import gc
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hermes.core.errors import ToolError
+from hermes.core.parts import ToolStatus
+from hermes.tools.backends import warden
+from hermes.tools.backends.base import Command, Exit, Stopped
+from hermes.tools.backends.local import LocalBackend, LocalRunning
+from hermes.tools.backends.wardens import Wardens
+
+from .conftest import Session
+from .test_terminal import runs, until
+
+
+@pytest.fixture
+async def backend() -> AsyncIterator[LocalBackend]:
+    made = LocalBackend(os.environ)
+    yield made
+    await made.close()
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+
+
+async def start(backend: LocalBackend, folder: Path, text: str, **changes: bool) -> tuple[LocalRunning, bytearray]:
+    output = bytearray()
+    return await backend.start(Command(text=text, cwd=str(folder), **changes), output.extend), output
+
+
+async def run(backend: LocalBackend, folder: Path, text: str, **changes: bool) -> tuple[Exit, str]:
+    running, output = await start(backend, folder, text, **changes)
+    return await running.wait(), output.decode()
+
+
+async def ready(folder: Path, *names: str) -> list[int]:
+    """The process ids that a command has written, one a file."""
+    files = [folder / name for name in names]
+    await until(lambda: all(file.exists() and file.read_text().endswith("\n") for file in files))
+    return [int(file.read_text()) for file in files]
+
+
+TREES = {
+    "obeys": "sh -c 'sh -c \"echo \\$\\$ > pid; exec sleep 600\"; true'; true",
+    "ignores INT": "trap '' INT; echo $$ > pid; while :; do sleep 0.1; done",
+    "ignores INT and TERM": "trap '' INT TERM; echo $$ > pid; while :; do sleep 0.1; done",
+    "daemon": "(setsid sh -c 'trap \"\" INT TERM; echo $$ > pid; while :; do sleep 1; done' >&- 2>&- &); sleep 9",
+    "cleared": "env -i setsid sh -c '(trap \"\" INT; echo $$ >pid; while :; do sleep 0.1; done) & wait'",
+    "stopped": "sh -c 'echo $$ > pid; kill -STOP $$'; true",
+}
+
+
+@pytest.mark.parametrize("kind", TREES)
+async def test_a_stopped_tree_is_gone_in_time(backend: LocalBackend, tmp_path: Path, kind: str) -> None:
+    running, _ = await start(backend, tmp_path, TREES[kind])
+    (pid,) = await ready(tmp_path, "pid")
+    started = time.monotonic()
+    assert await running.stop() is Stopped.GONE
+    took = time.monotonic() - started
+    assert not runs(pid)
+    assert took < (0.3 if kind == "obeys" else 3.5)
+    assert await running.stop() is Stopped.GONE
+
+
+async def test_what_never_stands_still_is_gone_too(backend: LocalBackend, tmp_path: Path) -> None:
+    # Each of these hands over to a child and ends, for ten seconds at most: their number does not grow.
+    hop = "hop() { [ $SECONDS -lt 10 ] && { sleep 0.01; hop & }; }"
+    text = f"trap '' INT TERM; {hop}; echo $$ > pid; for n in 1 2 3 4 5; do hop & done; sleep 99"
+    running, _ = await start(backend, tmp_path, text)
+    (pid,) = await ready(tmp_path, "pid")
+    stopping = asyncio.create_task(running.stop())
+    await asyncio.sleep(0)
+    stopping.cancel()
+    await asyncio.wait({stopping})
+    started = time.monotonic()
+    assert await running.stop() is Stopped.GONE
+    assert time.monotonic() - started < 1
+    assert [one for one in os.listdir("/proc") if one.isdigit() and _session_of(one) == pid] == []
+
+
+def _session_of(pid: str) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[3])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+
+
+async def test_a_command_gets_its_streams_only(backend: LocalBackend, tmp_path: Path) -> None:
+    with open(tmp_path / "held", "w") as held:
+        os.set_inheritable(held.fileno(), True)
+        holding = LocalBackend(os.environ, held=(held.fileno(),))
+        for one in (backend, holding):
+            assert (await run(one, tmp_path, "ls /proc/$$/fd; true"))[1].split() == ["0", "1", "2"]
+            found = (await run(one, tmp_path, "ls /proc/$$/fd", hold_state=True))[1].split()
+            assert found == ["0", "1", "2", str(warden.NOTE)]
+        await holding.close()
+
+
+async def test_folder_and_environment_are_as_ordered(tmp_path: Path) -> None:
+    made = LocalBackend({"PATH": os.environ["PATH"], "KEPT": "as\nis", "OPENAI_API_KEY": "x" * 9})
+    _, text = await run(
+        made, tmp_path, 'pwd; echo "$KEPT"; env | grep -c KEY; cat /proc/$PPID/environ | tr "\\0" "\\n"'
+    )
+    assert text.splitlines() == [str(tmp_path), "as", "is", "0", f"PATH={os.environ['PATH']}"]
+    await made.close()
+
+
+async def test_no_signal_is_ignored_or_blocked_in_a_command(backend: LocalBackend, tmp_path: Path) -> None:
+    _, text = await run(backend, tmp_path, "grep -E 'Sig(Ign|Blk)' /proc/self/status")
+    assert [int(line.split()[1], 16) & ~(3 << 31) for line in text.splitlines()] == [0, 0]  # 32, 33: libc's
+    ended, text = await run(backend, tmp_path, "trap 'echo caught' INT; kill -INT $$; (yes; echo $? >&2) | head -1")
+    assert (ended.code, text) == (0, "caught\ny\n141\n")  # `yes` was ended by SIGPIPE
+
+
+@pytest.mark.parametrize(("text", "code"), [("exit 7", 7), ("kill -9 $$", -9), ("kill -TERM $$", -15), ("true", 0)])
+async def test_ends_are_told_as_they_are(backend: LocalBackend, tmp_path: Path, text: str, code: int) -> None:
+    assert (await run(backend, tmp_path, text))[0] == Exit(code=code)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (Command(text="true", cwd="/nowhere/at/all"), "does not exist"),
+        (Command(text="true", cwd=__file__), "does not exist"),
+        (Command(text="a\0b", cwd="/"), "null character"),
+        (Command(text="echo \ud83d", cwd="/"), "half a character"),
+        (Command(text="x" * 200_000, cwd="/"), "too long"),
+        (Command(text="true", cwd="/", environment={str(n): "x" * 100_000 for n in range(60)}), "too long"),
+    ],
+)
+async def test_what_cannot_start_is_told(backend: LocalBackend, command: Command, said: str) -> None:
+    with pytest.raises(ToolError, match=said):
+        await backend.start(command, lambda _: None)
+    assert (await run(backend, Path("/"), "echo on"))[1] == "on\n"
+
+
+async def test_a_hundred_commands_leave_nothing(backend: LocalBackend, tmp_path: Path) -> None:
+    await run(backend, tmp_path, "true")
+    handles = len(os.listdir("/proc/self/fd"))
+    for _ in range(10):
+        await asyncio.gather(*(run(backend, tmp_path, "true & true", hold_state=True) for _ in range(10)))
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= handles + 1
+    helper = backend._wardens.helper
+    assert helper is not None
+    await until(lambda: len(warden.children(helper)) <= 2)
+    assert all(runs(pid) and not warden.children(pid) for pid in warden.children(helper))
+
+
+async def test_a_terminal_controls_and_brings_ctrl_c(backend: LocalBackend, tmp_path: Path) -> None:
+    text = "tty; trap 'echo caught; exit 5' INT; echo $$ > pid; while :; do sleep 0.05; done"
+    running, output = await start(backend, tmp_path, text, pty=True)
+    await ready(tmp_path, "pid")
+    await running.write(b"\x03")
+    assert (await asyncio.wait_for(running.wait(), 5)).code == 5
+    assert output.startswith(b"/dev/pts/") and b"caught" in output
+    ended, text = await run(backend, tmp_path, "set -m; sleep 50 & kill %1; wait %1; echo $?", pty=True)
+    assert ended.code == 0 and "143" in text
+
+
+async def test_a_daemon_is_seen_and_let_live(tmp_path: Path) -> None:
+    made = LocalBackend(os.environ)
+    text = "(env -i /usr/bin/setsid sh -c 'echo $$ > pid; exec sleep 60' >/dev/null 2>&1 &)"
+    ended, _ = await run(made, tmp_path, text)
+    (pid,) = await ready(tmp_path, "pid")
+    assert ended == Exit(code=0, left_running=True)
+    await made.close()
+    try:
+        await until(lambda: parent_of(pid) == 1 or Path(f"/proc/{parent_of(pid)}/comm").read_text() != "warden\n")
+        assert runs(pid)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+async def test_a_killed_helper_is_replaced_and_its_wardens_go_on(backend: LocalBackend, tmp_path: Path) -> None:
+    running, output = await start(backend, tmp_path, "read x; echo got $x; (setsid sleep 60 &)", interactive=True)
+    first = backend._wardens.helper
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    for _ in range(3):
+        assert (await run(backend, tmp_path, "echo more"))[1] == "more\n"
+    await running.write(b"it\n")
+    assert (await running.wait()).left_running
+    assert bytes(output) == b"got it\n"
+    assert await running.stop() is Stopped.GONE
+
+
+async def test_a_killed_warden_takes_its_command_with_it(backend: LocalBackend, tmp_path: Path) -> None:
+    text = "(setsid sh -c 'echo $$ > daemon; exec sleep 60' &) ; echo $$ > pid; trap '' INT TERM; sleep 60; true"
+    running, _ = await start(backend, tmp_path, text)
+    pids = await ready(tmp_path, "daemon", "pid")
+    os.kill(parent_of(running.pid), signal.SIGKILL)
+    assert (await asyncio.wait_for(running.wait(), 5)).code == -9
+    await until(lambda: not any(runs(pid) for pid in pids))
+    assert (await run(backend, tmp_path, "echo on"))[1] == "on\n"
+
+
+async def test_an_idle_warden_that_was_killed_is_passed_over(backend: LocalBackend, tmp_path: Path) -> None:
+    await run(backend, tmp_path, "true")
+    helper = backend._wardens.helper
+    assert helper is not None
+    for pid in warden.children(helper):
+        os.kill(pid, signal.SIGKILL)
+    await until(lambda: not warden.children(helper))
+    assert (await run(backend, tmp_path, "echo on"))[1] == "on\n"
+
+
+async def test_what_one_session_left_lives_on_when_another_ones_warden_is_killed(tmp_path: Path) -> None:
+    wardens = Wardens(os.environ)
+    one, other = LocalBackend(os.environ, wardens=wardens), LocalBackend(os.environ, wardens=wardens)
+    await run(one, tmp_path, "(setsid sh -c 'echo $$ > pid; exec sleep 60' >/dev/null 2>&1 &)")
+    (pid,) = await ready(tmp_path, "pid")
+    await one.close()
+    await until(lambda: parent_of(pid) == wardens.helper)
+    running, _ = await start(other, tmp_path, "sleep 60; true")
+    os.kill(parent_of(running.pid), signal.SIGKILL)
+    assert (await running.wait()).code == -9
+    await until(lambda: not runs(running.pid))
+    try:
+        assert runs(pid)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        await other.close()
+        await wardens.close()
+
+
+async def test_without_wardens_commands_run_and_stop_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    made = LocalBackend(os.environ)
+    ended, text = await run(made, tmp_path, "echo hi; cd /; exit 3", hold_state=True)
+    assert (ended.code, text) == (3, "hi\n") and ended.state is not None and ended.state.cwd == "/"
+    assert made._wardens.helper is None
+    running, _ = await start(made, tmp_path, "(setsid sh -c 'echo $$ > pid; exec sleep 60' &) ; sleep 60")
+    (pid,) = await ready(tmp_path, "pid")
+    assert await running.stop() is Stopped.GONE
+    with_daemon = runs(pid)
+    if with_daemon:  # what left session, group and parent cannot be found without a warden
+        os.kill(pid, signal.SIGKILL)
+    running, _ = await start(made, tmp_path, "trap '' INT TERM; echo $$ > other; while :; do sleep 0.1; done")
+    await ready(tmp_path, "other")
+    stopping = asyncio.create_task(running.stop())
+    await asyncio.sleep(0.1)
+    stopping.cancel()
+    assert (await asyncio.wait_for(running.wait(), 3)).code == -9
+    await asyncio.wait({stopping})
+    await made.close()
+
+
+async def test_all_background_processes_are_stopped_at_once(session: Session) -> None:
+    await session.text("terminal", command="echo $$ > a; sleep 60; true", background=True)
+    await session.text("terminal", command="(setsid sh -c 'echo $$ > b; sleep 60' &)")
+    pids = await ready(session.cwd, "a", "b")
+    assert "left processes running" in await session.text("process", action="list")
+    ended = await session.state.processes.stop_all()
+    assert [(one.stopped, one.status) for one in ended] == [
+        (Stopped.GONE, "exited with code -2"),
+        (Stopped.GONE, "exited with code 0"),
+    ]
+    assert not any(runs(pid) for pid in pids)
+    assert await session.state.processes.stop_all() == []
+
+
+class Remote:
+    """A command at another end that does not confirm its end."""
+
+    pid = 7
+
+    async def wait(self) -> Exit:
+        return await asyncio.get_running_loop().create_future()
+
+    async def stop(self) -> Stopped:
+        return Stopped.UNCERTAIN
+
+    async def write(self, data: bytes) -> None: ...
+
+    def close_input(self) -> None: ...
+
+
+class Elsewhere:
+    """A place whose other end is gone."""
+
+    name = "elsewhere"
+
+    async def start(self, command: Command, sink: object) -> Remote:
+        return Remote()
+
+    async def close(self) -> None: ...
+
+
+async def test_what_may_still_run_elsewhere_is_said(session: Session) -> None:
+    here = session.context.backend
+    session.context = replace(session.context, backend=Elsewhere())
+    late = await session.call("terminal", command="make", timeout=1)
+    assert late.status is ToolStatus.ERROR and "may still be running there" in late.text
+    process_id = (await session.text("terminal", command="make", background=True)).split()[1]
+    assert "may still be running there" in await session.text("process", action="kill", session_id=process_id)
+    (ended,) = await session.state.processes.stop_all()
+    assert ended.stopped is Stopped.UNCERTAIN
+    calling = asyncio.create_task(session.call("terminal", command="make all"))
+    await until(lambda: "c1" in str(session.journal.lines[-1]))
+    await asyncio.sleep(0.05)
+    calling.cancel()
+    await asyncio.wait({calling})
+    assert session.state.processes.take_notices() == ["'make all' was stopped, and may still be running there."]
+    await here.close()
