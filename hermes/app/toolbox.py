@@ -12,6 +12,7 @@ from hermes.core.messages import PROGRAM, Message
 from hermes.core.parts import TextPart
 from hermes.safety.places import Places
 from hermes.tools import toolsets
+from hermes.tools.backends.base import Stopped
 from hermes.tools.backends.local import LocalBackend
 from hermes.tools.backends.wardens import Wardens
 from hermes.tools.gate import RuleGate
@@ -57,6 +58,15 @@ class SessionTools:
             return ""
         count = "1 background process was" if len(running) == 1 else f"{len(running)} background processes were"
         return f"{count} ended: " + ", ".join(f"{one_line(one.command, 60)} ({one.process_id})" for one in running)
+
+    async def stop_processes(self) -> list[str]:
+        """End the session's background processes; a line for each, and whether it is known to be gone."""
+        ended = await self.state.processes.stop_all()
+        return [
+            f"{one.process_id} ({one_line(one.command, 60)}) "
+            + ("has ended." if one.stopped is Stopped.GONE else "was asked to end; it may still be running there.")
+            for one in ended
+        ]
 
     async def close(self) -> None:
         """End the session's background processes and the backend."""

@@ -18,6 +18,7 @@ FENCE = '"""'
 COMMANDS = {
     "/help": "this list",
     "/new": "begin a new session; the one before is kept",
+    "/stop": "end the background processes (`/stop all` too); Ctrl-C stops an answer",
     "/session": "this session's id, model, window and tokens used so far",
     "/quit": "leave (as /exit and Ctrl-D do)",
 }
@@ -113,6 +114,9 @@ class Dialogue:
         if name not in (*COMMANDS, *LEAVING):
             near = suggestion(name, [*COMMANDS, *LEAVING])
             print(" ".join(f"There is no command {name}. {near} A space in front sends it as a message.".split()))
+        elif name == "/stop" and text in ("", "all"):
+            for line in await self._app.stop_processes(self._actor) or ["No background process runs."]:
+                print(inert(line))
         elif text:
             print(f"{name} takes nothing behind it. A space in front sends it all as a message.")
         elif name == "/new":

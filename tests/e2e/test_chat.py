@@ -476,3 +476,20 @@ async def test_a_terminal_that_is_closed_ends_the_chat(typed: str, shown: str) -
         assert done.stdout.strip().isdecimal(), done
         if typed.endswith("\r"):
             await server.wait_closed(server.requests[0])
+
+
+async def test_stop_ends_the_background_processes() -> None:
+    call = Call("terminal", {"command": "sleep 300", "background": True})
+    async with ScriptedServer([Say(calls=(call,)), Say("Started.")]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with on_a_terminal(home) as screen:
+                await screen.shows("> ")
+                screen.type("go\r")
+                await screen.shows_next("Started.")
+                await screen.shows_next("> ")
+                screen.type("/stop all\r")
+                await screen.shows_next("(sleep 300) has ended.")
+                screen.type("/stop\r")
+                await screen.shows_next("No background process runs.")
+                screen.type(LEAVE)
+                assert await screen.end() == 0
