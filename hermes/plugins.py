@@ -40,5 +40,6 @@ def load_outside(kind: str, name: str) -> object | None:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """A short `did you mean` sentence for a mistyped name; empty when nothing is near."""
-    near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
-    return f"Did you mean {near[0]!r}?" if near else ""
+    names = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+    return f"Did you mean {names[near[0]]!r}?" if near else ""

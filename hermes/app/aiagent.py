@@ -69,8 +69,9 @@ class AIAgent(Callbacks):
     """The most tokens of one answer."""
     temperature: float | None = None
     """Randomness of answers."""
-    credential_pool: Sequence[str] | None = None
-    """Several keys for the provider. Not there yet: refused when given."""
+    credential_pool: Sequence[str] | None = field(default=None, repr=False)
+    """Several keys for the provider, beside `api_key` when that is given: one that is at its limit rests, and another
+    is taken (`credential_pool_strategies` says which)."""
     fallback_model: Mapping[str, object] | None = None
     """A model to turn to when the first one fails: provider, model, base_url, api_key, api_mode."""
     platform: str = "api"
@@ -85,8 +86,8 @@ class AIAgent(Callbacks):
     """The folder to work in; empty: the process's own."""
 
     def __post_init__(self) -> None:
-        if self.credential_pool:
-            raise UsageError("credential_pool is not there yet in this version.", "Leave it out.")
+        if isinstance(self.credential_pool, str) or not all(isinstance(key, str) for key in self.credential_pool or ()):
+            raise UsageError("credential_pool must be a list of keys.")
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
@@ -246,6 +247,7 @@ class AIAgent(Callbacks):
             "cwd": self.cwd or os.getcwd(),
             "reasoning_effort": effort if isinstance(effort, str) else "",
             "allow": tuple(self.allow),
+            "credential_pool": tuple(self.credential_pool or ()),
             "enabled_toolsets": tuple(self.enabled_toolsets) if self.enabled_toolsets is not None else None,
             "disabled_toolsets": tuple(self.disabled_toolsets or ()),
             "fallback_models": _references(self.fallback_model),

@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from msgspec import Struct
 
+from hermes.app.credentials import with_stored
 from hermes.app.options import Options
 from hermes.config.environment import with_dotenv
 from hermes.config.home import locate_home
@@ -29,6 +30,8 @@ class Model(Struct, frozen=True):
     endpoint: Endpoint
     transport: HttpTransport
     notice: str = ""
+    choice: ModelChoice = ModelChoice()
+    """What it was resolved from: this says which keys go there."""
 
 
 def is_embedded(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
@@ -40,13 +43,13 @@ def open_model(choice: ModelChoice, environ: Mapping[str, str], *, ca_file: str)
     """The model, as a context that closes its connections. Raises ConfigError at once for wrong settings."""
     if is_embedded(choice, environ):
         return _embedded(named=choice.provider == "local")
-    return _remote(resolve(choice, environ), http_transport(environ, ca_file=ca_file))
+    return _remote(choice, resolve(choice, environ), http_transport(environ, ca_file=ca_file))
 
 
 @asynccontextmanager
-async def _remote(endpoint: Endpoint, transport: HttpTransport) -> AsyncIterator[Model]:
+async def _remote(choice: ModelChoice, endpoint: Endpoint, transport: HttpTransport) -> AsyncIterator[Model]:
     try:
-        yield Model(endpoint=endpoint, transport=transport)
+        yield Model(endpoint=endpoint, transport=transport, choice=choice)
     finally:
         await transport.close()
 
@@ -85,7 +88,8 @@ def choose_model(settings: ModelSettings, options: Options) -> ModelChoice:
         model=options.model or base.default,
         provider=options.provider or base.provider,
         base_url=options.base_url or base.base_url,
-        api_key=options.api_key or base.api_key,
+        api_key=options.api_key or ("" if options.credential_pool else base.api_key),
+        more_keys=options.credential_pool,
         api_mode=options.api_mode or base.api_mode,
         context_length=options.context_length or base.context_length,
     )
@@ -94,5 +98,5 @@ def choose_model(settings: ModelSettings, options: Options) -> ModelChoice:
 def nothing_configured(options: Options, environ: Mapping[str, str]) -> bool:
     """Whether neither the command line, nor the settings, nor any key says which model to use."""
     home = locate_home(environ)
-    choice = choose_model(load_settings(home).settings.model, options)
+    choice = with_stored(choose_model(load_settings(home).settings.model, options), home)
     return not configured(choice, with_dotenv(environ, home.env_file))

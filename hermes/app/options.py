@@ -1,6 +1,6 @@
 """What a front-end may choose for a run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hermes.config.settings import ModelReference
 
@@ -12,7 +12,8 @@ class Options:
     model: str = ""
     provider: str = ""
     base_url: str = ""
-    api_key: str = ""
+    api_key: str = field(default="", repr=False)
+    credential_pool: tuple[str, ...] = field(default=(), repr=False)
     api_mode: str = ""
     context_length: int | None = None
     max_tokens: int | None = None

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from hermes.agent.turn import Deps, TurnState
+from hermes.app.credentials import Credentials, keyed, with_stored
 from hermes.app.endpoint import Model, choose_model, open_model
 from hermes.app.limits import guard_limits
 from hermes.app.openai_form import Plain
@@ -71,6 +72,7 @@ class App:
         self._store: Store
         self._model: Model
         self._spending: Spending
+        self._credentials: Credentials
         self._models: Models
         self._condensers: Models
         self._wardens: Wardens
@@ -114,6 +116,7 @@ class App:
         if self._model.notice:
             self.notices.append(self._model.notice)
         self._store = await Store.open(home.root, self._clock)
+        self._credentials = Credentials(home, self._process, settings, self._clock, self._store)
         stack.push_async_callback(self._store.close)
         self._spending = Spending(settings, self.options, self._store, self._clock)
 
@@ -160,7 +163,8 @@ class App:
 
     async def context_length(self) -> int | None:
         """Tokens of the model's window; asks the provider where neither settings nor catalogue know. None: unknown."""
-        return await known_context_length(self.endpoint, self._model.transport)
+        endpoint = await keyed(self.endpoint, self._credentials.keys(self.endpoint, self._model.choice))
+        return await known_context_length(endpoint, self._model.transport)
 
     async def about(self, actor: SessionActor) -> Plain:
         """The session's stored row: title, totals of messages and tokens, times."""
@@ -276,12 +280,14 @@ class App:
 
     def _opening(self, choice: ModelChoice) -> AbstractAsyncContextManager[Model]:
         """A model about to be opened."""
+        choice = with_stored(choice, self._home)
         return open_model(choice, self._environ, ca_file=self._settings.model.ca_bundle)
 
     async def _client(self, meter: Meter, model: Model) -> ModelClient:
         """How a session calls a model."""
         tries = max(self._settings.agent.api_max_retries, 1)
-        return ModelClient(model.endpoint, model.transport, self._clock, meter=meter, retries=tries - 1)
+        keys = self._credentials.keys(model.endpoint, model.choice)
+        return ModelClient(model.endpoint, model.transport, self._clock, keys=keys, meter=meter, retries=tries - 1)
 
     def _frame(self, endpoint: Endpoint, tools: SessionTools, system: str | None) -> EpochFrame:
         """The frame of a new epoch with this model."""

@@ -9,6 +9,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "chat": ("hermes.cli.chat", "talk with the agent (`-q TEXT` for one message, with its work shown)"),
     "sessions": ("hermes.cli.sessions", "list, show, search, export and delete sessions"),
     "usage": ("hermes.cli.spending", "tokens and money spent, and what the caps leave"),
+    "auth": ("hermes.cli.auth", "list, add, remove and reset the keys of model providers"),
     "home": ("hermes.cli.home", "show the home folder, or agree to share one with another program"),
     "version": ("hermes.cli.version", "show the version"),
 }

@@ -17,6 +17,7 @@ class Home:
         self.root = root
         self.config_file = root / "config.yaml"
         self.env_file = root / ".env"
+        self.auth_file = root / "auth.json"
         self.identity_file = root / "SOUL.md"
         self.database = root / "hermes.db"
         self.cache = root / "cache"

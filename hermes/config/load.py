@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.config.home import Home
-from hermes.config.settings import CapSettings, LoadedSettings, Settings
+from hermes.config.settings import CapSettings, LoadedSettings, Settings, Strategy
 from hermes.core.errors import ConfigError
 from hermes.plugins import suggestion
 from hermes.util.atomic import write_atomic
@@ -67,6 +67,7 @@ def load_settings(home: Home) -> LoadedSettings:
         reason = str(error).replace("`$.", "`")
         raise ConfigError(f"{home.config_file}: {reason}.", "Mend that line and try again.") from None
     _check_numbers(settings, home.config_file)
+    _check_strategies(settings, home.config_file)
     if settings.approvals.mode != "ask":
         warnings.append(f"config.yaml: approvals.mode {settings.approvals.mode!r} is not there yet; this version asks.")
     return LoadedSettings(settings=settings, warnings=tuple(warnings))
@@ -102,6 +103,15 @@ def _check_numbers(settings: Settings, file: Path) -> None:
 def _check_not_below_zero(key: str, value: float | None, file: Path) -> None:
     if value is not None and not 0 <= value < _LARGEST:
         raise ConfigError(f"{file}: {key} must be a number from zero on, not {value}.", "Mend that line and try again.")
+
+
+def _check_strategies(settings: Settings, file: Path) -> None:
+    """Refuse a name for which there is no way to choose a key."""
+    known = [strategy.value for strategy in Strategy]
+    for provider, name in settings.credential_pool_strategies.items():
+        if name not in known:
+            near = suggestion(name, known) or f"Known are: {', '.join(known)}."
+            raise ConfigError(f"{file}: credential_pool_strategies.{provider} is {name!r}, which is none.", near)
 
 
 def _document(home: Home) -> dict[str, object]:

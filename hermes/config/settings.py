@@ -1,11 +1,24 @@
 """Every setting, typed, with what it means. Keys are those that guides for such agents use."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 
 from msgspec import Struct, field
 
+from hermes.core.secret import KeyHolder
 
-class ModelSettings(Struct, frozen=True, forbid_unknown_fields=False):
+
+class Strategy(StrEnum):
+    """Which of several keys is taken for a call."""
+
+    FILL_FIRST = "fill_first"
+    """The first that can be used: best for a provider's prompt cache."""
+    ROUND_ROBIN = "round_robin"
+    RANDOM = "random"
+    LEAST_USED = "least_used"
+
+
+class ModelSettings(KeyHolder, frozen=True, forbid_unknown_fields=False):
     """Which model answers (`model:`; a plain string there is the same as `model.default`)."""
 
     default: str = ""
@@ -28,7 +41,7 @@ class ModelSettings(Struct, frozen=True, forbid_unknown_fields=False):
     """A file of certificates to trust beside the system's, for a company's proxy."""
 
 
-class ModelReference(Struct, frozen=True):
+class ModelReference(KeyHolder, frozen=True):
     """Another model than the first choice: a stand-in, or one for a side task."""
 
     model: str = ""
@@ -175,6 +188,9 @@ class Settings(Struct, frozen=True):
     spending: SpendingSettings = SpendingSettings()
     prices: Mapping[str, PriceSettings] = {}
     """Prices that go before the built-in ones, by model or `PROVIDER/MODEL`; a name may end in `*`."""
+    credential_pool_strategies: Mapping[str, str] = {}
+    """By provider, which of several keys a call takes: `fill_first` (the default, best for prompt caches),
+    `round_robin`, `random` or `least_used`."""
     tool_loop_guardrails: GuardSettings = GuardSettings()
     auxiliary: AuxiliarySettings = AuxiliarySettings()
     fallback_providers: tuple[ModelReference | str, ...] = ()

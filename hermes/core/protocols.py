@@ -6,6 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from hermes.core.outcomes import FailureKind
 from hermes.core.parts import ToolResultPart
 
 
@@ -69,4 +70,56 @@ class EffectJournal(Protocol):
 
     async def done(self, result: ToolResultPart) -> None:
         """Record what a call gave back."""
+        ...
+
+
+class KeyCooldown(Struct, frozen=True, kw_only=True):
+    """A key that is not to be used for a while: `seconds` from `began_at` on, or for good when they are None.
+
+    `slot` names where the key comes from, `mark` tells this value of it from a later one (empty: any), `model` limits
+    it to one model (empty: all). `said` is set when the provider itself named the time.
+    """
+
+    slot: str
+    mark: str
+    model: str
+    kind: FailureKind
+    began_at: float
+    seconds: float | None
+    said: bool
+
+
+class KeyNotes(Struct, frozen=True):
+    """What is known of a provider's keys: cooldowns, uses by slot, and the salt that marks are made with."""
+
+    salt: str = ""
+    cooldowns: tuple[KeyCooldown, ...] = ()
+    uses: Mapping[str, int] = {}
+
+
+class KeyLedger(Protocol):
+    """Where processes tell each other about keys. It holds no key. Methods raise `StoreError`."""
+
+    @property
+    def has_key_notes(self) -> bool:
+        """Whether anything was noted when the ledger was opened; saves the usual home a look."""
+        ...
+
+    async def key_notes(self, provider: str) -> KeyNotes:
+        """All that is noted about the provider's keys."""
+        ...
+
+    async def cool_keys(self, provider: str, cooldowns: Sequence[KeyCooldown], now: float) -> None:
+        """Write cooldowns down, in the place of those of the same key and model; forget what ended before `now`."""
+        ...
+
+    async def clear_keys(self, provider: str | None, slot: str | None = None, *, model: str | None = None) -> int:
+        """Forget cooldowns of a provider and of a slot (None: of all), for a model and for all models (None: for any).
+
+        How many there were.
+        """
+        ...
+
+    def count_key_use(self, provider: str, slot: str) -> None:
+        """Count one use; it reaches the disk soon, and nobody waits for it."""
         ...

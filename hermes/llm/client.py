@@ -1,7 +1,7 @@
 """One model call, made reliable: every way it can end is a value, and what may be tried again is tried again."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec import structs
 
@@ -88,7 +88,9 @@ class ModelClient:
             state.spoke = state.spoke or call.spoke
             self._meter.settle(grant, heard(call, outcome))
         if isinstance(outcome, Failure):
-            state.other_key = await self._keys.failed(lease, outcome)
+            another = await self._keys.failed(lease, outcome)
+            state.other_key = another and lease.key not in state.refused
+            state.refused.add(lease.key)
         else:
             lineage.counted(len(body), outcome.usage.input if outcome.usage else 0)
             await self._keys.succeeded(lease)
@@ -117,6 +119,8 @@ class CallState:
     """Whether text of an answer was shown already; a new try would show it twice."""
     other_key: bool = False
     """Whether another key can take the last try's place."""
+    refused: set[str] = field(default_factory=set, repr=False)
+    """Keys that failed in this call: each gives way to another once, so rotation ends."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,17 @@
 
 from typing import Protocol
 
-from msgspec import Struct
-
+from hermes.core.secret import KeyHolder
 from hermes.core.stream import Failure
 
 
-class Lease(Struct, frozen=True):
-    """A key for one call; `key_id` names it without showing it."""
+class Lease(KeyHolder, frozen=True):
+    """A key for one call. `key_id` names its place without showing it; what it was taken for, and when (wall time)."""
 
     key: str
     key_id: str = ""
+    model: str = ""
+    taken_at: float = 0.0
 
 
 class Keys(Protocol):

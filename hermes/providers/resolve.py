@@ -1,22 +1,21 @@
 """From what the person chose to an endpoint that can be called (rows AM-04 and EP-19 of the feature list)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
-from msgspec import Struct
-
 from hermes.core.errors import ConfigError
+from hermes.core.secret import KeyHolder
+from hermes.providers.key_variables import sound_key, variable_keys
 from hermes.providers.proxies import is_loopback
 from hermes.providers.records import ALIASES, HOSTS, KEYS, LOCAL_PORTS, provider_names, record
 from hermes.providers.wire import Endpoint, ProviderRecord
 from hermes.providers.wires import wire_name
 
 _REFERENCE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
-_KEY_CHARACTERS = re.compile(r"[!-~]+")
 
 
-class ModelChoice(Struct, frozen=True):
+class ModelChoice(KeyHolder, frozen=True):
     """What a person (or a session, or an option) says about the model; empty means: find it."""
 
     model: str = ""
@@ -25,11 +24,16 @@ class ModelChoice(Struct, frozen=True):
     api_key: str = ""
     api_mode: str = ""
     context_length: int | None = None
+    more_keys: tuple[str, ...] = ()
+    """Keys beside `api_key` that a program hands in."""
+    stored: tuple[str, ...] = ()
+    """Providers that the home holds keys for, beside the environment's."""
 
 
 def configured(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
     """Whether anything says which model to use: a setting, an address, or a key in the environment."""
-    return bool(choice.model or choice.provider or choice.base_url or _by_key(environ) or _variable_url(environ))
+    named = choice.model or choice.provider or choice.base_url
+    return bool(named or _by_key(choice, environ) or _variable_url(environ))
 
 
 def resolve(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoint:
@@ -67,12 +71,12 @@ def _provider(choice: ModelChoice, environ: Mapping[str, str]) -> ProviderRecord
         return record(choice.provider)
     if choice.base_url:
         return _by_address(choice.base_url)
-    named = _by_prefix(choice.model, environ)
+    named = _by_prefix(choice, environ)
     if named is not None:
         return named
     if _variable_url(environ):
         return record("custom")
-    keyed = _by_key(environ)
+    keyed = _by_key(choice, environ)
     if keyed is None:
         raise ConfigError(
             "No model provider is configured.",
@@ -99,20 +103,23 @@ def _split(url: str) -> tuple[str, int | None]:
     return host, port
 
 
-def _by_prefix(model: str, environ: Mapping[str, str]) -> ProviderRecord | None:
+def _by_prefix(choice: ModelChoice, environ: Mapping[str, str]) -> ProviderRecord | None:
     """The provider that `provider/model` names, if it can be used; OpenRouter's names look the same and go there."""
-    prefix, _, rest = model.partition("/")
+    prefix, _, rest = choice.model.partition("/")
     if not rest:
         return None
     name = ALIASES.get(prefix.lower(), prefix.lower())
     if name not in provider_names():
         return None
     found = record(name)
-    return found if _environment_key(found, environ) or not found.key_required else None
+    keyed = name in choice.stored or any(environment_keys(found, environ))
+    return found if keyed or not found.key_required else None
 
 
-def _by_key(environ: Mapping[str, str]) -> ProviderRecord | None:
-    name = next((name for name, keys in KEYS.items() if any(environ.get(key, "").strip() for key in keys)), None)
+def _by_key(choice: ModelChoice, environ: Mapping[str, str]) -> ProviderRecord | None:
+    """The first provider with a key in the environment, else the first with one in the home."""
+    name = next((name for name, keys in KEYS.items() if any(variable_keys(keys, environ))), None)
+    name = name or next((name for name in KEYS if name in choice.stored), None)
     return record(name) if name else None
 
 
@@ -167,22 +174,35 @@ def _model(choice: ModelChoice, found: ProviderRecord) -> str:
     return rest if not quirks.vendor_names or "/" in rest or found_by_prefix else model
 
 
-def _environment_key(found: ProviderRecord, environ: Mapping[str, str], *, own_address: bool = True) -> str:
-    """The key from the environment; one that belongs to the environment's address only goes there."""
-    names = (*found.key_variables, *(found.address_keys if own_address else ()))
-    return next((environ[name].strip() for name in names if environ.get(name, "").strip()), "")
+def environment_keys(
+    found: ProviderRecord, environ: Mapping[str, str], *, own_address: bool = True
+) -> Iterator[tuple[str, str]]:
+    """The provider's keys in the environment, each with its variable's name, in order of preference.
+
+    One that belongs to the environment's address only goes there: `own_address` says whether that is where it goes.
+    """
+    return variable_keys((*found.key_variables, *(found.address_keys if own_address else ())), environ)
+
+
+def at_own_address(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
+    """Whether the call goes to the address that the environment or the provider's record names."""
+    return not choice.base_url or choice.base_url.strip().rstrip("/") == _variable_url(environ).rstrip("/")
 
 
 def _key(choice: ModelChoice, found: ProviderRecord, base_url: str, environ: Mapping[str, str]) -> str:
-    given = choice.api_key.strip()
-    own = not choice.base_url or choice.base_url.strip().rstrip("/") == _variable_url(environ).rstrip("/")
-    key = _referenced(given, environ) if given else _environment_key(found, environ, own_address=own)
+    """The key, or the first of several; empty where none is needed or the home holds it."""
+    given = next((key for key in (choice.api_key.strip(), *choice.more_keys) if key), "")
+    own = environment_keys(found, environ, own_address=at_own_address(choice, environ))
+    key = _referenced(given, environ) if given else next((key for _, key in own), "")
     if not key:
-        if not found.key_required or is_loopback(_split(base_url)[0]):
+        if not found.key_required or found.name in choice.stored or is_loopback(_split(base_url)[0]):
             return ""
         names = " or ".join(found.key_variables)
-        raise ConfigError(f"No API key for {found.title}.", f"Set {names}, or `model.api_key`.")
-    if not _KEY_CHARACTERS.fullmatch(key):
+        raise ConfigError(
+            f"No API key for {found.title}.",
+            f"Set {names}, or `model.api_key`. `hermes auth add {found.name}` keeps one.",
+        )
+    if not sound_key(key):
         raise ConfigError(
             f"The API key for {found.title} holds a space, a line break or a typographic sign, which no key does.",
             f"Check {' or '.join([*found.key_variables, '`model.api_key`'])}.",

@@ -9,6 +9,7 @@ from hermes.core.errors import HermesError
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.core.money import Price
+from hermes.core.secret import KeyHolder
 from hermes.core.stream import Answer, StreamDelta
 
 
@@ -88,7 +89,7 @@ class ProviderRecord(Struct, frozen=True, kw_only=True):
     notes: str = ""
 
 
-class Endpoint(Struct, frozen=True, kw_only=True):
+class Endpoint(KeyHolder, frozen=True, kw_only=True):
     """A record resolved for use: the model, where and with which key. `context_length` is None when nobody knows it."""
 
     record: ProviderRecord

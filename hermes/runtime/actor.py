@@ -60,6 +60,8 @@ class SessionActor:
         self._resumed: Letter | None = None
         """Stands for the turn of a dead process while it is gone on with."""
         self._working = False
+        self._stop_asked = False
+        """A stop came while the next turn was being prepared."""
         self._quiet = asyncio.Event()
         self._broken: StoreError | None = None
         self.on_turn_end: list[TurnHook] = []
@@ -124,9 +126,13 @@ class SessionActor:
 
     def stop(self) -> bool:
         """Stop the running turn; False when none runs. A second stop of the same turn gives running tools no time."""
-        if self._turn is None or self._turn.done():
+        if not self.busy:
             return False
-        self._turn.cancel()
+        if self._turn is None or self._turn.done():
+            self._stop_asked = True
+            return True
+        # Behind the task's first step: by then its message is on its way to disk, and the turn can be closed by name.
+        asyncio.get_running_loop().call_soon(self._turn.cancel)
         self._recorder.stopping()
         return True
 
@@ -229,7 +235,7 @@ class SessionActor:
             for one in (letter, *self._joined):
                 one.settle(result)
         self._joined.clear()
-        self._working, self._resumed = False, None
+        self._working, self._resumed, self._stop_asked = False, None, False
         self._mailbox.turn_is_over()
 
     def _state(self, turn_id: str, user: Message, resumed: Resumed | None = None) -> TurnState:
@@ -249,6 +255,9 @@ class SessionActor:
         ends: list[TurnEnded] = []
         unsubscribe = self.subscribe(lambda event: ends.append(event) if isinstance(event, TurnEnded) else None)
         self._turn = asyncio.create_task(run_turn(self._deps, state, self._recorder.emit), name=state.turn_id)
+        if self._stop_asked:
+            self.stop()
+        self._stop_asked = False
         try:
             await finished(self._turn)
         finally:

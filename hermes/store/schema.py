@@ -148,6 +148,27 @@ CREATE INDEX spend_run ON spend (run_id);
 CREATE INDEX spend_session ON spend (session_id);
 CREATE INDEX spend_user ON spend (user_id);
 CREATE INDEX spend_open ON spend (owner) WHERE owner IS NOT NULL;
+
+-- Which keys wait for a limit to end. slot names where a key comes from; mark is a keyed hash that tells one value of
+-- it from the next, and is empty where the key is short enough to be guessed. seconds: NULL for good.
+CREATE TABLE key_cooldowns (
+    provider TEXT NOT NULL,
+    slot TEXT NOT NULL,
+    mark TEXT NOT NULL,
+    model TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    began_at REAL NOT NULL,
+    seconds REAL,
+    said INTEGER NOT NULL,
+    PRIMARY KEY (provider, slot, mark, model)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE key_uses (
+    provider TEXT NOT NULL,
+    slot TEXT NOT NULL,
+    uses INTEGER NOT NULL,
+    PRIMARY KEY (provider, slot)
+) STRICT, WITHOUT ROWID;
 """
 
 HERMES = Schema(application_id=0x4845524D, steps=(_FIRST, _SECOND))

@@ -14,6 +14,7 @@ from hermes.core.messages import Message, Role
 from hermes.store import transcript
 from hermes.store.access import SessionAccess, TranscriptAccess, TurnAccess
 from hermes.store.db import Database
+from hermes.store.keys import KeyAccess, any_key_notes
 from hermes.store.ledger import SpendAccess
 from hermes.store.rows import Hit, IndexReport, Search
 from hermes.store.schema import HERMES
@@ -29,7 +30,7 @@ FOLLOW_EVERY = 512
 """The index is brought up to date whenever a message's id passes a multiple of this, so no search has much to do."""
 
 
-class Store(SessionAccess, TranscriptAccess, TurnAccess, SpendAccess):
+class Store(SessionAccess, TranscriptAccess, TurnAccess, SpendAccess, KeyAccess):
     """One folder's `hermes.db` and `search.db`, used from one event loop; any number of processes may have it open.
 
     A write is on disk when it returns; a read sees every write that was awaited before. Methods raise `StoreError`
@@ -55,7 +56,10 @@ class Store(SessionAccess, TranscriptAccess, TurnAccess, SpendAccess):
         store = cls(database, clock, vfs)
         async with contextlib.AsyncExitStack() as undo:
             undo.push_async_callback(store.close)
-            if await database.write_alone(_purge_is_owed):
+            owed, store.has_key_notes = await database.write_alone(
+                lambda connection: (_purge_is_owed(connection), any_key_notes(connection))
+            )
+            if owed:
                 with contextlib.suppress(StoreError):  # locked, or no room for the copy: it stays owed
                     await store.purge()
             undo.pop_all()

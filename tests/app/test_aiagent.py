@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hermes import AIAgent
+from hermes.core.errors import HermesError
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Delivery, Ending, Model, Reply, Say
 from hermes.testing.server import ScriptedServer
@@ -194,3 +195,19 @@ def test_a_trajectory_is_written_where_asked_for(home: TempHome) -> None:
     document = json.loads(files[0].read_text())
     assert [message["role"] for message in document["messages"]] == ["system", "user", "assistant"]
     assert document["completed"] is True
+
+
+def test_a_list_of_keys_is_a_pool(home: TempHome) -> None:
+    keys = ["pool-" + "x" * 20 + str(number) for number in range(2)]
+    (home.hermes / "config.yaml").write_text("credential_pool_strategies: {custom: round_robin}\n")
+    with (
+        Served([Say("x"), Say("y"), Say("z")]) as server,
+        agent(server, home, api_key="", credential_pool=keys) as made,
+    ):
+        for _ in range(3):
+            made.chat("go")
+        seen = [request.headers["authorization"].removeprefix("Bearer ") for request in server.requests]
+        assert seen == [keys[0], keys[1], keys[0]]
+        assert not any(key in repr(made) for key in keys)
+    with pytest.raises(HermesError, match="list of keys"):
+        AIAgent(credential_pool="one")

@@ -132,3 +132,17 @@ async def test_a_full_mailbox_says_so() -> None:
                     actor.post(Inbound(text="b"))
                 with pytest.raises(BusyError, match="waiting"):
                     actor.post(Inbound(text="c"))
+
+
+async def test_a_stop_at_the_first_moment_keeps_the_message() -> None:
+    async with ScriptedServer([Say("never"), Say("after")]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with live(server, home) as actor:
+                first = actor.post(Inbound(text="keep me"))
+                async with asyncio.timeout(10):
+                    while not actor.stop():  # noqa: ASYNC110 - no event tells of it
+                        await asyncio.sleep(0)
+                    assert (await first).reason is ExitReason.INTERRUPTED
+                    assert (await actor.post(Inbound(text="b"))).reason is ExitReason.TEXT_RESPONSE
+                texts = [message.text for message in actor.conversation.messages]
+        assert texts[0].startswith("keep me")

@@ -1,0 +1,132 @@
+"""The keys of each endpoint: what was given, the environment's, and those of the home's `auth.json`."""
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from msgspec import structs
+
+from hermes.config.auth_file import AuthEntry, read_entries
+from hermes.config.environment import with_dotenv
+from hermes.config.home import Home
+from hermes.config.settings import Settings, Strategy
+from hermes.core.errors import ConfigError
+from hermes.core.protocols import KeyLedger
+from hermes.core.stream import Failure
+from hermes.llm.key_slots import Slot
+from hermes.llm.key_sources import Command, Given, Keyring, KeySource, Variable
+from hermes.llm.keys import Keys, OneKey
+from hermes.llm.pool import KeyPool
+from hermes.providers.key_variables import sound_key
+from hermes.providers.resolve import ModelChoice, at_own_address, environment_keys
+from hermes.providers.wire import Endpoint, ProviderRecord
+from hermes.util.clock import Clock
+
+
+class Credentials:
+    """One process's pools: one for each provider and address, shared by all of its sessions."""
+
+    def __init__(
+        self, home: Home, process: Mapping[str, str], settings: Settings, clock: Clock, ledger: KeyLedger | None = None
+    ) -> None:
+        self._home = home
+        self._process = process
+        self._environ = with_dotenv(process, home.env_file)
+        self._settings = settings
+        self._clock = clock
+        self.ledger = ledger
+        self._pools: dict[tuple[str, str, tuple[str, ...]], Keys] = {}
+
+    def keys(self, endpoint: Endpoint, choice: ModelChoice) -> Keys:
+        """The keys for an endpoint that `resolve` made of this choice. Raises ConfigError for an entry that is none."""
+        given = tuple(dict.fromkeys(key for key in (choice.api_key and endpoint.api_key, *choice.more_keys) if key))
+        place = (pool_name(endpoint), endpoint.base_url, given)
+        found = self._pools.get(place)
+        if found is None:
+            found = self._pools[place] = self._made(endpoint, choice, given)
+        return found
+
+    def pool(self, name: str, slots: list[Slot], title: str) -> KeyPool:
+        """A pool of these slots, with the strategy that the settings name."""
+        strategies = self._settings.credential_pool_strategies
+        strategy = strategies.get(name) or strategies.get(name.partition(":")[0]) or Strategy.FILL_FIRST
+        return KeyPool(name, slots, self._clock, title=title, strategy=Strategy(strategy), ledger=self.ledger)
+
+    def slots(self, name: str, found: ProviderRecord, *, own_address: bool, variables: bool = True) -> list[Slot]:
+        """The places of a provider's keys: its variables, then the home's entries; each value once."""
+        environ = self._environ if variables else {}
+        slots = [
+            Slot(f"env:{place}", self._variable(place, found), label=place, key=key)
+            for place, key in environment_keys(found, environ, own_address=own_address)
+        ]
+        known = {slot.key for slot in slots}
+        for entry in read_entries(self._home).get(name, ()):
+            slot = self._entry_slot(entry)
+            if not slot.key or slot.key not in known:
+                known.add(slot.key)
+                slots.append(slot)
+        for slot in slots:
+            if slot.key and not sound_key(slot.key):
+                raise ConfigError(
+                    f"The API key {slot.label} for {found.title} holds a space, a line break or a typographic sign.",
+                    "No key does: give it again.",
+                )
+        return slots
+
+    def _made(self, endpoint: Endpoint, choice: ModelChoice, given: tuple[str, ...]) -> Keys:
+        name, title = pool_name(endpoint), endpoint.record.title
+        if endpoint.record.name == "local":
+            return OneKey(endpoint.api_key)
+        if given:
+            slots = [
+                Slot(f"given:{number}", Given(key, "given"), label=f"given {number}", key=key)
+                for number, key in enumerate(given, 1)
+            ]
+        else:
+            slots = self.slots(name, endpoint.record, own_address=at_own_address(choice, self._environ))
+        return self.pool(name, slots, title) if slots else OneKey(endpoint.api_key)
+
+    def _variable(self, place: str, found: ProviderRecord) -> KeySource:
+        """A place among the provider's variables, read anew from the environment and the `.env` file."""
+
+        def current() -> dict[str, str]:
+            return dict(environment_keys(found, with_dotenv(self._process, self._home.env_file)))
+
+        return Variable(place, current)
+
+    def _entry_slot(self, entry: AuthEntry) -> Slot:
+        source, key = self._source(entry)
+        return Slot(f"auth:{entry.id}", source, label=entry.label, organisation=entry.organisation, key=key)
+
+    def _source(self, entry: AuthEntry) -> tuple[KeySource, str]:
+        """An entry's source, and its key where that costs nothing to know."""
+        match entry.kind:
+            case "key":
+                return Given(entry.key, "auth.json"), entry.key
+            case "env":
+                variable = Variable(entry.name, lambda: with_dotenv(self._process, self._home.env_file))
+                return variable, self._environ.get(entry.name, "").strip()
+            case "command":
+                return Command(entry.command, self._environ), ""
+            case "keyring":
+                return Keyring(entry.service, entry.user), ""
+        raise ConfigError(
+            f"{self._home.auth_file}: {entry.label} is of the kind {entry.kind!r}, which this version does not know."
+        )
+
+
+def pool_name(endpoint: Endpoint) -> str:
+    """How an endpoint's keys are filed: the provider's name; for a server of one's own, with its host."""
+    if endpoint.record.name != "custom":
+        return endpoint.record.name
+    return f"custom:{urlsplit(endpoint.base_url).netloc.rpartition('@')[2].lower()}"
+
+
+def with_stored(choice: ModelChoice, home: Home) -> ModelChoice:
+    """The choice, knowing which providers the home holds keys for. Raises ConfigError for a broken `auth.json`."""
+    return structs.replace(choice, stored=tuple(read_entries(home)))
+
+
+async def keyed(endpoint: Endpoint, keys: Keys) -> Endpoint:
+    """The endpoint with a key of the pool, for a question beside the calls; as it is when none can be used."""
+    lease = await keys.lease(endpoint.model)
+    return endpoint if isinstance(lease, Failure) else structs.replace(endpoint, api_key=lease.key)

@@ -1,0 +1,18 @@
+"""Values that hold a key and never show it."""
+
+from msgspec import Struct
+
+_SHOWN = "[key]"
+_NAMES = frozenset({"key", "api_key", "more_keys"})
+
+
+class KeyHolder(Struct, frozen=True):
+    """A base for structs with a field called `key`, `api_key` or `more_keys`: it is in no `repr`."""
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
+        return f"{type(self).__name__}({shown})"
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        pairs = [(name, getattr(self, name)) for name in self.__struct_fields__]
+        return [(name, _SHOWN if name in _NAMES and value else value) for name, value in pairs]

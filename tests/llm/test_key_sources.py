@@ -1,0 +1,103 @@
+"""Where keys come from: programs, variables, the keyring; and what is said when there is none."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hermes.core.errors import ConfigError
+from hermes.llm.key_sources import Command, Keyring, Variable
+from hermes.providers.key_variables import variable_keys
+from hermes.testing.home import TempHome
+
+SECRET = "sk-" + os.urandom(12).hex()
+
+
+def program(tmp_path: Path, text: str) -> str:
+    file = tmp_path / "vault"
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o700)
+    return f"'{file}' read op://vault/item"
+
+
+async def test_a_program_gives_its_output(tmp_path: Path) -> None:
+    assert await Command(program(tmp_path, f"echo {SECRET}"), {"PATH": os.defpath}).read() == SECRET
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("echo $SECRET; echo 'not signed in' >&2; exit 6", r"`vault` failed \(6\): not signed in"),
+        ("true", "`vault` printed nothing"),
+        ("yes", "`vault` failed"),
+    ],
+)
+async def test_a_program_that_fails_is_explained_without_its_output(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as caught:
+        await Command(program(tmp_path, text), {"PATH": os.defpath, "SECRET": SECRET}).read()
+    assert SECRET not in str(caught.value)
+
+
+async def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
+    started = time.monotonic()
+    pid = tmp_path / "pid"
+    text = program(tmp_path, f"sleep 60 & echo $! > {pid}; wait")
+    with pytest.raises(ConfigError, match="did not end within"):
+        await Command(text, {"PATH": os.defpath}, patience=0.3).read()
+    assert time.monotonic() - started < 5
+    status = Path(f"/proc/{pid.read_text().strip()}/status")
+    assert not status.exists() or "State:\tZ" in status.read_text()
+
+
+async def test_no_shell_reads_the_command(tmp_path: Path) -> None:
+    assert await Command("printf %s $HOME;a", {"PATH": os.defpath, "HOME": "x"}).read() == "$HOME;a"
+    for wrong in ("", "'open"):
+        with pytest.raises(ConfigError):
+            Command(wrong, {})
+
+
+async def test_a_variable_that_is_not_set_is_named() -> None:
+    with pytest.raises(ConfigError, match="MY_KEY is not set"):
+        await Variable("MY_KEY", dict).read()
+
+
+def test_variables_in_their_numbered_and_listed_forms() -> None:
+    environ = {"K": "a", "K_1": "b", "K_2": "c", "K_4": "never", "KS": "d, e;a,", "L": "f"}
+    assert list(variable_keys(("K", "L"), environ)) == [
+        ("K", "a"),
+        ("K_1", "b"),
+        ("K_2", "c"),
+        ("KS#1", "d"),
+        ("KS#2", "e"),
+        ("L", "f"),
+    ]
+    assert list(variable_keys(("K",), {"K_2": "b", "K": "a,b"})) == [("K", "a,b"), ("K_2", "b")]
+    assert list(variable_keys(("K",), {})) == []
+
+
+_READ = """
+import asyncio
+from hermes.core.errors import ConfigError
+from hermes.llm.key_sources import Keyring
+try:
+    print(asyncio.run(Keyring("svc", "me").read()))
+except ConfigError as error:
+    print(error)
+"""
+_PACKAGE = "def get_password(service, user):\n    return (service + user) if user == 'me' else None\n"
+
+
+async def test_the_keyring_is_read_through_its_package_and_missed_by_name(tmp_path: Path) -> None:
+    (tmp_path / "keyring").mkdir()
+    (tmp_path / "keyring" / "__init__.py").write_text(_PACKAGE)
+    (tmp_path / "keyring" / "errors.py").write_text("class KeyringError(Exception): pass\n")
+    with TempHome() as home:
+        home.more["PYTHONPATH"] = os.pathsep.join([str(tmp_path), home.environ["PYTHONPATH"]])
+        done = await home.run(sys.executable, "-c", _READ)
+        assert (done.code, done.stdout.strip()) == (0, "svcme")
+        (tmp_path / "keyring" / "__init__.py").write_text("raise ImportError")
+        done = await home.run(sys.executable, "-c", _READ)
+    assert "pip install 'hermes-anew[keyring]'" in done.stdout
+    assert Keyring("svc", "me").shown == "keyring"
