@@ -2,6 +2,8 @@
 
 import asyncio
 
+import apsw
+
 from hermes.app.options import Options
 from hermes.app.wiring import App
 from hermes.core.events import EpochBegan, Event, Notice
@@ -101,3 +103,34 @@ async def test_a_stop_while_it_is_condensed_changes_nothing() -> None:
                     assert (await waiting).reason is ExitReason.INTERRUPTED
                 assert (await actor.post(Inbound(text="three"))).text == "after"
         check_prefixes([request for request in server.requests if not is_summary(request)])
+
+
+async def test_a_stop_while_the_summary_is_written_leaves_its_epoch_begun() -> None:
+    replies: list[Reply] = [Say("hello " * 200), TOO_LONG, Say("NOTES", delivery=Delivery(hold_at=0)), Say("after")]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                await actor.post(Inbound(text="one"))
+                waiting = actor.post(Inbound(text="two"))
+                await server.wait_held(await server.wait_for(3))
+                other = apsw.Connection(str(home.hermes / "hermes.db"))
+                other.execute("BEGIN IMMEDIATE")
+                server.release()
+                async with asyncio.timeout(5):
+                    while not app._store._database._writer._waiting:  # noqa: ASYNC110 - of another thread
+                        await asyncio.sleep(0.001)
+                actor.stop()
+                await asyncio.sleep(0)
+                other.execute("ROLLBACK")
+                other.close()
+                assert (await waiting).reason is ExitReason.INTERRUPTED
+                name = actor.session_id
+                assert (await actor.post(Inbound(text="three"))).text == "after"
+            store = await Store.open(home.hermes, SystemClock())
+            export = await store.export_session(name)
+            await store.close()
+        assert export is not None
+        assert any(row.state is MessageState.COMPACTED for row in export.messages)
+        assert [epoch.begin_reason for epoch in export.epochs[1:]] == ["compressed"]
+        assert "NOTES" in server.requests[-1].body.decode()
