@@ -91,7 +91,7 @@ class PlanModel:
         steps = plan.rstrip("!").split(",")
         done = text.partition("Notes:\n")[2] + called
         left = [index for index in range(len(steps)) if f"{world}.{number}-{index}" not in done]
-        if plan.endswith("!") and CONDENSED not in text and len(left) < len(steps) - 1:
+        if plan.endswith("!") and CONDENSED not in text and len(left) < len(steps):
             return TOO_LONG
         if not left:
             slow = Delivery(pace=0.004) if int(number) % 2 else Delivery()
@@ -115,6 +115,7 @@ class World:
     fresh: bool = False
     """Whether no request of the present generation has been seen."""
     killed: set[str] = field(default_factory=set)
+    """Generations that died with their turn; what one left running that had ended its turn may live on."""
     words: int = 0
     acknowledged: set[str] = field(default_factory=set)
     answers: list[str] = field(default_factory=list)
@@ -176,7 +177,7 @@ class Campaign:
             (home.cwd / "notes.txt").write_text("one\ntwo\nthree\nfour\n")
             try:
                 for turn in range(chance.randint(2, 3)):
-                    await self._turn(world, long=bool(turn) and chance.random() < 0.3)
+                    await self._turn(world, long=bool(turn) and chance.random() < 0.4)
                 await check(world)
             except TimeoutError as error:
                 world.problems.append(f"generation {world.generation} took too long {error}")
@@ -226,7 +227,8 @@ class Campaign:
                     await ended
                     if process.returncode == -9:
                         self.phases[phase] += 1
-                        world.killed.add(str(world.generation))
+                        if stored(world.home, "SELECT 1 FROM turns WHERE state = 'running'"):
+                            world.killed.add(str(world.generation))
                         return False
             async with asyncio.timeout(60):
                 out, err = await ended
@@ -239,8 +241,8 @@ class Campaign:
 
     async def _instant(self, world: World, ended: "asyncio.Task[object]", before: int, chance: random.Random) -> None:
         """Wait for the instant to kill at, or for the process's end: a time, or a time after a request."""
-        number = chance.choice((0, 0, 1, 1, 2, 3))
-        seconds = chance.uniform(0, 0.35) if number == 0 else chance.uniform(0, 0.2)
+        number = chance.choice((0, 0, 0, 1, 1, 2, 3))
+        seconds = chance.uniform(0, 0.5) if number == 0 else chance.uniform(0, 0.2)
         deadline = time.monotonic() + 20
         while number and len(world.requests) - before < number and not ended.done() and time.monotonic() < deadline:
             await asyncio.wait({ended}, timeout=0.005)
@@ -252,7 +254,7 @@ class Campaign:
             return "resuming" if resuming else "starting"
         last = world.requests[-1]
         if last.answered_at is None:
-            return "request under way"
+            return "request under way" if last.tool_names else "compressing"
         own = str(world.generation)
         if any(gen == own and "hermes" not in line for _, gen, line in marked(world.name)):
             return "tool under way"
