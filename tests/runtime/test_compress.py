@@ -118,10 +118,10 @@ async def test_a_stop_while_the_summary_is_written_leaves_its_epoch_begun() -> N
                 other.execute("BEGIN IMMEDIATE")
                 server.release()
                 async with asyncio.timeout(5):
-                    while not app._store._database._writer._waiting:  # noqa: ASYNC110 - of another thread
+                    while not any("_condensed" in repr(task.get_coro()) for task in asyncio.all_tasks()):  # noqa: ASYNC110 - no event tells of it
                         await asyncio.sleep(0.001)
                 actor.stop()
-                await asyncio.sleep(0)
+                await asyncio.wait({waiting}, timeout=0.05)
                 other.execute("ROLLBACK")
                 other.close()
                 assert (await waiting).reason is ExitReason.INTERRUPTED
