@@ -104,17 +104,19 @@ async def test_a_stop_while_it_is_condensed_changes_nothing() -> None:
 
 
 async def test_a_stop_while_the_summary_is_written_leaves_its_epoch_begun() -> None:
-    replies: list[Reply] = [Say("hello " * 200), TOO_LONG, Say("NOTES", delivery=Delivery(hold_at=0)), Say("after")]
+    held = Say("NOTES", delivery=Delivery(hold_at=0))
+    replies: list[Reply] = [Say("hello " * 200), Say("well"), TOO_LONG, held, Say("after")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             async with App(home.environ, Options(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
-                await actor.post(Inbound(text="one"))
+                for text in ("zero", "one"):
+                    await actor.post(Inbound(text=text))
                 waiting = actor.post(Inbound(text="two"))
-                await server.wait_held(await server.wait_for(3))
+                await server.wait_held(await server.wait_for(4))
                 server.release()
                 async with asyncio.timeout(5):
-                    while not any("_condensed" in repr(task.get_coro()) for task in asyncio.all_tasks()):  # noqa: ASYNC110 - no event tells of it
+                    while not any("_condensed" in repr(task) for task in asyncio.all_tasks()):  # noqa: ASYNC110 - no event
                         await asyncio.sleep(0)
                 actor.stop()
                 assert (await waiting).reason is ExitReason.INTERRUPTED
