@@ -6,7 +6,7 @@ from typing import Protocol
 from msgspec import structs
 
 from hermes.agent.turn import Emit, TurnState
-from hermes.context.compact import compact
+from hermes.context.compact import Compaction, compact
 from hermes.core.errors import ConfigError
 from hermes.core.events import EpochBegan, FellBack, Level, Notice
 from hermes.core.frame import EpochFrame, Rewrite
@@ -18,6 +18,11 @@ from hermes.llm.rewrites import plain_schemas
 from hermes.runtime.conversation import Conversation
 from hermes.runtime.recorder import Recorder
 from hermes.store.store import Store
+from hermes.store.transcript import Entry
+from hermes.util.scopes import whole
+
+COMPRESSED = "compressed"
+"""Why an epoch begins whose transcript begins with a summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +117,35 @@ class SessionEpochs:
         if isinstance(found, str):
             await emit(Notice(level=Level.WARNING, text=f"The conversation is too long. {found} Everything is kept."))
             return False
-        await self._store.compact(conversation.session_id, conversation.epoch, found.covered, (found.message,))
+        await whole(self._condensed(found, state, emit))
+        return True
+
+    async def _condensed(self, found: Compaction, state: TurnState, emit: Emit) -> None:
+        """Put the summary in its place, on disk and here, and begin the epoch that sends it."""
+        conversation = self._conversation
+        entry = Entry(
+            session_id=conversation.session_id, epoch=conversation.epoch, turn_id=None, messages=(found.message,)
+        )
+        _, number = await self._store.compact(entry, found.covered, conversation.frame, COMPRESSED)
         rows = await self._store.transcript(conversation.session_id)
         conversation.messages[:] = [row.message for row in rows if row.turn_id != state.turn_id]
         state.messages[:] = [row.message for row in rows if row.turn_id == state.turn_id]
-        candidate = Candidate(self._conversation.client, self._conversation.frame)
-        await self._begin(candidate, "compressed", state, emit)
-        return True
+        await self._enter(number, Candidate(conversation.client, conversation.frame), COMPRESSED, state, emit)
 
     async def _begin(self, candidate: Candidate, reason: str, state: TurnState | None, emit: Emit) -> None:
-        """End the epoch, begin the next, and encode the transcript for it."""
-        conversation = self._conversation
+        """End the epoch, and go on in the next. A stop waits for it: what is in memory is what is on disk."""
         await self._recorder.flush()
-        number = await self._store.begin_epoch(conversation.session_id, candidate.frame, reason)
+        await whole(self._begun(candidate, reason, state, emit))
+
+    async def _begun(self, candidate: Candidate, reason: str, state: TurnState | None, emit: Emit) -> None:
+        number = await self._store.begin_epoch(self._conversation.session_id, candidate.frame, reason)
+        await self._enter(number, candidate, reason, state, emit)
+
+    async def _enter(
+        self, number: int, candidate: Candidate, reason: str, state: TurnState | None, emit: Emit
+    ) -> None:
+        """Encode the transcript for an epoch that has begun in the store, and go on in it."""
+        conversation = self._conversation
         lineage = Lineage(candidate.frame, candidate.client.endpoint)
         lineage.extend(conversation.messages, carried=True)
         if state is not None:

@@ -150,12 +150,20 @@ class TranscriptAccess(Access):
         return await self._database.read(lambda connection: inbox.waiting(connection, session_id))
 
     async def compact(
-        self, session_id: str, epoch: int, covered: Sequence[int], messages: Sequence[Message]
-    ) -> list[int]:
-        """Let `messages` stand for the covered ones, at their place; the covered ones are kept. The new ids."""
-        entry = Entry(session_id=session_id, epoch=epoch, turn_id=None, messages=tuple(messages))
+        self, entry: Entry, covered: Sequence[int], frame: EpochFrame, reason: str
+    ) -> tuple[list[int], int]:
+        """Let the entry's messages stand for the covered ones, at their place, and begin the epoch that sends them.
+
+        All or nothing: a summary never stands in an epoch that was sent without it. The covered messages are kept.
+        Returns the new ids and the epoch's number.
+        """
         now = self._clock.now()
-        return await self._database.write(lambda connection: transcript.compact(connection, entry, covered, now))
+
+        def work(connection: apsw.Connection) -> tuple[list[int], int]:
+            ids = transcript.compact(connection, entry, covered, now)
+            return ids, sessions.begin_epoch(connection, entry.session_id, frame, reason, now)
+
+        return await self._database.write(work)
 
     async def mark_messages(self, session_id: str, ids: Sequence[int], state: MessageState) -> None:
         """Undo messages or bring them back; search follows. Rows are kept."""

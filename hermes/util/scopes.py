@@ -29,3 +29,18 @@ async def unbroken(work: Coroutine[object, object, T]) -> T:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait({task})
     return task.result()
+
+
+async def whole(work: Coroutine[object, object, T]) -> T:
+    """Do short work to its end; a cancellation that comes meanwhile is raised again behind it."""
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    result = task.result()
+    if cancelled is not None:
+        raise cancelled
+    return result

@@ -101,3 +101,31 @@ async def test_a_stop_while_it_is_condensed_changes_nothing() -> None:
                     assert (await waiting).reason is ExitReason.INTERRUPTED
                 assert (await actor.post(Inbound(text="three"))).text == "after"
         check_prefixes([request for request in server.requests if not is_summary(request)])
+
+
+async def test_a_stop_while_the_summary_is_written_leaves_its_epoch_begun() -> None:
+    held = Say("NOTES", delivery=Delivery(hold_at=0))
+    replies: list[Reply] = [Say("hello " * 200), Say("well"), TOO_LONG, held, Say("after")]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                for text in ("zero", "one"):
+                    await actor.post(Inbound(text=text))
+                waiting = actor.post(Inbound(text="two"))
+                await server.wait_held(await server.wait_for(4))
+                server.release()
+                async with asyncio.timeout(5):
+                    while not any("_condensed" in repr(task) for task in asyncio.all_tasks()):  # noqa: ASYNC110 - no event
+                        await asyncio.sleep(0)
+                actor.stop()
+                assert (await waiting).reason is ExitReason.INTERRUPTED
+                name = actor.session_id
+                assert (await actor.post(Inbound(text="three"))).text == "after"
+            store = await Store.open(home.hermes, SystemClock())
+            export = await store.export_session(name)
+            await store.close()
+        assert export is not None
+        assert any(row.state is MessageState.COMPACTED for row in export.messages)
+        assert [epoch.begin_reason for epoch in export.epochs[1:]] == ["compressed"]
+        assert "NOTES" in server.requests[-1].body.decode()

@@ -16,6 +16,7 @@ from hermes.core.protocols import EffectJournal, Intent
 from hermes.core.usage import Usage
 from hermes.store.rows import EffectState, MessageState, NewSession, Spender, Spent, TurnState
 from hermes.store.store import Store
+from hermes.store.transcript import Entry
 
 Opener = Callable[[], Awaitable[Store]]
 
@@ -232,7 +233,11 @@ class StoreContract:
         await begun(store)
         ids = await said(store, ["one", "two wolverine", "three", "four"])
         original = await store.transcript("s1")
-        new = await store.compact("s1", 2, ids[:2], [program_message(Role.USER, "summary")])
+        summary = Entry(session_id="s1", epoch=1, turn_id=None, messages=(program_message(Role.USER, "summary"),))
+        with pytest.raises(NotFoundError):
+            await store.compact(summary, [*ids[:2], 999], FRAME, "compressed")
+        new, number = await store.compact(summary, ids[:2], FRAME, "compressed")
+        assert number == 2
         texts = [one.message.text for one in await store.transcript("s1")]
         assert texts == ["summary", "three", "four"]
         assert await found(store, "wolverine") == [ids[1]]
