@@ -278,8 +278,7 @@ async def check(world: World) -> None:
             for row in export.messages:
                 if not row.message.synthetic:  # words that join a turn stand beside its results
                     texts.append(row.message.text)
-                for call, status in _calls(export.messages, row.message):
-                    effects[call] = status
+                effects.update(_calls(export.messages, row.message))
     finally:
         await store.close()
     _check_words(world, texts)
@@ -289,12 +288,12 @@ async def check(world: World) -> None:
 
 def _calls(rows: object, message: object) -> list[tuple[str, str]]:
     """(token, status) of the calls that a message's results answer."""
-    found = []
     arguments = {call.call_id: call.arguments for row in rows for call in row.message.calls()}  # type: ignore[attr-defined]
-    for result in message.results():  # type: ignore[attr-defined]
-        for token in re.findall(rf"echo (\S+) \${MARK} >>", arguments.get(result.call_id, "")):
-            found.append((token, result.status.value))
-    return found
+    return [
+        (token, result.status.value)
+        for result in message.results()  # type: ignore[attr-defined]
+        for token in re.findall(rf"echo (\S+) \${MARK} >>", arguments.get(result.call_id, ""))
+    ]
 
 
 def _check_words(world: World, texts: list[str]) -> None:
