@@ -67,9 +67,9 @@ class Guard:
         for key, call in distinct.items():
             result = this.results[call.call_id]
             tool = toolbox.find(call.name)
-            refused = result.status in _FAILED
-            failures[call.name] = failures.get(call.name, True) and refused
-            if refused or call.call_id in this.failed:
+            failed = result.status in _FAILED or call.call_id in this.failed
+            failures[call.name] = failures.get(call.name, True) and failed
+            if failed:
                 found = _worse(found, self._failed_again(key))
             else:
                 self._exact.pop(key, None)

@@ -4,6 +4,7 @@ The first row that applies and has not been used up in this turn acts. A row say
 last ones end the turn by a name, so that every outcome has one.
 """
 
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -15,9 +16,12 @@ from hermes.core.messages import FinishReason, Message, Role, program_message
 from hermes.core.outcomes import ExitReason, FailureKind
 from hermes.core.parts import TextPart, ToolCallPart
 from hermes.core.stream import Answer, Failure
+from hermes.util.text import sentence
 
 Outcome = Answer | Failure
 UNLIMITED = 1 << 30
+_WORTH_TELLING = 10.0
+"""Seconds that a provider wants us to wait, from which on the person is told until when."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,12 +284,21 @@ async def _end_failed(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit
     reason = ExitReason.RETRIES_EXHAUSTED if outcome.retryable else ExitReason.PROVIDER_ERROR
     if outcome.compress:
         reason = ExitReason.COMPRESSION_EXHAUSTED
-    state.end(reason, f"{outcome.message} {outcome.hint}".strip())
+    hint = outcome.hint or ("Try again later, or name a stand-in (`fallback_providers`)." if outcome.retryable else "")
+    if outcome.retry_after is not None and outcome.retry_after >= _WORTH_TELLING:
+        hint = f"It asks to wait until {_moment(deps.clock.now() + outcome.retry_after)}. {hint}"
+    state.end(reason, f"{sentence(outcome.message)} {hint}".strip())
 
 
 async def _end_over_a_cap(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
     assert isinstance(outcome, Failure)
     state.end(ExitReason.SPEND_LIMIT, f"{outcome.message} {outcome.hint}".strip())
+
+
+def _moment(at: float) -> str:
+    """A time of day here, with the date when it is not today's."""
+    form = "%H:%M" if time.localtime(at)[:3] == time.localtime()[:3] else "%Y-%m-%d %H:%M"
+    return time.strftime(form, time.localtime(at))
 
 
 async def _append_answer(outcome: Outcome, message: Message, state: TurnState, emit: Emit) -> None:

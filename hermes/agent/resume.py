@@ -3,8 +3,11 @@
 from hermes.agent import words
 from hermes.agent.calls import finish_calls
 from hermes.agent.turn import Deps, Emit, Resumed, TurnState
+from hermes.core.events import Level, Notice
 from hermes.core.messages import FinishReason, Message, Role, program_message
 from hermes.core.outcomes import ExitReason
+from hermes.core.parts import ToolStatus
+from hermes.util.text import one_line
 
 _UNFINISHED = (FinishReason.LENGTH, FinishReason.CUT)
 
@@ -29,6 +32,7 @@ def restore(state: TurnState, resumed: Resumed) -> None:
 async def pick_up(resumed: Resumed, deps: Deps, state: TurnState, emit: Emit) -> None:
     """Do what stood between the last stored message and the next request; a turn that only lacked its end is ended."""
     last = resumed.messages[-1]
+    await _tell_uncertain(last, resumed, deps, emit)
     if resumed.stopping or _is_note(last, words.STOPPED):
         state.answered = dict(resumed.results)
         state.end(ExitReason.INTERRUPTED)
@@ -45,6 +49,16 @@ async def pick_up(resumed: Resumed, deps: Deps, state: TurnState, emit: Emit) ->
         await state.append(program_message(Role.USER, ask), emit)
     else:
         state.end(ExitReason.BUDGET_EXHAUSTED if state.final else ExitReason.TEXT_RESPONSE)
+
+
+async def _tell_uncertain(last: Message, resumed: Resumed, deps: Deps, emit: Emit) -> None:
+    """Tell the person too what may have happened in part; the model reads it in the results."""
+    for call in last.calls():
+        result = resumed.results.get(call.call_id)
+        if result is not None and result.status is ToolStatus.UNCERTAIN:
+            what = f"{call.name} {one_line(call.arguments, 100)}"
+            said = f"The program ended while this ran: {what}. All, part or none of it may have happened."
+            await emit(Notice(level=Level.WARNING, text=said))
 
 
 def _is_note(message: Message, note: str) -> bool:

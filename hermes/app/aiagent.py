@@ -72,8 +72,8 @@ class AIAgent(Callbacks):
     credential_pool: Sequence[str] | None = field(default=None, repr=False)
     """Several keys for the provider, beside `api_key` when that is given: one that is at its limit rests, and another
     is taken (`credential_pool_strategies` says which)."""
-    fallback_model: Mapping[str, object] | None = None
-    """A model to turn to when the first one fails: provider, model, base_url, api_key, api_mode."""
+    fallback_model: Mapping[str, object] | str | Sequence[Mapping[str, object] | str] | None = None
+    """Who stands in when the first model fails: a name, or provider, model, base_url, api_key; or several of them."""
     platform: str = "api"
     """The kind of front-end, for the prompt's hint on form."""
     session_id: str = ""
@@ -291,12 +291,16 @@ class AIAgent(Callbacks):
         self._app = self._actor = None
 
 
-def _references(given: Mapping[str, object] | None) -> tuple[ModelReference, ...]:
-    """The stand-in that a program names. Raises UsageError for a mapping that names none."""
+def _references(
+    given: Mapping[str, object] | str | Sequence[Mapping[str, object] | str] | None,
+) -> tuple[ModelReference, ...]:
+    """The stand-ins that a program names. Raises UsageError for what names none."""
     if not given:
         return ()
+    named: list[object] = [given] if isinstance(given, str | Mapping) else list(given)
+    named = [{"model": one} if isinstance(one, str) else one for one in named]
     try:
-        return (msgspec.convert(dict(given), ModelReference),)
+        return msgspec.convert(named, tuple[ModelReference, ...])
     except msgspec.ValidationError as error:
         raise UsageError(
             f"fallback_model cannot be used: {error}.", "Give provider, model, base_url, api_key."

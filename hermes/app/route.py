@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 from hermes.app.endpoint import Model
 from hermes.config.settings import ModelReference, Settings, SideTaskSettings
+from hermes.core.errors import ConfigError
 from hermes.core.frame import EpochFrame
 from hermes.llm.auxiliary import OpenModel, SideTask
 from hermes.llm.client import ModelClient
@@ -35,7 +36,13 @@ class Models:
         """The model at this place. Raises ConfigError when it cannot be used as it is configured."""
         found = self._models.get(index)
         if found is None:
-            found = self._models[index] = await self._stack.enter_async_context(self._open(self._choices[index]))
+            choice = self._choices[index]
+            try:
+                found = await self._stack.enter_async_context(self._open(choice))
+            except ConfigError as error:
+                named = " ".join(one for one in (choice.provider, choice.model) if one)
+                raise ConfigError(f"{named}: {error.message}" if index else error.message, error.hint) from None
+            self._models[index] = found
         return found
 
 

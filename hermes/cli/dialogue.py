@@ -108,6 +108,8 @@ class Dialogue:
             return None
         with self._source.during(self._actor.stop):
             ended = await self._actor.post(Inbound(text=text, cwd=self._app.options.cwd))
+        if ended.reason is ExitReason.INTERRUPTED:
+            complain("Stopped.")
         return 1 if ended.reason is ExitReason.LOCAL_ERROR else None
 
     async def _command(self, name: str, text: str) -> None:

@@ -17,10 +17,11 @@ from hermes.core.events import (
     ToolStarted,
     TurnEnded,
     TurnResumed,
+    TurnStarted,
 )
 from hermes.core.parts import ToolStatus
 from hermes.core.stream import TextDelta
-from hermes.util.text import inert, one_line
+from hermes.util.text import inert, one_line, sentence
 
 _LONGEST_PATTERN = 300
 _WIDTH = 100
@@ -38,6 +39,8 @@ class Renderer:
         self._in_line = False
         self._started: set[str] = set()
         self._resumed: set[str] = set()
+        self._ended_before = ""
+        """What is to be said of a resumed turn, should another one follow."""
         self.broken: OSError | None = None
         """Why nothing is shown any more: the output is closed or full."""
         self.on_broken: Callable[[], object] | None = None
@@ -58,17 +61,21 @@ class Renderer:
         match event:
             case Refused():
                 self._warn(f"refused: {one_line(inert(event.subject))} ({inert(event.reason)}{_way(event.pattern)})")
+            case TurnStarted() if self._ended_before:
+                self._warn(self._ended_before)
+                self._ended_before = ""
             case TurnResumed():
                 self._resumed.add(event.turn_id)
                 self._warn(f"Going on with the turn that was cut off: {one_line(inert(event.text), _WIDTH)}")
             case TurnEnded():
                 self._turn_ended(event)
             case FellBack():
-                self._warn(f"{inert(event.reason)} Going on with {inert(event.model)} ({event.provider}).")
+                self._warn(f"{sentence(inert(event.reason))} Going on with {inert(event.model)} ({event.provider}).")
             case Queued() if not self._quiet:
                 self._warn(f"queued: {one_line(inert(event.text), _WIDTH)}")
             case Retrying():
-                self._warn(f"{inert(event.message)} Trying again in {event.delay:.1f} s (attempt {event.attempt}).")
+                again = f"Trying again in {event.delay:.1f} s (attempt {event.attempt})." if event.delay else ""
+                self._warn(f"{sentence(inert(event.message))} {again}".rstrip())
             case Notice() if event.level is not Level.INFO:
                 self._warn(inert(event.text))
             case _ if not self._quiet:
@@ -81,8 +88,9 @@ class Renderer:
             else:
                 self._line("")
         elif event.turn_id in self._resumed:
+            # Told when another turn follows: else its answer is the one that is printed.
             said = one_line(inert(event.text or event.error), _WIDTH)
-            self._warn(f"That turn has ended ({event.reason.value}): {said}")
+            self._ended_before = f"That turn has ended: {said}"
 
     def _work(self, event: Event) -> None:
         match event:
@@ -97,7 +105,7 @@ class Renderer:
             case ToolEnded():
                 self._ended(event)
             case EpochBegan() if event.number > 1:
-                self._line(f"· new epoch: {event.reason}")
+                self._line(f"· the conversation is sent anew: {event.reason}")
             case _:
                 pass
 

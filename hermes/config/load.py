@@ -7,6 +7,7 @@ cache, under the identity of the file it came from (device, inode, size, time); 
 import contextlib
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -56,6 +57,7 @@ def load_settings(home: Home) -> LoadedSettings:
     """The settings of this home; defaults where there is no file. Raises ConfigError that names the file and line."""
     document = _document(home)
     warnings = list(_unknown_keys(document))
+    _check_spelling(document, home.config_file)
     known = {name: value for name, value in document.items() if name in Settings.__struct_fields__}
     for name in [name for name, value in known.items() if value is None]:
         del known[name]
@@ -71,6 +73,13 @@ def load_settings(home: Home) -> LoadedSettings:
     if settings.approvals.mode != "ask":
         warnings.append(f"config.yaml: approvals.mode {settings.approvals.mode!r} is not there yet; this version asks.")
     return LoadedSettings(settings=settings, warnings=tuple(warnings))
+
+
+def _check_spelling(document: Mapping[str, object], file: Path) -> None:
+    """Refuse a mistyped `spending`: whoever wrote it believes that there is a cap."""
+    for key in document:
+        if key not in KNOWN_ELSEWHERE and key not in Settings.__struct_fields__ and suggestion(key, ("spending",)):
+            raise ConfigError(f"{file}: nobody knows the key `{key}`.", "Did you mean `spending`?")
 
 
 def _check_numbers(settings: Settings, file: Path) -> None:

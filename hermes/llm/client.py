@@ -15,6 +15,7 @@ from hermes.llm.lineage import Lineage
 from hermes.llm.metering import Meter, Unmetered, heard
 from hermes.providers.wire import Endpoint
 from hermes.util.clock import Clock
+from hermes.util.text import sentence
 
 _BASE_DELAY = 5.0
 MAX_DELAY = 120.0
@@ -152,7 +153,9 @@ def _waits(failure: Failure, state: CallState) -> bool:
 
 
 async def _at_once(failure: Failure, state: CallState) -> None:
-    await state.emit(Retrying(state.tries + 1, 0.0, failure.kind.value, f"{failure.message} Trying another key."))
+    await state.emit(
+        Retrying(state.tries + 1, 0.0, failure.kind.value, f"{sentence(failure.message)} Trying another key.")
+    )
 
 
 async def _after_a_pause(failure: Failure, state: CallState) -> None:

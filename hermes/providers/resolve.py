@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
+from msgspec import structs
+
 from hermes.core.errors import ConfigError
 from hermes.core.secret import KeyHolder
 from hermes.providers.key_variables import sound_key, variable_keys
@@ -45,6 +47,8 @@ def resolve(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoint:
     """
     found = _provider(choice, environ)
     base_url = _base_url(choice, found, environ)
+    if found.name == "custom":
+        found = structs.replace(found, title=f"The server at {_place(base_url)}")
     wire = _wire(choice, found, base_url)
     model = _model(choice, found)
     return Endpoint(
@@ -90,6 +94,12 @@ def _by_address(base_url: str) -> ProviderRecord:
     host, port = _split(base_url)
     name = LOCAL_PORTS.get(port or 80) if is_loopback(host) else HOSTS.get(host)
     return record(name or "custom")
+
+
+def _place(base_url: str) -> str:
+    """Host and port, as an error message names a server of the person's own."""
+    host, port = _split(base_url)
+    return f"{host}:{port}" if port else host
 
 
 def _split(url: str) -> tuple[str, int | None]:

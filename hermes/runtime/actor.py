@@ -298,6 +298,7 @@ class SessionActor:
             ended = TurnEnded(
                 turn_id=state.turn_id,
                 reason=ExitReason.LOCAL_ERROR,
+                text="".join(state.answer),
                 error=str(error),
                 calls=state.requests,
                 usage=state.usage,

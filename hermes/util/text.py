@@ -36,3 +36,9 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u20
 def inert(text: str) -> str:
     """The text with what a terminal would obey (escapes, control and direction characters) taken out."""
     return _CONTROL.sub("", text.replace("\r\n", "\n")) if _CONTROL.search(text) else text
+
+
+def sentence(text: str) -> str:
+    """The text with an end, so that another sentence can follow it."""
+    text = text.rstrip()
+    return text if not text or text[-1] in ".!?:;。！？…)\"'" else f"{text}."

@@ -54,7 +54,7 @@ def test_the_kind_of_an_answer(status: int, body: object, kind: Kind, retryable:
     raw = body.encode() if isinstance(body, str) else b"" if body is None else json.dumps(body).encode()
     failure = from_answer(status, {}, raw, ENDPOINT, 0.0)
     assert (failure.kind, failure.retryable, failure.status) == (kind, retryable, status)
-    assert failure.message.startswith(f"The configured server answered {status}")
+    assert failure.message.startswith(f"The server at h.example answered {status}")
     assert "\n" not in failure.message and "<" not in failure.message and len(failure.message) < 500
 
 
@@ -167,7 +167,7 @@ def test_every_row_of_the_table_can_be_reached() -> None:
     ],
 )
 def test_what_the_person_is_told(body: object, message: str) -> None:
-    assert judged(400, body).message == f"The configured server answered 400: {message}"
+    assert judged(400, body).message == f"The server at h.example answered 400: {message}"
 
 
 RUNAWAYS = [

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from urllib.parse import urlsplit
 
 import pytest
 from loopback import Reply, chat_chunk, loopback, sse
@@ -142,7 +143,7 @@ async def test_what_passes_is_tried_again(status: int) -> None:
         asked = await Asked().ask(server.url)
     assert asked.answer.message.text == "Hello"
     [retrying] = [event for event in asked.events if isinstance(event, Retrying)]
-    assert retrying.attempt == 1 and retrying.message == f"The configured server answered {status}: later"
+    assert retrying.attempt == 1 and retrying.message == f"{here(server.url)} answered {status}: later"
     assert asked.clock.slept == [retrying.delay] and 5.0 <= retrying.delay <= 7.5
     assert server.requests[0].body == server.requests[1].body
 
@@ -230,6 +231,11 @@ async def test_an_answer_that_was_whole_is_not_lost_to_what_came_after() -> None
             assert (await Asked().ask(server.url)).answer.message.text == "Hi"
 
 
+def here(url: str) -> str:
+    """How messages name a server of one's own."""
+    return f"The server at {urlsplit(url).netloc}"
+
+
 async def test_an_error_inside_the_stream() -> None:
     broken = {"error": {"message": "Overloaded", "type": "overloaded_error"}}
     async with loopback(sse(broken, done=False), HELLO) as server:
@@ -237,7 +243,7 @@ async def test_an_error_inside_the_stream() -> None:
     async with loopback(sse(chat_chunk({"content": "Half"}), broken, done=False)) as server:
         failure = (await Asked().ask(server.url)).failure
     assert (failure.kind, failure.partial is not None) == (FailureKind.OVERLOADED, True)
-    assert failure.message == "The configured server broke the answer off: Overloaded"
+    assert failure.message == f"{here(server.url)} broke the answer off: Overloaded"
 
 
 async def test_garbage_instead_of_json() -> None:
