@@ -93,7 +93,8 @@ class SessionActor:
         """
         if self.conversation.lost is not None and not inbound.images:
             self.resume()
-            return self.steer(inbound)
+            if not len(self._mailbox):  # what was said before this and still waits comes before it
+                return self.steer(inbound)
         return self._deliver(inbound)
 
     def steer(self, inbound: Inbound, *, joins_only: bool = False) -> "asyncio.Future[TurnEnded]":
