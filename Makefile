@@ -7,6 +7,7 @@
 # make writers        32 processes write one home for a minute, kills among them
 # make stops          a stop in the middle of everything, measured at the server and in the process table (2 minutes)
 # make bench          whole-process and per-round costs, beside other programs where they are installed
+# make faults         2,000 random scripts of faults against the whole program (make faults COUNT=100 SEED=7)
 # make cap-race       a cap on money against 50 turns at once in 4 processes, kills among them, ten times
 # make shape          the shape table of the tree
 # make lock           resolve the locked requirements anew (needs uv)
@@ -16,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test check matrix torture resume-race writers stops cap-race bench shape lint types contracts deps lock clean
+.PHONY: run test check matrix faults torture resume-race writers stops cap-race bench shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -51,6 +52,9 @@ deps: $(VENV)/dev.stamp
 
 matrix: $(VENV)/dev.stamp
 	@$(BIN)/python tests/llm/error_matrix.py
+
+faults: $(VENV)/dev.stamp
+	@$(BIN)/python tests/torture/fault_runner.py --count $(or $(COUNT),2000) --seed $(or $(SEED),0)
 
 cap-race: $(VENV)/dev.stamp
 	$(BIN)/python scripts/cap_race.py --repeat 10

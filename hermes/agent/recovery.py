@@ -138,8 +138,10 @@ async def _thinking_exhausted(outcome: Outcome, deps: Deps, state: TurnState, em
 
 
 async def _split_calls(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    """Have the work split. What stood before a call is not the answer, whether the call was whole or not."""
     message = _message(outcome)
     assert message is not None
+    state.answer.clear()
     names = ", ".join(incomplete_calls(message))
     kept = _without_calls(message)
     if not kept.text.strip():
@@ -238,6 +240,9 @@ async def _again(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> 
 
 
 async def _end_empty(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+    if "".join(state.answer).strip():
+        state.end(ExitReason.PARTIAL_STREAM, "The answer was cut off, and the model gave only empty ones after it.")
+        return
     state.answer.append("(empty)")
     state.end(ExitReason.EMPTY_RESPONSE, "The model gave only empty answers. Try again, or another model.")
 

@@ -13,6 +13,8 @@ def restore(state: TurnState, resumed: Resumed) -> None:
     """Put the turn's stored messages back into its state: the steps that were used, the pieces of its answer."""
     state.messages.extend(resumed.messages)
     for message in resumed.messages:
+        if _says_call_cut(message):
+            state.answer.clear()
         if message.role is not Role.ASSISTANT or message.synthetic:
             continue
         state.requests += 1
@@ -49,6 +51,11 @@ def _is_note(message: Message, note: str) -> bool:
         and message.role is Role.ASSISTANT
         and any(getattr(part, "text", "") == note for part in message.parts)
     )
+
+
+def _says_call_cut(message: Message) -> bool:
+    said = words.CALL_CUT.partition("{")[0]
+    return message.synthetic and message.role is Role.USER and message.text.startswith(said)
 
 
 def _says_budget_spent(message: Message) -> bool:

@@ -112,7 +112,7 @@ class Call:
         """Whether the head of an answer has come, so that the provider is at work and counts."""
         self.began = False
         self.spoke = False
-        """Whether text of the answer was emitted; thoughts and calls that broke off can be had anew."""
+        """Whether text of the answer was emitted; blanks, thoughts and calls that broke off can be had anew."""
         self.events = 0
         self._emit = emit
 
@@ -152,7 +152,7 @@ class Call:
         except WireError as caught:
             error = caught
         self.began = self.began or bool(deltas)
-        self.spoke = self.spoke or any(isinstance(delta, TextDelta) for delta in deltas)
+        self.spoke = self.spoke or any(isinstance(delta, TextDelta) and delta.text.strip() for delta in deltas)
         for delta in _joined(deltas):
             await self._emit(delta)
         if error is not None:

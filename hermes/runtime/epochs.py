@@ -141,9 +141,7 @@ class SessionEpochs:
         number = await self._store.begin_epoch(self._conversation.session_id, candidate.frame, reason)
         await self._enter(number, candidate, reason, state, emit)
 
-    async def _enter(
-        self, number: int, candidate: Candidate, reason: str, state: TurnState | None, emit: Emit
-    ) -> None:
+    async def _enter(self, number: int, candidate: Candidate, reason: str, state: TurnState | None, emit: Emit) -> None:
         """Encode the transcript for an epoch that has begun in the store, and go on in it."""
         conversation = self._conversation
         lineage = Lineage(candidate.frame, candidate.client.endpoint)

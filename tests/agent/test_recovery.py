@@ -109,6 +109,18 @@ async def test_a_stream_that_breaks_is_continued() -> None:
     assert "connection broke" in server.requests[1].last_user_text
 
 
+async def test_what_was_said_before_a_truncated_call_is_not_the_answer() -> None:
+    call = Call("write_file", '{"path": "b", "content": "lon')
+    replies = [Say("first I ", finish="length"), Say("write", calls=(call,), finish="length"), Say("done")]
+    ended, _ = await turn(replies)
+    assert (ended.reason, ended.text) == (ExitReason.TEXT_RESPONSE, "done")
+
+
+async def test_a_cut_answer_stands_when_only_empty_ones_follow() -> None:
+    ended, server = await turn([Say("half of it", finish="length"), *[Say("")] * 4])
+    assert (ended.reason, ended.text, len(server.requests)) == (ExitReason.PARTIAL_STREAM, "half of it", 5)
+
+
 async def test_a_failure_names_what_the_provider_said() -> None:
     ended, _ = await turn([Fail(400, message="temperature must be a fish")])
     assert ended.reason is ExitReason.PROVIDER_ERROR

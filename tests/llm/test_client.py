@@ -209,11 +209,12 @@ async def test_a_cut_stream_gives_what_had_arrived() -> None:
         assert not list(partial.calls())
 
 
-async def test_a_stream_that_is_cut_before_anything_came_is_tried_again() -> None:
+async def test_a_stream_that_is_cut_before_any_word_came_is_tried_again() -> None:
     nothing = [
         sse(done=False, end="cut"),
         sse(done=False),
         sse(": hello", done=False, end="close"),
+        sse(chat_chunk({"content": "\n\n"}), done=False, end="cut"),
         Reply(raw=[], end="cut"),
     ]
     for reply in nothing:

@@ -157,6 +157,12 @@ async def test_an_answer_in_pieces_goes_on(asked: bool) -> None:
     assert (outcome.reason, outcome.text) == (ExitReason.TEXT_RESPONSE, "one two")
 
 
+async def test_what_was_said_before_a_truncated_call_is_no_piece_of_the_answer() -> None:
+    note = program_message(Role.USER, words.CALL_CUT.format(names="write_file"))
+    outcome = await resumed(Left([ASKED, said("I write it now", FinishReason.LENGTH), note]), [Say("done")])
+    assert (outcome.reason, outcome.text) == (ExitReason.TEXT_RESPONSE, "done")
+
+
 async def test_a_turn_that_was_being_stopped_is_closed_and_not_gone_on_with() -> None:
     batch = calling(("c1", "terminal", '{"command": "touch ran"}'))
     outcome = await resumed(Left([ASKED, batch], [Intent("c1", "terminal", "{}", False)], stopping=True), [])

@@ -60,7 +60,7 @@ async def race(number: int, processes: int, chance: random.Random) -> list[str]:
         with TempHome.for_server(server.url, more_config=ANY) as home:
             try:
                 async with hermes(home, "-z", "work", mark=f"r{number}:0") as first:
-                    while not (home.cwd / "began").exists():
+                    while not (home.cwd / "began").exists():  # noqa: ASYNC110 - of another process
                         await asyncio.sleep(0.005)
                     await asyncio.sleep(chance.uniform(0, 0.02))
                     kill(first)

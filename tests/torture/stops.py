@@ -331,7 +331,7 @@ async def table(runs: int, cli: int, only: str) -> bool:
             number += runs
             if cli and not case.before:
                 done = await measure(server, title, by_signal, range(number, number + cli), min(at_once, 2))
-                good &= line(f"  by SIGINT to a process", done, (limits[0], limits[1] + 0.3, limits[2]))
+                good &= line("  by SIGINT to a process", done, (limits[0], limits[1] + 0.3, limits[2]))
                 number += cli
             server.requests.clear()
         done = await measure(server, "abandoned stream", abandoned, range(number, number + runs), 1)

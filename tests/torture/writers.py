@@ -224,7 +224,9 @@ def main() -> int:
     known, problems = asyncio.run(campaign(**vars(given)))
     for kind, count in known.waits.most_common():
         say(f"  {kind:<10}{count:>8} acknowledged, longest {known.longest[kind]:.3f} s")
-    say(f"{sum(known.waits.values())} writes of {given.processes} processes in {given.seconds:g} s: {len(problems)} bad")
+    say(
+        f"{sum(known.waits.values())} writes of {given.processes} processes in {given.seconds:g} s: {len(problems)} bad"
+    )
     for problem in problems[:20]:
         say(f"  {problem}")
     return 1 if problems else 0

@@ -1,0 +1,312 @@
+"""Plays fault scripts: real sockets, a real program in this process, a real store; then judges what came of it.
+
+`python tests/torture/fault_runner.py [--count 2000] [--seed 0]`; `--only SEED` plays one script and tells its story.
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections import Counter
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import apsw
+
+sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parent)]
+
+from faults import FAULTS, READ_SECONDS, Script, Turn, script_of  # noqa: E402 - runs as a script too
+
+from hermes.app.options import Options  # noqa: E402
+from hermes.app.wiring import App  # noqa: E402
+from hermes.core.events import EpochBegan, Event, TurnEnded  # noqa: E402
+from hermes.core.protocols import HttpTimeouts  # noqa: E402
+from hermes.core.stream import TextDelta  # noqa: E402
+from hermes.llm.client import ModelClient  # noqa: E402
+from hermes.runtime.actor import SessionActor  # noqa: E402
+from hermes.runtime.mailbox import Inbound  # noqa: E402
+from hermes.store.store import Store  # noqa: E402
+from hermes.testing.clock import ManualClock  # noqa: E402
+from hermes.testing.home import TempHome  # noqa: E402
+from hermes.testing.legal import problems  # noqa: E402
+from hermes.testing.prefix import PrefixError, check_prefixes  # noqa: E402
+from hermes.testing.server import ScriptedServer  # noqa: E402
+from hermes.util.clock import SystemClock  # noqa: E402
+
+AN_HOUR = 3600.0
+TURN_SECONDS = 60.0
+AT_ONCE = 8
+SHORT = {
+    "all_retries_exhausted_no_response": "retries",
+    "fallback_prior_turn_content": "prior text",
+    "interrupted_by_user": "stopped",
+    "truncation_exhausted": "truncated",
+}
+"""Outcomes as the table heads its columns, where their first word will not do."""
+
+
+class HastyApp(App):
+    """An App that gives up on a silent server soon."""
+
+    read_seconds = 600.0
+
+    async def _client(self, *arguments: object) -> ModelClient:
+        client = await super()._client(*arguments)  # type: ignore[arg-type]
+        client._timeouts = HttpTimeouts(read=self.read_seconds)
+        return client
+
+
+@dataclass
+class Played:
+    """What came of a script."""
+
+    script: Script
+    wrong: list[str] = field(default_factory=list)
+    ends: list[TurnEnded] = field(default_factory=list)
+    epochs: list[set[int]] = field(default_factory=list)
+    """For each server, the numbers of the requests that begin an epoch."""
+    pairs: int = 0
+
+
+async def play(script: Script) -> Played:
+    """Play a script and judge it; what is wrong is in `wrong`."""
+    played = Played(script, epochs=[set() for _ in script.wires])
+    async with AsyncExitStack() as stack:
+        servers = [await stack.enter_async_context(ScriptedServer(replies)) for replies in script.replies]
+        home = stack.enter_context(_home(script, servers))
+        session_id, clock = await _turns(played, servers, home)
+        await _judge_store(played, home, session_id)
+        _judge_requests(played, servers)
+        _judge_effects(played, home, clock)
+    return played
+
+
+def _home(script: Script, servers: list[ScriptedServer]) -> TempHome:
+    stand_ins = [
+        {
+            "provider": "custom",
+            "model": f"stand-in-{place}",
+            "base_url": server.url,
+            "api_key": "y" * place,
+            "api_mode": wire,
+        }
+        for place, (wire, server) in enumerate(zip(script.wires, servers, strict=True))
+        if place
+    ]
+    agent = {"api_max_retries": script.tries, "max_turns": script.max_turns}
+    config = {"fallback_providers": stand_ins, "agent": agent}
+    return TempHome.for_server(servers[0].url, api_mode=script.wires[0], more_config=config)
+
+
+def _place(model: str) -> int:
+    return int(model.removeprefix("stand-in-")) if model.startswith("stand-in-") else 0
+
+
+async def _turns(played: Played, servers: list[ScriptedServer], home: TempHome) -> tuple[str, ManualClock]:
+    clock = ManualClock(auto=True)
+    app = HastyApp(home.environ, Options(cwd=str(home.cwd)), clock=clock)
+    app.read_seconds = READ_SECONDS if played.script.hangs else 600.0
+    shown: list[str] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, EpochBegan):
+            place = _place(event.model)
+            played.epochs[place].add(len(servers[place].requests))
+        elif isinstance(event, TextDelta):
+            shown.append(event.text)
+            servers[0].changed()
+
+    async with app:
+        actor = await app.open_session()
+        actor.subscribe(hear)
+        for number, turn in enumerate(played.script.turns):
+            shown.clear()
+            async with asyncio.timeout(TURN_SECONDS):
+                ended = await _turn(actor, f"turn {number}", turn, servers, shown)
+            played.ends.append(ended)
+            _judge_end(played, number, turn, ended)
+            await clock.sleep(AN_HOUR)  # every wish of a provider is over by then
+    return actor.session_id, clock
+
+
+async def _turn(
+    actor: SessionActor, text: str, turn: Turn, servers: list[ScriptedServer], shown: list[str]
+) -> TurnEnded:
+    posted = actor.post(Inbound(text=text))
+    if turn.stop is not None:
+        place, requests, partial = turn.stop
+        await servers[place].wait_until(lambda: len(servers[place].requests) >= requests)
+        await servers[0].wait_until(lambda: "".join(shown).endswith(partial))
+        actor.stop()
+    return await posted
+
+
+def _judge_end(played: Played, number: int, turn: Turn, ended: TurnEnded) -> None:
+    def say(what: str, found: object, promised: object) -> None:
+        if found != promised:
+            played.wrong.append(f"turn {number}: {what} is {found!r}, promised was {promised!r} ({ended.error})")
+
+    say("the outcome", ended.reason.value, turn.reason.value)
+    say("the answer", ended.text, turn.text)
+    say("the number of model calls", ended.calls, turn.calls)
+    say("the usage", (ended.usage.input, ended.usage.output), (turn.usage.input, turn.usage.output))
+
+
+async def _judge_store(played: Played, home: TempHome, session_id: str) -> None:
+    store = await Store.open(home.hermes, SystemClock())
+    try:
+        open_turns = await store.open_turns(session_id)
+        rows = await store.transcript(session_id)
+    finally:
+        await store.close()
+    if open_turns:
+        played.wrong.append(f"turns are open in the store: {open_turns}")
+    asked: list[str] = []
+    for row in rows:
+        answered = [result.call_id for result in row.message.results()]
+        if answered != asked:
+            played.wrong.append(f"message {row.id}: {asked} were asked, {answered} answered")
+        asked = [call.call_id for call in row.message.calls()]
+        told = row.message.text
+        played.wrong += [f"message {row.id} holds {text!r}" for text in played.script.unsaid if text in told]
+    whole = "\n".join(row.message.text for row in rows)
+    for text in played.script.said:
+        if whole.count(text) != 1:
+            played.wrong.append(f"{text!r} is in the transcript {whole.count(text)} times")
+    if asked:
+        played.wrong.append(f"calls without a result: {asked}")
+    if [row.message.role.value for row in rows[-1:]] != ["assistant"]:
+        played.wrong.append("the transcript does not end with the assistant")
+    _judge_spending(played, home)
+
+
+def _judge_spending(played: Played, home: TempHome) -> None:
+    """Each whole answer that told its cost is one row; no request is more than one."""
+    connection = apsw.Connection(str(home.hermes / "hermes.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    rows = connection.execute("SELECT model, input_tokens, output_tokens FROM spend").fetchall()
+    connection.close()
+    found = Counter((_place(str(model)), int(str(given)), int(str(written))) for model, given, written in rows)
+    promised = Counter(played.script.spent)
+    if missing := promised - found:
+        played.wrong.append(f"not in the spend table: {dict(missing)}")
+    if doubled := {key: count for key, count in found.items() if key in promised and count > promised[key]}:
+        played.wrong.append(f"twice in the spend table: {doubled}")
+    requests = sum(map(len, played.script.replies))
+    if len(rows) > requests:
+        played.wrong.append(f"{len(rows)} rows of spending for {requests} requests")
+
+
+def _judge_requests(played: Played, servers: list[ScriptedServer]) -> None:
+    for place, (server, replies) in enumerate(zip(servers, played.script.replies, strict=True)):
+        if len(server.requests) != len(replies):
+            played.wrong.append(f"server {place} had {len(server.requests)} requests, promised were {len(replies)}")
+        for request in server.requests:
+            played.wrong += [f"server {place}, request {request.number}: {one}" for one in problems(request)]
+        try:
+            played.pairs += check_prefixes(server.requests, new_epochs=played.epochs[place])
+        except PrefixError as error:
+            played.wrong.append(f"server {place}: {error}")
+    if (began := sum(map(len, played.epochs))) != played.script.epochs:
+        played.wrong.append(f"{began} epochs began, promised were {played.script.epochs}")
+
+
+def _judge_effects(played: Played, home: TempHome, clock: ManualClock) -> None:
+    path = home.cwd / "effects.txt"
+    lines = path.read_text(encoding="utf-8").split() if path.exists() else []
+    if sorted(lines) != sorted(played.script.effects):
+        played.wrong.append(f"the effects are {lines}, promised were {played.script.effects}")
+    if missing := Counter(played.script.waited) - Counter(clock.slept):
+        played.wrong.append(f"wishes that were not waited for: {dict(missing)}")
+
+
+async def campaign(first: int, count: int) -> list[Played]:
+    """Play `count` scripts from a seed on, a few at once; stops early when twenty were wrong."""
+    seeds = iter(range(first, first + count))
+    found: list[Played] = []
+
+    async def some() -> None:
+        for seed in seeds:
+            found.append(await _named(seed))
+            if found[-1].wrong:
+                tell(found[-1])
+            if sum(bool(one.wrong) for one in found) >= 20:
+                return
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(AT_ONCE, count)):
+            group.create_task(some())
+    return found
+
+
+async def _named(seed: int) -> Played:
+    """A script's end; one that breaks is a wrong end like any other."""
+    script = script_of(seed)
+    try:
+        return await play(script)
+    except Exception as error:  # noqa: BLE001 - told with its seed, and counted
+        return Played(script, [f"{type(error).__name__}: {error}"])
+
+
+def tell(played: Played) -> None:
+    """Say what is wrong with a script."""
+    script = played.script
+    _say(f"seed {script.seed}: wires {', '.join(script.wires)}; {script.tries} tries")
+    for line in played.wrong:
+        _say(f"  {line}")
+    for number, turn in enumerate(script.turns):
+        _say(f"  turn {number}: {', '.join(turn.faults)} -> {turn.reason.value}")
+    _say(f"  again: python tests/torture/fault_runner.py --only {script.seed}")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def table(found: list[Played]) -> str:
+    """How often each fault was met in a turn with each outcome."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for played in found:
+        for turn, ended in zip(played.script.turns, played.ends, strict=False):
+            counts.update((fault, ended.reason.value) for fault in turn.faults)
+    reasons = sorted({reason for _, reason in counts}, key=lambda reason: -sum(counts[one, reason] for one in FAULTS))
+    heads = [SHORT.get(reason, reason.partition("_")[0]) for reason in reasons]
+    lines = ["fault".ljust(20) + "".join(head.rjust(12) for head in heads) + "all".rjust(8)]
+    for fault in (*FAULTS, "good"):
+        cells = [counts[fault, reason] for reason in reasons]
+        lines.append(fault.ljust(20) + "".join(f"{cell:12}" for cell in cells) + f"{sum(cells):8}")
+    turns = Counter(ended.reason.value for played in found for ended in played.ends)
+    lines.append("turns".ljust(20) + "".join(f"{turns[reason]:12}" for reason in reasons) + f"{turns.total():8}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Plays random fault scripts against the whole program.")
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--only", type=int, help="play one script and show its replies")
+    given = parser.parse_args()
+    if given.only is not None:
+        script = script_of(given.only)
+        for place, replies in enumerate(script.replies):
+            for reply in replies:
+                _say(f"server {place} ({script.wires[place]}): {reply}")
+        played = asyncio.run(play(script))
+        tell(played)
+        return bool(played.wrong)
+    began = time.monotonic()
+    found = asyncio.run(campaign(given.seed, given.count))
+    wrong = [played.script.seed for played in found if played.wrong]
+    _say(table(found))
+    requests = sum(len(replies) for played in found for replies in played.script.replies)
+    pairs = sum(played.pairs for played in found)
+    _say(
+        f"{len(found)} scripts from seed {given.seed} on, {requests} requests, {pairs} prefixes compared, "
+        f"{time.monotonic() - began:.0f} s; wrong: {wrong or 'none'}"
+    )
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
