@@ -38,6 +38,8 @@ async def pick_up(resumed: Resumed, deps: Deps, state: TurnState, emit: Emit) ->
         await finish_calls(last, resumed.results, deps, state, emit)
     elif last.synthetic:
         state.end(ExitReason.LOCAL_ERROR, "The program ended while this turn was being closed.")
+    elif not last.text.strip():
+        return  # thoughts alone: the model was to go on from them
     elif last.finish in _UNFINISHED and not state.final:
         ask = words.CONTINUE_CUT if last.finish is FinishReason.CUT else words.CONTINUE_TEXT
         await state.append(program_message(Role.USER, ask), emit)

@@ -212,7 +212,10 @@ class AIAgent(Callbacks):
         adapter = CallbackAdapter(self, actor, stream)
         unsubscribe = actor.subscribe(adapter)
         try:
-            ended = await actor.post(Inbound(text=text, cwd=app.options.cwd))
+            waiting = actor.post(Inbound(text=text, cwd=app.options.cwd))
+            if self._interrupted.is_set():  # while the session was being opened
+                actor.stop()
+            ended = await waiting
         finally:
             unsubscribe()
         await asyncio.sleep(0)  # what could not join is given back in callbacks of the loop

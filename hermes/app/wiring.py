@@ -227,7 +227,7 @@ class App:
             self._store, plan.session_id, wanted=first.frame, client=first.client, system=plan.system
         )
         born.append(conversation)
-        if plan.history and not conversation.messages:
+        if plan.history and not conversation.messages and conversation.lost is None:
             await self._store.append(plan.session_id, conversation.epoch, None, plan.history)
             conversation.messages.extend(plan.history)
             conversation.lineage.extend(plan.history)

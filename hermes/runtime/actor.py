@@ -1,7 +1,7 @@
 """One live session: what is said to it waits in a mailbox and is answered strictly in order."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 
 from hermes.agent.budget import Budget
@@ -13,7 +13,7 @@ from hermes.context.turn_notes import turn_note
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import Level, Notice, Queued, TurnEnded
 from hermes.core.ids import new_letter_id, new_turn_id
-from hermes.core.messages import PERSON, Message, user_message
+from hermes.core.messages import PERSON, Message, Role, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart, TextPart
 from hermes.runtime.approvals import Approvals
@@ -63,11 +63,11 @@ class SessionActor:
         self._stop_asked = False
         """A stop came while the next turn was being prepared."""
         self._quiet = asyncio.Event()
-        self._broken: StoreError | None = None
+        self._broken: HermesError | None = None
         self.on_turn_end: list[TurnHook] = []
         """What is done after each turn, in order, before its waiter hears of its end."""
         for row in waiting:
-            self._mailbox.put(Letter(Inbound.decode(row.body), row.id))
+            self._mailbox.restore(Letter(Inbound.decode(row.body), row.id))
 
     @property
     def session_id(self) -> str:
@@ -115,6 +115,7 @@ class SessionActor:
 
     def interrupt(self, inbound: Inbound) -> "asyncio.Future[TurnEnded]":
         """Stop the running turn and answer this next, before all that waits."""
+        self._mailbox.check_room()
         self.stop()
         return self._deliver(inbound, first=True)
 
@@ -128,7 +129,7 @@ class SessionActor:
 
     def stop(self) -> bool:
         """Stop the running turn; False when none runs. A second stop of the same turn gives running tools no time."""
-        if not self.busy:
+        if not self.busy and not len(self._mailbox):
             return False
         if self._turn is None or self._turn.done():
             self._stop_asked = True
@@ -165,19 +166,20 @@ class SessionActor:
 
     def _deliver(self, inbound: Inbound, *, first: bool = False) -> "asyncio.Future[TurnEnded]":
         self._start()
-        letter = self._letter(inbound, waits=self.busy or len(self._mailbox) > 0)
+        letter = self._letter(inbound, waits=self.busy or len(self._mailbox) > 0, first=first)
         self._mailbox.put(letter, first=first)
         return letter.ended
 
-    def _letter(self, inbound: Inbound, *, waits: bool) -> Letter:
+    def _letter(self, inbound: Inbound, *, waits: bool, first: bool = False) -> Letter:
         """A letter; one that has to wait is stored first, and shown to wait once it is."""
         if self._broken is not None:
             raise self._broken
+        self._mailbox.check_room()
         if not waits:
             return Letter(inbound)
         letter = Letter(inbound, new_letter_id())
         ahead = len(self._mailbox) + 1
-        stored = self._recorder.enqueue(letter.letter_id, inbound.encode())
+        stored = self._recorder.enqueue(letter.letter_id, inbound.encode(), first=first)
         stored.add_done_callback(lambda done: self._stored(done, letter, ahead))
         return letter
 
@@ -201,36 +203,49 @@ class SessionActor:
                 self._quiet.set()
             letter = await self._mailbox.next()
             self._quiet.clear()
-            if not letter.failed:
+            if self._broken is not None:
+                letter.fail(self._broken)  # it stays in the store, for the process that opens the session next
+            elif not letter.failed:
                 await self._answer(letter)
 
     async def _go_on(self, lost: Resumed) -> None:
         """The turn of a process that died, from its last stored step."""
         resumed = self._resumed = self._resumed or Letter(Inbound(text=""))
-        self._recorder.own(lost.fence)
-        state = self._state(lost.turn_id, lost.messages[0], lost)
-        restore(state, lost)
-        self.conversation.lost = None
-        await self._settled(state, resumed)
+
+        async def prepared() -> TurnState:
+            self._recorder.own(lost.turn_id, lost.fence)
+            asked = next((one for one in lost.messages if one.role is Role.USER), lost.messages[0])
+            state = self._state(lost.turn_id, asked, lost)
+            restore(state, lost)
+            self.conversation.lost = None
+            return state
+
+        await self._settled(prepared(), resumed)
 
     async def _answer(self, letter: Letter) -> None:
         """One letter, one turn."""
         self._working = True
-        if letter.letter_id:
-            self._recorder.take((letter.letter_id,))
-        await self._epochs.go_home(self._recorder.emit)
-        user = _user_message(self.conversation, letter.inbound, self._deps.steering(), self._deps.clock.now())
-        await self._settled(self._state(new_turn_id(), user), letter)
 
-    async def _settled(self, state: TurnState, letter: Letter) -> None:
+        async def prepared() -> TurnState:
+            await self._epochs.go_home(self._recorder.emit)
+            if letter.letter_id:
+                self._recorder.take((letter.letter_id,))
+            user = _user_message(self.conversation, letter.inbound, self._deps.steering(), self._deps.clock.now())
+            return self._state(new_turn_id(), user)
+
+        await self._settled(prepared(), letter)
+
+    async def _settled(self, prepared: Coroutine[object, object, TurnState], letter: Letter) -> None:
         """Run a turn, and tell everybody who waits for it how it ended."""
         try:
-            result = await self._one_turn(state)
+            result = await self._one_turn(await prepared)
         except asyncio.CancelledError:
             letter.ended.cancel()
             raise
         except Exception as error:  # noqa: BLE001 - handed to the one who waits, see below
-            # Whatever broke, those who wait hear of it; the actor lives on for the next message.
+            # Whatever broke, those who wait hear of it. What is in memory may be ahead of what is on disk now, so
+            # nothing more is said here: whoever opens the session again goes on from the disk.
+            self._broken = self._broken or _cannot_go_on(error)
             for one in (letter, *self._joined):
                 one.fail(error)
         else:
@@ -280,9 +295,8 @@ class SessionActor:
             self._recorder.publish(ended)
             return ended
         error = self._turn.exception()
-        if isinstance(error, StoreError):
-            self._broken = error
         if isinstance(error, HermesError):
+            self._broken = error
             ended = TurnEnded(
                 turn_id=state.turn_id,
                 reason=ExitReason.LOCAL_ERROR,
@@ -300,6 +314,13 @@ class SessionActor:
         self._joined += letters
         self._recorder.take([one.letter_id for one in letters if one.letter_id])
         return [TextPart(text=clean_surrogates(one.inbound.text), provenance=PERSON) for one in letters]
+
+
+def _cannot_go_on(error: Exception) -> HermesError:
+    if isinstance(error, HermesError):
+        return error
+    said = f"This session failed by an error of Hermes' own ({type(error).__name__}: {error})."
+    return StoreError(said, "Open it again: it goes on from what is on disk.")
 
 
 def _user_message(conversation: Conversation, inbound: Inbound, joining: Sequence[TextPart], now: float) -> Message:

@@ -12,7 +12,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Part, Source, TextPart, ToolResultPart, ToolStatus
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
-from hermes.store.rows import EffectRow, StoredEpoch, StoredMessage
+from hermes.store.rows import EffectRow, StoredMessage
 from hermes.store.store import Store
 
 
@@ -71,8 +71,8 @@ async def open_conversation(
     if stored is not None and not reason:
         number, frame = stored.number, stored.frame
     else:
-        number = await _begin_epoch(store, session_id, stored, frame, reason)
-    rows = await store.transcript(session_id) if stored is not None else []
+        number = await store.begin_epoch(session_id, frame, reason)
+    rows = await store.transcript(session_id)
     lost, own = await _lost_turn(store, session_id, rows)
     lineage = Lineage(frame, client.endpoint)
     _extend(lineage, rows, number)
@@ -105,14 +105,6 @@ def _epoch_ends(stored: EpochFrame, wanted: EpochFrame, system: str | None) -> s
     if not reason and system is not None and system != stored.system:
         reason = "another system prompt"
     return reason
-
-
-async def _begin_epoch(
-    store: Store, session_id: str, stored: StoredEpoch | None, frame: EpochFrame, reason: str
-) -> int:
-    if stored is not None:
-        await store.end_epoch(session_id, stored.number, reason)
-    return await store.begin_epoch(session_id, frame, reason)
 
 
 def _recall_notes(conversation: Conversation, rows: Sequence[tuple[float, Message]]) -> None:

@@ -126,7 +126,9 @@ class SessionEpochs:
         entry = Entry(
             session_id=conversation.session_id, epoch=conversation.epoch, turn_id=None, messages=(found.message,)
         )
-        _, number = await self._store.compact(entry, found.covered, conversation.frame, COMPRESSED)
+        _, number = await self._store.compact(
+            entry, found.covered, conversation.frame, COMPRESSED, self._recorder.owner
+        )
         rows = await self._store.transcript(conversation.session_id)
         conversation.messages[:] = [row.message for row in rows if row.turn_id != state.turn_id]
         state.messages[:] = [row.message for row in rows if row.turn_id == state.turn_id]
@@ -138,7 +140,9 @@ class SessionEpochs:
         await whole(self._begun(candidate, reason, state, emit))
 
     async def _begun(self, candidate: Candidate, reason: str, state: TurnState | None, emit: Emit) -> None:
-        number = await self._store.begin_epoch(self._conversation.session_id, candidate.frame, reason)
+        number = await self._store.begin_epoch(
+            self._conversation.session_id, candidate.frame, reason, self._recorder.owner
+        )
         await self._enter(number, candidate, reason, state, emit)
 
     async def _enter(self, number: int, candidate: Candidate, reason: str, state: TurnState | None, emit: Emit) -> None:

@@ -76,16 +76,23 @@ class Mailbox:
 
     def put(self, letter: Letter, *, first: bool = False) -> None:
         """Let a letter wait for a turn of its own, behind the others or (`first`) before them."""
-        self._check_room()
         if first:
             self._waiting.appendleft(letter)
         else:
             self._waiting.append(letter)
         self._arrived.set()
 
+    def restore(self, letter: Letter) -> None:
+        """Let a letter wait that a process before this one has stored, however many there are."""
+        self._waiting.append(letter)
+
+    def check_room(self) -> None:
+        """Raise BusyError when no more can wait; before anything is stored of what would."""
+        if len(self) >= LIMIT:
+            raise BusyError(f"{LIMIT} messages are waiting in this session already.", "Try later.")
+
     def steer(self, letter: Letter) -> None:
         """Let a letter wait for the next boundary of the running turn."""
-        self._check_room()
         self._steering.append(letter)
 
     def take_steering(self) -> list[Letter]:
@@ -118,7 +125,3 @@ class Mailbox:
         self._waiting.clear()
         self._steering.clear()
         return letters
-
-    def _check_room(self) -> None:
-        if len(self) >= LIMIT:
-            raise BusyError(f"{LIMIT} messages are waiting in this session already.", "Try later.")

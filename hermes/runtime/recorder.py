@@ -8,6 +8,7 @@ from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.store.store import Store
 from hermes.store.transcript import Entry
+from hermes.store.turns import Owner
 from hermes.util.text import one_line
 
 TITLE_LIMIT = 60
@@ -57,24 +58,30 @@ class Recorder:
                     error=event.error,
                     fence=self._fence,
                 )
+                self._turn_id, self._fence = "", 0
         self.publish(event)
 
-    def own(self, fence: int) -> None:
+    def own(self, turn_id: str, fence: int) -> None:
         """Write as the turn's owner of this number; those before can write no more."""
-        self._fence = fence
+        self._turn_id, self._fence = turn_id, fence
+
+    @property
+    def owner(self) -> Owner | None:
+        """The turn that runs, and the number by which it is ours; None between turns."""
+        return Owner(self._turn_id, self._fence) if self._fence else None
 
     def take(self, letters: Sequence[str]) -> None:
         """Let these rows of the inbox become part of the transcript with the next message."""
         self._taken += tuple(letters)
 
-    def enqueue(self, letter_id: str, body: bytes) -> "asyncio.Future[None]":
-        """Store something that waits to be said."""
-        return self._store.enqueue(self._session_id, letter_id, body)
+    def enqueue(self, letter_id: str, body: bytes, *, first: bool = False) -> "asyncio.Future[None]":
+        """Store something that waits to be said; `first`: before all that waits."""
+        return self._store.enqueue(self._session_id, letter_id, body, first=first)
 
     def stopping(self) -> None:
         """Note that the running turn is to stop: if this process dies now, nobody goes on with it."""
-        if self._turn_id:
-            self._unwritten.append(self._store.mark_stopping(self._turn_id))
+        if self.owner is not None:
+            self._unwritten.append(self._store.mark_stopping(self.owner))
 
     def publish(self, event: Event) -> None:
         """Show an event to every subscriber, in the order they came."""
@@ -85,10 +92,13 @@ class Recorder:
         """Wait until everything appended so far is on disk."""
         while self._unwritten:
             # Shielded: a turn that is stopped while it waits here must not make a write look undone.
+            first = self._unwritten[0]
             try:
-                await asyncio.shield(self._unwritten[0])
+                await asyncio.shield(first)
             finally:
-                del self._unwritten[0]
+                # A wait that was cancelled has not heard yet how the write ended: the next flush does.
+                if first.done():
+                    self._unwritten.remove(first)
 
     async def intend(self, intents: Sequence[Intent]) -> None:
         """Record the intents of a batch; what was appended before is on disk too when this returns."""
@@ -103,8 +113,8 @@ class Recorder:
         """Write the turn and its first message, all or nothing, and show that it has begun."""
         self._starting, self._turn_id, self._fence = None, started.turn_id, 1
         title = one_line(started.text, TITLE_LIMIT) if self._untitled and started.text.strip() else ""
-        await self._store.start_turn(self._entry(event), title=title)
         self._untitled = self._untitled and not title
+        await self._store.start_turn(self._entry(event), title=title)
         self.publish(started)
 
     def _entry(self, event: MessageAppended) -> Entry:

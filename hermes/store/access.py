@@ -26,7 +26,7 @@ from hermes.store.rows import (
     TurnRow,
 )
 from hermes.store.transcript import Entry
-from hermes.store.turns import TurnEnd
+from hermes.store.turns import Owner, TurnEnd
 from hermes.util.clock import Clock
 
 
@@ -79,12 +79,19 @@ class SessionAccess(Access):
         now = self._clock.now()
         await self._database.write(lambda connection: sessions.end(connection, session_id, reason, now))
 
-    async def begin_epoch(self, session_id: str, frame: EpochFrame, reason: str) -> int:
-        """Begin the session's next epoch, ending the one that is open; its number (from 1)."""
+    async def begin_epoch(self, session_id: str, frame: EpochFrame, reason: str, owner: Owner | None = None) -> int:
+        """Begin the session's next epoch, ending the one that is open; its number (from 1).
+
+        With an `owner`, here and below, `StoreError` when the turn is another process's by now.
+        """
         now = self._clock.now()
-        return await self._database.write(
-            lambda connection: sessions.begin_epoch(connection, session_id, frame, reason, now)
-        )
+
+        def work(connection: apsw.Connection) -> int:
+            if owner is not None:
+                turns.must_own(connection, owner.turn_id, owner.fence)
+            return sessions.begin_epoch(connection, session_id, frame, reason, now)
+
+        return await self._database.write(work)
 
     async def end_epoch(self, session_id: str, number: int, reason: str) -> None:
         """End an epoch; one that has ended stays as it is."""
@@ -140,17 +147,17 @@ class TranscriptAccess(Access):
 
         return await self._database.read(work)
 
-    def enqueue(self, session_id: str, letter_id: str, body: bytes) -> Future[None]:
+    def enqueue(self, session_id: str, letter_id: str, body: bytes, *, first: bool = False) -> Future[None]:
         """Queue the storing of something that waits to be said; the future is done once it is on disk."""
         row = InboxRow(letter_id, body, self._clock.now())
-        return self._database.submit(lambda connection: inbox.put(connection, session_id, row))
+        return self._database.submit(lambda connection: inbox.put(connection, session_id, row, first=first))
 
     async def inbox(self, session_id: str) -> list[InboxRow]:
         """What waits to be said to a session, in order."""
         return await self._database.read(lambda connection: inbox.waiting(connection, session_id))
 
     async def compact(
-        self, entry: Entry, covered: Sequence[int], frame: EpochFrame, reason: str
+        self, entry: Entry, covered: Sequence[int], frame: EpochFrame, reason: str, owner: Owner | None = None
     ) -> tuple[list[int], int]:
         """Let the entry's messages stand for the covered ones, at their place, and begin the epoch that sends them.
 
@@ -160,6 +167,8 @@ class TranscriptAccess(Access):
         now = self._clock.now()
 
         def work(connection: apsw.Connection) -> tuple[list[int], int]:
+            if owner is not None:
+                turns.must_own(connection, owner.turn_id, owner.fence)
             ids = transcript.compact(connection, entry, covered, now)
             return ids, sessions.begin_epoch(connection, entry.session_id, frame, reason, now)
 
@@ -196,9 +205,9 @@ class TurnAccess(Access):
         """Take over a turn whose owner died; the fence that its writes carry from now on."""
         return await self._database.write(lambda connection: turns.adopt(connection, turn_id, os.getpid()))
 
-    def mark_stopping(self, turn_id: str) -> Future[None]:
+    def mark_stopping(self, owner: Owner) -> Future[None]:
         """Queue the note that the person asked for the turn to stop."""
-        return self._database.submit(lambda connection: turns.mark_stopping(connection, turn_id))
+        return self._database.submit(lambda connection: turns.mark_stopping(connection, owner))
 
     async def end_turn(
         self,

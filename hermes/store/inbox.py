@@ -5,17 +5,18 @@ import apsw
 from hermes.store.rows import InboxRow
 
 
-def put(connection: apsw.Connection, session_id: str, row: InboxRow) -> None:
-    """Store something that waits."""
+def put(connection: apsw.Connection, session_id: str, row: InboxRow, *, first: bool = False) -> None:
+    """Store something that waits, behind the others or (`first`) before them all."""
     connection.execute(
-        "INSERT INTO inbox (id, session_id, body, posted_at) VALUES (?, ?, ?, ?)",
-        (row.id, session_id, row.body, row.posted_at),
+        "INSERT INTO inbox (id, session_id, body, posted_at, place) VALUES (?1, ?2, ?3, ?4, iif(?5,"
+        " (SELECT coalesce(min(place), 0) - 1 FROM inbox WHERE session_id = ?2), 0))",
+        (row.id, session_id, row.body, row.posted_at, first),
     )
 
 
 def waiting(connection: apsw.Connection, session_id: str) -> list[InboxRow]:
     """What waits, in the order in which it was said."""
     rows = connection.execute(
-        "SELECT id, body, posted_at FROM inbox WHERE session_id = ? ORDER BY number", (session_id,)
+        "SELECT id, body, posted_at FROM inbox WHERE session_id = ? ORDER BY place, number", (session_id,)
     )
     return [InboxRow(str(name), bytes(body), float(at)) for name, body, at in rows]

@@ -121,13 +121,15 @@ CREATE INDEX spend_at ON spend (at);
 """
 
 _SECOND = """
--- What was said to a session and is not part of a turn yet, in the order in which it was said; gone once it is.
+-- What was said to a session and is not part of a turn yet, in the order in which it was said; gone once it is. What is
+-- to be answered before all that waits has a place below 0.
 CREATE TABLE inbox (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
     session_id TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
     body BLOB NOT NULL,
-    posted_at REAL NOT NULL
+    posted_at REAL NOT NULL,
+    place INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX inbox_session ON inbox (session_id, number);
 

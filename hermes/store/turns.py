@@ -32,6 +32,13 @@ class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
 
 
+class Owner(msgspec.Struct, frozen=True):
+    """Whose turn it is: the number that its writes carry must be the newest."""
+
+    turn_id: str
+    fence: int
+
+
 def fresh(turn_id: str, session_id: str, now: float, *, text: str = "") -> TurnRow:
     """A turn of this process that begins now."""
     return TurnRow(
@@ -91,9 +98,9 @@ def adopt(connection: apsw.Connection, turn_id: str, pid: int) -> int:
     return fence
 
 
-def mark_stopping(connection: apsw.Connection, turn_id: str) -> None:
-    """Note that the person asked for the turn to stop."""
-    connection.execute("UPDATE turns SET stopping = 1 WHERE id = ?", (turn_id,))
+def mark_stopping(connection: apsw.Connection, owner: Owner) -> None:
+    """Note that the person asked for the turn to stop; a turn that is another process's by now is left alone."""
+    connection.execute("UPDATE turns SET stopping = 1 WHERE id = ? AND fence = ?", (owner.turn_id, owner.fence))
 
 
 def end(connection: apsw.Connection, turn_id: str, how: TurnEnd, now: float, fence: int = 0) -> None:

@@ -132,6 +132,16 @@ async def test_a_full_mailbox_says_so() -> None:
                     actor.post(Inbound(text="b"))
                 with pytest.raises(BusyError, match="waiting"):
                     actor.post(Inbound(text="c"))
+                with pytest.raises(BusyError, match="waiting"):
+                    actor.interrupt(Inbound(text="d"))
+                assert actor.busy, "words that were refused stop nothing"
+                name = actor.session_id
+            store = await Store.open(home.hermes, SystemClock())
+            waiting = [Inbound.decode(row.body).text for row in await store.inbox(name)]
+            await store.close()
+            assert waiting == ["b"] * LIMIT, "what is refused is not stored"
+            async with live(server, home, name) as actor:
+                assert actor.unfinished == LIMIT
 
 
 async def test_a_stop_at_the_first_moment_keeps_the_message() -> None:
@@ -146,3 +156,28 @@ async def test_a_stop_at_the_first_moment_keeps_the_message() -> None:
                     assert (await actor.post(Inbound(text="b"))).reason is ExitReason.TEXT_RESPONSE
                 texts = [message.text for message in actor.conversation.messages]
         assert texts[0].startswith("keep me")
+
+
+async def test_a_stop_right_after_the_words_is_heard() -> None:
+    async with ScriptedServer([Say("never"), Say("after")]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with live(server, home) as actor:
+                first = actor.post(Inbound(text="keep me"))
+                assert actor.stop()
+                assert (await first).reason is ExitReason.INTERRUPTED
+                assert (await actor.post(Inbound(text="b"))).reason is ExitReason.TEXT_RESPONSE
+
+
+async def test_an_interrupting_message_keeps_its_place_after_a_crash() -> None:
+    async with ScriptedServer([]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                waiting = actor.post(Inbound(text="first"))
+                await waiting
+                name = actor.session_id
+            store = await Store.open(home.hermes, SystemClock())
+            for text, first in (("a", False), ("b", False), ("urgent", True), ("more urgent", True)):
+                await store.enqueue(name, text, Inbound(text=text).encode(), first=first)
+            assert [row.id for row in await store.inbox(name)] == ["more urgent", "urgent", "a", "b"]
+            await store.close()

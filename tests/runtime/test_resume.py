@@ -14,11 +14,12 @@ from hermes.core.errors import StoreError
 from hermes.core.events import Event, RequestStarted, TurnResumed
 from hermes.core.messages import FinishReason, Message, Role, program_message, user_message
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
+from hermes.core.parts import ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.runtime.mailbox import Inbound
 from hermes.store.store import Store
 from hermes.store.transcript import Entry
+from hermes.store.turns import Owner
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Reply, Say
@@ -63,7 +64,7 @@ async def leave(home: TempHome, left: Left) -> str:
     for result in left.done:
         await store.done("turn_1", result, fence=1)
     if left.stopping:
-        await store.mark_stopping("turn_1")
+        await store.mark_stopping(Owner("turn_1", 1))
     await store.close()
     return name
 
@@ -217,3 +218,25 @@ async def test_words_do_not_overtake_those_that_a_dead_process_has_left_waiting(
         said = [request.last_user_text.partition("\n")[0] for request in server.requests]
         assert said == ["hi", "do it", "earlier", "later"]
         check_prefixes(server.requests)
+
+
+async def test_who_was_taken_for_dead_begins_no_epoch_either() -> None:
+    async with ScriptedServer([Say("hello")]) as server:
+        with TempHome.for_server(server.url) as home:
+            name = await leave(home, Left([ASKED]))
+            store = await Store.open(home.hermes, SystemClock())
+            epoch = await store.current_epoch(name)
+            assert epoch is not None
+            await store.adopt_turn("turn_1")
+            with pytest.raises(StoreError, match="another one went on"):
+                await store.begin_epoch(name, epoch.frame, "late", Owner("turn_1", 1))
+            await store.mark_stopping(Owner("turn_1", 1))
+            turn = await store.turn("turn_1")
+            assert turn is not None and not turn.stopping
+            await store.close()
+
+
+async def test_thoughts_without_an_answer_are_asked_on() -> None:
+    thought = Message(role=Role.ASSISTANT, parts=(ReasoningPart(text="hm"),), finish=FinishReason.STOP)
+    outcome = await resumed(Left([ASKED, thought]), [Say("so")])
+    assert (outcome.reason, outcome.text) == (ExitReason.TEXT_RESPONSE, "so")
