@@ -2,6 +2,10 @@
 # make test           set everything up and run the tests
 # make check          tests, lint, types, import contracts, shape limits, dependencies
 # make matrix         every class of provider error on every wire, with what is done about it, as a table
+# make torture        3,000 kill -9 at random instants of turns, each followed by a resume (15 minutes and more)
+# make resume-race    8 processes resume one session at once, 200 times: one does the work (4 minutes)
+# make writers        32 processes write one home for a minute, kills among them
+# make stops          a stop in the middle of everything, measured at the server and in the process table (2 minutes)
 # make bench          whole-process and per-round costs, beside other programs where they are installed
 # make faults         2,000 random scripts of faults against the whole program (make faults COUNT=100 SEED=7)
 # make cap-race       a cap on money against 50 turns at once in 4 processes, kills among them, ten times
@@ -13,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test check matrix faults cap-race bench shape lint types contracts deps lock clean
+.PHONY: run test check matrix faults torture resume-race writers stops cap-race bench shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -54,6 +58,18 @@ faults: $(VENV)/dev.stamp
 
 cap-race: $(VENV)/dev.stamp
 	$(BIN)/python scripts/cap_race.py --repeat 10
+
+torture: $(VENV)/dev.stamp
+	$(BIN)/python tests/torture/kills.py
+
+resume-race: $(VENV)/dev.stamp
+	$(BIN)/python tests/torture/resume_race.py
+
+writers: $(VENV)/dev.stamp
+	$(BIN)/python tests/torture/writers.py
+
+stops: $(VENV)/dev.stamp
+	$(BIN)/python tests/torture/stops.py
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench

@@ -87,13 +87,15 @@ class SessionActor:
     def post(self, inbound: Inbound) -> "asyncio.Future[TurnEnded]":
         """Put a message into the mailbox; the future is the end of the turn that answers it.
 
-        A turn that a process before this one left unfinished is gone on with first, and a message of words alone joins
-        it at the next boundary. Raises BusyError when the mailbox is full, and StoreError once a turn could not be
-        written: what is in memory then is more than what is on disk, and the session must be opened again.
+        A turn that a process before this one left unfinished is gone on with first; a message of words alone joins it
+        at the next boundary, unless others wait before it. Raises BusyError when the mailbox is full, and StoreError
+        once a turn could not be written: what is in memory then is more than what is on disk, and the session must be
+        opened again.
         """
         if self.conversation.lost is not None and not inbound.images:
             self.resume()
-            return self.steer(inbound)
+            if not len(self._mailbox):  # what was said before this and still waits comes before it
+                return self.steer(inbound)
         return self._deliver(inbound)
 
     def steer(self, inbound: Inbound, *, joins_only: bool = False) -> "asyncio.Future[TurnEnded]":

@@ -202,6 +202,24 @@ async def test_who_was_taken_for_dead_can_write_no_more() -> None:
             await store.close()
 
 
+async def test_words_do_not_overtake_those_that_a_dead_process_has_left_waiting() -> None:
+    batch = calling(("c1", "terminal", '{"command": "echo fresh"}'))
+    replies = [Say("the old"), Say("the earlier"), Say("the later")]
+    async with ScriptedServer([Say("hello"), *replies]) as server:
+        with TempHome.for_server(server.url) as home:
+            name = await leave(home, Left([ASKED, batch]))
+            store = await Store.open(home.hermes, SystemClock())
+            await store.enqueue(name, "letter_1", Inbound(text="earlier").encode())
+            await store.close()
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                actor = await app.open_session(name)
+                async with asyncio.timeout(20):
+                    assert (await actor.post(Inbound(text="later"))).text == "the later"
+        said = [request.last_user_text.partition("\n")[0] for request in server.requests]
+        assert said == ["hi", "do it", "earlier", "later"]
+        check_prefixes(server.requests)
+
+
 async def test_who_was_taken_for_dead_begins_no_epoch_either() -> None:
     async with ScriptedServer([Say("hello")]) as server:
         with TempHome.for_server(server.url) as home:

@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from world import MARK, end_marked, hermes, kill, marked, say, stored
 
+from hermes.core.messages import Message
 from hermes.core.parts import ToolStatus
 from hermes.store.store import Store
 from hermes.testing.conversation import StepRole
@@ -273,12 +274,13 @@ async def check(world: World) -> None:
             export = await store.export_session(session.id)
             assert export is not None
             begins += [epoch.begin_reason for epoch in export.epochs]
+            calls = {call.call_id: call.arguments for row in export.messages for call in row.message.calls()}
             if await store.open_turns(session.id) or await store.inbox(session.id):
                 world.problems.append(f"session {session.id} is not at rest")
             for row in export.messages:
                 if not row.message.synthetic:  # words that join a turn stand beside its results
                     texts.append(row.message.text)
-                effects.update(_calls(export.messages, row.message))
+                effects |= _effects(calls, row.message)
     finally:
         await store.close()
     _check_words(world, texts)
@@ -286,14 +288,13 @@ async def check(world: World) -> None:
     _check_requests(world, begins)
 
 
-def _calls(rows: object, message: object) -> list[tuple[str, str]]:
-    """(token, status) of the calls that a message's results answer."""
-    arguments = {call.call_id: call.arguments for row in rows for call in row.message.calls()}  # type: ignore[attr-defined]
-    return [
-        (token, result.status.value)
-        for result in message.results()  # type: ignore[attr-defined]
-        for token in re.findall(rf"echo (\S+) \${MARK} >>", arguments.get(result.call_id, ""))
-    ]
+def _effects(calls: dict[str, str], message: Message) -> dict[str, str]:
+    """The tokens of the calls that a message's results answer, with how each ended."""
+    found: dict[str, str] = {}
+    for result in message.results():
+        tokens = re.findall(rf"echo (\S+) \${MARK} >>", calls.get(result.call_id, ""))
+        found |= dict.fromkeys(tokens, result.status.value)
+    return found
 
 
 def _check_words(world: World, texts: list[str]) -> None:

@@ -1,0 +1,23 @@
+"""A small, fixed part of `make torture`, `make resume-race` and `make writers`; the whole takes many minutes."""
+
+import random
+
+import kills
+import resume_race
+import writers
+
+
+async def test_kills_at_random_instants_lose_nothing_and_repeat_nothing() -> None:
+    run = await kills.campaign(count=8, seed=11, jobs=2)
+    assert run.problems == []
+    assert run.kills >= 8
+
+
+async def test_one_of_several_resumes() -> None:
+    assert await resume_race.race(0, 4, random.Random(1)) == []
+
+
+async def test_writers_lose_nothing_and_never_see_a_lock() -> None:
+    known, problems = await writers.campaign(processes=4, seconds=1.5, kills=2, seed=1, pace=0.01)
+    assert [problem for problem in problems if "longest" not in problem] == []
+    assert known.waits["ended"] > 0
