@@ -292,8 +292,10 @@ def _effects(calls: dict[str, str], message: Message) -> dict[str, str]:
     """The tokens of the calls that a message's results answer, with how each ended."""
     found: dict[str, str] = {}
     for result in message.results():
-        tokens = re.findall(rf"echo (\S+) \${MARK} >>", calls.get(result.call_id, ""))
-        found |= dict.fromkeys(tokens, result.status.value)
+        call = calls.get(result.call_id, "")
+        # A command in the background has only begun when its call has its result.
+        status = "begun" if re.search(r'"background": ?true', call) else result.status.value
+        found |= dict.fromkeys(re.findall(rf"echo (\S+) \${MARK} >>", call), status)
     return found
 
 
