@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from msgspec import structs
@@ -162,7 +162,10 @@ class SpendMeter:
         )
         call = _Call(who=who, price=known_price(endpoint, self._spending.prices), lineage=lineage)
         if not self._capped:
-            return self._granted(call, None)
+            # What is known of its size tells the most that it can have cost, should it break off.
+            wish = self._wish(call)
+            known = replace(call, text_bound=lineage.text_bound, most_input=wish.prompt, output=wish.output)
+            return self._granted(known, None)
         return await self._held(call)
 
     def settle(self, grant: Grant, heard: Heard) -> None:
@@ -309,8 +312,8 @@ def _spent(call: _Call, heard: Heard) -> Spent:
 
 def _at_worst(call: _Call, usage: Usage | None) -> Spent:
     """What a call can have cost whose provider has not counted its answer, or, without `usage`, not even its prompt."""
-    if not call.held:
-        return Spent(usage=usage or Usage())
+    if not call.held and call.price is None:
+        return Spent(usage=usage or Usage(input=call.most_input))
     prompt = usage or Usage(input=call.most_input)
     used = structs.replace(prompt, output=call.output, cost_usd=None)
     if call.price is None:

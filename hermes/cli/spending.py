@@ -17,7 +17,7 @@ _SURE = {
     "reported": "as reported",
     "computed": "by list price",
     "upper_bound": "at most",
-    "unknown": "at least: some calls have no known price",
+    "unknown": "at least: some calls broke off or have no known price",
 }
 
 

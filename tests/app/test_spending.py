@@ -181,9 +181,10 @@ async def test_a_gateway_that_gave_up_may_have_been_served_behind_it() -> None:
     assert total.bounds == 1
 
 
-async def test_a_stopped_call_counts_at_its_worst() -> None:
+@pytest.mark.parametrize("settings", [config(day={"usd": 1.0}), {"prices": PRICES}])
+async def test_a_stopped_call_counts_at_its_worst(settings: Mapping[str, object]) -> None:
     async with ScriptedServer([Say("long", delivery=Delivery(hold_at=1))]) as server:
-        with TempHome.for_server(server.url, more_config=config(day={"usd": 1.0})) as home:
+        with TempHome.for_server(server.url, more_config=settings) as home:
             async with session(home) as actor:
                 turn = actor.post(Inbound(text="go"))
                 await server.wait_held(await server.wait_for(1))
