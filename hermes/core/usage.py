@@ -2,6 +2,11 @@
 
 from msgspec import Struct
 
+MOST_TOKENS = 10**9
+"""The most tokens of one call: far above every model's window, and small enough that sums of it fit 64 bits."""
+MOST_USD = 1e6
+"""The most dollars that one call is taken to cost."""
+
 
 class Usage(Struct, frozen=True, omit_defaults=True):
     """Tokens of one or more calls, as the provider reported them.
@@ -29,6 +34,17 @@ class Usage(Struct, frozen=True, omit_defaults=True):
             reasoning=self.reasoning + other.reasoning,
             cost_usd=cost,
         )
+
+    def bounded(self) -> "Usage":
+        """The use of one call within what can be: a provider's lie neither lowers a sum nor overflows it.
+
+        Counts lie between 0 and `MOST_TOKENS`, the cost between 0 and `MOST_USD`; one that is below zero or no number
+        is none.
+        """
+        counts = (self.input, self.output, self.cache_read, self.cache_write, self.reasoning)
+        cost = self.cost_usd
+        cost = min(cost, MOST_USD) if cost is not None and cost >= 0 else None
+        return Usage(*(min(max(count, 0), MOST_TOKENS) for count in counts), cost_usd=cost)
 
     @property
     def total(self) -> int:

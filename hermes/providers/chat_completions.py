@@ -357,14 +357,13 @@ def _usage(usage: d.Table) -> Usage:
         or d.number_of(usage, "prompt_cache_hit_tokens")
         or d.number_of(usage, "cached_tokens")
     )
-    cost = usage.get("cost")
     return Usage(
         input=prompt,
         output=max(completion, d.number_of(usage, "total_tokens") - prompt),
         cache_read=cached,
         cache_write=d.number_of(details, "cache_write_tokens"),
         reasoning=d.number_of(d.table_of(usage, "completion_tokens_details"), "reasoning_tokens"),
-        cost_usd=float(cost) if isinstance(cost, int | float) else None,
+        cost_usd=d.cost_of(usage),
     )
 
 

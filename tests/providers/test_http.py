@@ -130,6 +130,15 @@ async def test_a_cut_body(make: Make) -> None:
         assert (error.kind, "before the answer was complete" in error.message) == (FailureKind.CUT, True)
 
 
+@pytest.mark.parametrize("length", ["9" * 5_000, "-3", "\u00b2"])
+async def test_a_length_that_is_none(length: str) -> None:
+    head = f"HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n".encode("latin-1")
+    async with loopback(Reply(raw=[head, b"abc"], end="close")) as server:
+        transport = DirectTransport({})
+        assert (await post(transport, server.url))[2] == b"abc"
+        await transport.close()
+
+
 @BOTH
 async def test_a_server_that_hangs(make: Make) -> None:
     async with loopback(Reply(raw=[], end="hang")) as server:
