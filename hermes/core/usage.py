@@ -41,12 +41,21 @@ class Usage(Struct, frozen=True, omit_defaults=True):
         Counts lie between 0 and `MOST_TOKENS`, the cost between 0 and `MOST_USD`; one that is below zero or no number
         is none.
         """
-        counts = (self.input, self.output, self.cache_read, self.cache_write, self.reasoning)
         cost = self.cost_usd
-        cost = min(cost, MOST_USD) if cost is not None and cost >= 0 else None
-        return Usage(*(min(max(count, 0), MOST_TOKENS) for count in counts), cost_usd=cost)
+        return Usage(
+            input=_bounded(self.input),
+            output=_bounded(self.output),
+            cache_read=_bounded(self.cache_read),
+            cache_write=_bounded(self.cache_write),
+            reasoning=_bounded(self.reasoning),
+            cost_usd=min(cost, MOST_USD) if cost is not None and cost >= 0 else None,
+        )
 
     @property
     def total(self) -> int:
         """Prompt and generated tokens together."""
         return self.input + self.output
+
+
+def _bounded(count: int) -> int:
+    return min(max(count, 0), MOST_TOKENS)

@@ -210,6 +210,11 @@ class AnthropicDecoder:
         """`message_stop` has come."""
         return self._ended
 
+    @property
+    def pieces(self) -> int:
+        """Pieces of all calls."""
+        return sum(block.call.pieces for block in self._blocks.values())
+
     def feed(self, event: ServerEvent) -> list[StreamDelta]:
         """Take the next event; unknown ones and pings are passed over, as the API asks."""
         if event.data.strip() == "[DONE]":

@@ -182,6 +182,11 @@ class ChatDecoder:
         """The end mark has come."""
         return self._ended
 
+    @property
+    def pieces(self) -> int:
+        """Pieces of all calls."""
+        return sum(call.pieces for call in self._calls)
+
     def feed(self, event: ServerEvent) -> list[StreamDelta]:
         """Take the next chunk."""
         if event.data.strip() == "[DONE]":

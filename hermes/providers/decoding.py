@@ -182,12 +182,17 @@ class CallPieces:
         self.done = False
         self._announced = False
         self._arguments: list[str] = []
+        self.pieces = 0
+        """How many pieces of the arguments have come."""
 
     def add_arguments(self, text: str) -> None:
         """Take a piece of the arguments; a whole object that is sent a second time is not taken twice."""
+        if not text:
+            return
         if text.lstrip()[:1] == "{" and self.complete:
             return
         self._arguments.append(text)
+        self.pieces += 1
 
     def replace_arguments(self, text: str) -> None:
         """Take the provider's final word on the arguments."""

@@ -224,6 +224,11 @@ class ResponsesDecoder:
         """Nothing follows the final event."""
         return bool(self._status)
 
+    @property
+    def pieces(self) -> int:
+        """Pieces of all calls."""
+        return sum(item.call.pieces for item in self._items.values())
+
     def feed(self, event: ServerEvent) -> list[StreamDelta]:
         """Take the next event; unknown ones are passed over."""
         if event.data.strip() == "[DONE]":

@@ -24,7 +24,7 @@ _UPDATE = (
     " reasoning_tokens = ?, cost_usd = ?, nano = ?, certainty = ? WHERE id = ?"
 )
 _NANO = f"coalesce(sum(nano / {NANO}), 0), coalesce(sum(nano % {NANO}), 0)"
-"""Whole dollars and the rest, added up apart: SQLite's `sum` fails when it overflows, and a liar must not bring it to."""
+"""Whole dollars and the rest, added up apart: SQLite's `sum` fails where it overflows."""
 _SUMS = (
     "coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cache_read_tokens), 0),"
     " coalesce(sum(cache_write_tokens), 0), coalesce(sum(reasoning_tokens), 0), sum(cost_usd)"
