@@ -299,10 +299,12 @@ class SideMeter:
 
 def _spent(call: _Call, heard: Heard) -> Spent:
     """What a call that was served used and cost."""
-    usage = heard.usage if heard.usage is not None and heard.usage.input > 0 else None
+    usage = heard.usage.bounded() if heard.usage is not None and heard.usage.input > 0 else None
     if usage is None or not heard.whole:
         return _at_worst(call, usage)
-    if is_amount(usage.cost_usd):
+    # Under a cap nothing is free that has a price: who reports 0 may bill elsewhere.
+    free = usage.cost_usd == 0 and call.held and call.price is not None and cost(usage, call.price) > 0
+    if is_amount(usage.cost_usd) and not free:
         return Spent(usage=usage, cost=Cost(nano=to_nano(usage.cost_usd), source="provider"))
     if call.price is None:
         return Spent(usage=usage)

@@ -1,7 +1,7 @@
 """Money, prices, and what a call cost.
 
 Money is whole nano-dollars: a token of the cheapest models costs a few of them, so that a sum has no rounding error;
-and 64 bits of them are nine billion dollars, so that SQLite adds them up exactly. Whatever does not come out even is
+and 64 bits of them are nine billion dollars. Whatever does not come out even is
 rounded up: a cap holds for what is really billed.
 """
 
@@ -10,11 +10,13 @@ from typing import TypeGuard
 
 from msgspec import Struct
 
-from hermes.core.usage import Usage
+from hermes.core.usage import MOST_USD, Usage
 
 NANO = 1_000_000_000
 """Nano-dollars in a dollar."""
 _MILLION = 1_000_000
+MOST = int(MOST_USD) * NANO
+"""The most that one call is taken to cost."""
 
 
 class Price(Struct, frozen=True, kw_only=True):
@@ -88,7 +90,7 @@ def affordable_output(prompt: int, nano: int, price: Price) -> int:
 
 
 def _up(millionths: int) -> int:
-    return -(-millionths // _MILLION)
+    return min(-(-millionths // _MILLION), MOST)
 
 
 class Certainty(StrEnum):

@@ -11,7 +11,10 @@ from hermes.core.parts import ToolResultPart
 
 
 class HttpTimeouts(Struct, frozen=True):
-    """Seconds: to connect, and to wait for the next bytes once the request is sent."""
+    """Seconds: to connect, and to wait for the next bytes once the request is sent.
+
+    The whole head of the answer comes within `read`, too, whatever comes before it.
+    """
 
     connect: float = 10.0
     read: float = 600.0

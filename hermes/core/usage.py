@@ -2,6 +2,11 @@
 
 from msgspec import Struct
 
+MOST_TOKENS = 10**9
+"""The most tokens of one call: far above every model's window, and small enough that sums of it fit 64 bits."""
+MOST_USD = 1e6
+"""The most dollars that one call is taken to cost."""
+
 
 class Usage(Struct, frozen=True, omit_defaults=True):
     """Tokens of one or more calls, as the provider reported them.
@@ -30,7 +35,27 @@ class Usage(Struct, frozen=True, omit_defaults=True):
             cost_usd=cost,
         )
 
+    def bounded(self) -> "Usage":
+        """The use of one call within what can be: a provider's lie neither lowers a sum nor overflows it.
+
+        Counts lie between 0 and `MOST_TOKENS`, the cost between 0 and `MOST_USD`; one that is below zero or no number
+        is none.
+        """
+        cost = self.cost_usd
+        return Usage(
+            input=_bounded(self.input),
+            output=_bounded(self.output),
+            cache_read=_bounded(self.cache_read),
+            cache_write=_bounded(self.cache_write),
+            reasoning=_bounded(self.reasoning),
+            cost_usd=min(cost, MOST_USD) if cost is not None and cost >= 0 else None,
+        )
+
     @property
     def total(self) -> int:
         """Prompt and generated tokens together."""
         return self.input + self.output
+
+
+def _bounded(count: int) -> int:
+    return min(max(count, 0), MOST_TOKENS)

@@ -93,7 +93,7 @@ def _shown(value: object) -> int | None:
         return None
     for line in str(value.get("parameters") or "").splitlines():
         name, _, number = line.strip().partition(" ")
-        if name == "num_ctx" and number.strip().isdigit():
+        if name == "num_ctx" and number.strip().isdecimal() and len(number) < 20:
             return int(number)
     info = value.get("model_info")
     for key, found in info.items() if isinstance(info, dict) else ():

@@ -7,8 +7,9 @@ from msgspec import structs
 
 from hermes.core.errors import TransportError
 from hermes.core.events import Event
+from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpStream, HttpTimeouts, HttpTransport
-from hermes.core.stream import Answer, Failure, StreamDelta, TextDelta
+from hermes.core.stream import Answer, CallStarted, Failure, StreamDelta, TextDelta
 from hermes.llm.classify import UNSIZED, Size, from_answer, from_end, from_page, from_stream, from_transport
 from hermes.providers.sse import SseReader
 from hermes.providers.wire import Decoder, Endpoint, ServerEvent, WireError
@@ -19,6 +20,14 @@ Emit = Callable[[Event], Awaitable[None]]
 
 _MAX_ERROR_BODY = 256 * 1024
 _MAX_WHOLE_BODY = 32 * 1024 * 1024
+_MAX_STREAM = 128 * 1024 * 1024
+"""Bytes of one event stream: 128,000 tokens of the wordiest gateway take 50 MB."""
+_MAX_TEXT = 16 * 1024 * 1024
+"""Characters of text and thoughts of one answer: four million tokens."""
+_ERROR_SECONDS = 30.0
+"""What an error status says is waited for that long."""
+_QUIET_READS = 3
+"""How many read time-outs an answer may say nothing, while pings keep its connection alive: half an hour by default."""
 _DRAIN_SECONDS = 0.25
 
 
@@ -36,7 +45,10 @@ class Exchange:
 
     def call(self, emit: Emit) -> "Call":
         """The reading side of the next exchange; deltas go to `emit`."""
-        return Call(self._wire.decoder(self.endpoint), emit)
+        return Call(self._wire.decoder(self.endpoint), emit, self._watch())
+
+    def _watch(self) -> "Watch":
+        return Watch(self.endpoint.record.title, self._clock, _QUIET_READS * self._timeouts.read)
 
     async def run(self, body: bytes, call: "Call", size: Size = UNSIZED) -> Answer | Failure:
         """Send a request and read its answer. Never raises for what a server or the network does.
@@ -76,21 +88,26 @@ class Exchange:
         headers, status = stream.headers, stream.status
         body = bytearray()
         try:
-            async for chunk in stream.chunks():
-                body += chunk
-                if len(body) > _MAX_ERROR_BODY:
-                    break
+            async with asyncio.timeout(min(_ERROR_SECONDS, self._timeouts.read)):
+                async for chunk in stream.chunks():
+                    body += chunk
+                    if len(body) > _MAX_ERROR_BODY:
+                        break
         except TransportError as error:
             body += f" ({error.message})".encode()
+        except TimeoutError:
+            body += b" (the rest did not come in time)"
         return from_answer(status, headers, bytes(body), self.endpoint, self._clock.now(), size)
 
     async def _whole(self, stream: HttpStream, kind: str, call: "Call") -> Failure | None:
         """A success that is no event stream: the answer as one JSON object, an unlabelled stream, or neither."""
         body = bytearray()
+        watch = self._watch()
         async for chunk in stream.chunks():
             body += chunk
             if len(body) > _MAX_WHOLE_BODY:
                 break
+            watch.took(len(chunk), 0, progress=not chunk.isspace())
         start = bytes(body[:64]).lstrip()
         if start.startswith((b"data:", b"event:", b":")):
             reader = SseReader()
@@ -103,10 +120,42 @@ class Exchange:
         return from_page(bytes(body), kind, self._url, self.endpoint, stream.status)
 
 
+class Watch:
+    """Ends an answer that never ends: one that says nothing for `quiet` seconds, or too much.
+
+    Looked at whenever bytes come; that none come at all is the transport's own time-out. Comments, pings and empty
+    deltas say nothing, however many; text, thoughts and pieces of calls do.
+    """
+
+    def __init__(self, title: str, clock: Clock, quiet: float) -> None:
+        self._title = title
+        self._clock = clock
+        self._quiet = quiet
+        self._since = clock.monotonic()
+        self._bytes = 0
+        self._text = 0
+
+    def took(self, size: int, text: int, *, progress: bool) -> None:
+        """Note bytes of the body and characters of the answer in them. Raises `TransportError` past a limit."""
+        self._bytes += size
+        self._text += text
+        if self._bytes > _MAX_STREAM or self._text > _MAX_TEXT:
+            limit = f"{_MAX_STREAM >> 20} MB" if self._bytes > _MAX_STREAM else f"{_MAX_TEXT:,} characters"
+            raise TransportError(
+                FailureKind.BAD_RESPONSE, f"{self._title} sent an answer of more than {limit}.", lasting=True
+            )
+        now = self._clock.monotonic()
+        if progress:
+            self._since = now
+        elif now - self._since > self._quiet:
+            said = f"{self._title} kept the connection alive for {self._quiet:g} s and said nothing."
+            raise TransportError(FailureKind.TIMEOUT, said)
+
+
 class Call:
     """The reading side of one exchange: the decoder, and whether anything was emitted."""
 
-    def __init__(self, decoder: Decoder, emit: Emit) -> None:
+    def __init__(self, decoder: Decoder, emit: Emit, watch: Watch) -> None:
         self.decoder = decoder
         self.answered = False
         """Whether the head of an answer has come, so that the provider is at work and counts."""
@@ -115,6 +164,8 @@ class Call:
         """Whether text of the answer was emitted; blanks, thoughts and calls that broke off can be had anew."""
         self.events = 0
         self._emit = emit
+        self._watch = watch
+        self._pieces = 0
 
     async def read(self, stream: HttpStream) -> None:
         """Read an event stream to its end.
@@ -126,10 +177,11 @@ class Call:
         chunks = stream.chunks()
         async for chunk in chunks:
             events = reader.feed(chunk)
-            if events:
-                await self.take(events)
-                if self.decoder.ended:
-                    break
+            text = await self.take(events) if events else 0
+            if self.decoder.ended:
+                break
+            pieces, self._pieces = self._pieces, self.decoder.pieces
+            self._watch.took(len(chunk), text, progress=text > 0 or self._pieces > pieces)
         if not self.decoder.ended:
             await self.take(reader.close())
             return
@@ -140,8 +192,11 @@ class Call:
         except (TimeoutError, TransportError):
             return
 
-    async def take(self, events: list[ServerEvent]) -> None:
-        """Decode events and emit what they bring; texts that arrived together go out together."""
+    async def take(self, events: list[ServerEvent]) -> int:
+        """Decode events and emit what they bring; texts that arrived together go out together.
+
+        How many characters of text and thoughts that were.
+        """
         self.events += len(events)
         deltas: list[StreamDelta] = []
         error: WireError | None = None
@@ -157,6 +212,7 @@ class Call:
             await self._emit(delta)
         if error is not None:
             raise error
+        return sum(len(delta.text) for delta in deltas if not isinstance(delta, CallStarted))
 
 
 def _joined(deltas: list[StreamDelta]) -> list[StreamDelta]:

@@ -167,7 +167,7 @@ def _status(table: Table) -> int:
     """The HTTP status that an object names, as a number or as text."""
     for name in ("code", "status_code", "http_code", "status"):
         value = table.get(name)
-        if isinstance(value, str) and len(value) == 3 and value.isdigit():
+        if isinstance(value, str) and len(value) == 3 and value.isdecimal():
             value = int(value)
         if isinstance(value, int) and 400 <= value < 600:
             return value

@@ -210,6 +210,11 @@ class AnthropicDecoder:
         """`message_stop` has come."""
         return self._ended
 
+    @property
+    def pieces(self) -> int:
+        """Pieces of all calls."""
+        return sum(block.call.pieces for block in self._blocks.values())
+
     def feed(self, event: ServerEvent) -> list[StreamDelta]:
         """Take the next event; unknown ones and pings are passed over, as the API asks."""
         if event.data.strip() == "[DONE]":
@@ -303,13 +308,13 @@ class AnthropicDecoder:
 
     def _count(self, usage: d.Table) -> None:
         """Later counts replace earlier ones: the API's `message_delta` counts are cumulative."""
-        for key, value in {**usage, **d.table_of(usage, "output_tokens_details")}.items():
-            if isinstance(value, int) and value:
-                self._counts[key] = value
+        given = {**usage, **d.table_of(usage, "output_tokens_details")}
+        for key in given:
+            self._counts[key] = d.number_of(given, key) or self._counts.get(key, 0)
 
     def _usage(self) -> Usage | None:
         counts = self._counts
-        if not counts:
+        if not any(counts.values()):
             return None
         read, write = counts.get("cache_read_input_tokens", 0), counts.get("cache_creation_input_tokens", 0)
         return Usage(
@@ -318,7 +323,7 @@ class AnthropicDecoder:
             cache_read=read,
             cache_write=write,
             reasoning=counts.get("thinking_tokens", 0),
-        )
+        ).bounded()
 
 
 WIRE = AnthropicMessages()

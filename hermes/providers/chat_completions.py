@@ -182,6 +182,11 @@ class ChatDecoder:
         """The end mark has come."""
         return self._ended
 
+    @property
+    def pieces(self) -> int:
+        """Pieces of all calls."""
+        return sum(call.pieces for call in self._calls)
+
     def feed(self, event: ServerEvent) -> list[StreamDelta]:
         """Take the next chunk."""
         if event.data.strip() == "[DONE]":
@@ -357,14 +362,13 @@ def _usage(usage: d.Table) -> Usage:
         or d.number_of(usage, "prompt_cache_hit_tokens")
         or d.number_of(usage, "cached_tokens")
     )
-    cost = usage.get("cost")
     return Usage(
         input=prompt,
         output=max(completion, d.number_of(usage, "total_tokens") - prompt),
         cache_read=cached,
         cache_write=d.number_of(details, "cache_write_tokens"),
         reasoning=d.number_of(d.table_of(usage, "completion_tokens_details"), "reasoning_tokens"),
-        cost_usd=float(cost) if isinstance(cost, int | float) else None,
+        cost_usd=d.cost_of(usage),
     )
 
 

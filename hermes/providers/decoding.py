@@ -7,12 +7,12 @@ import msgspec
 from hermes.core.ids import new_call_id
 from hermes.core.parts import Part, ReasoningPart, TextPart, ToolCallPart
 from hermes.core.stream import CallStarted
+from hermes.core.usage import MOST_TOKENS, MOST_USD
 from hermes.providers.wire import ServerEvent, WireError
 from hermes.util.text import clean_surrogates
 
 Table = Mapping[str, object]
 EMPTY: Table = {}
-_MOST = 1 << 53
 _BARE_MEMBERS = 4
 """An answer or one of its events has more members, or none of these names."""
 
@@ -54,9 +54,26 @@ def text_of(table: Table, key: str) -> str:
 
 
 def number_of(table: Table, key: str) -> int:
-    """The member as a count; 0 when it is missing, null, not a number, or a number that counts nothing."""
+    """The member as a count, at most `MOST_TOKENS`; 0 when it is missing, null, below zero or not a number."""
     value = table.get(key)
-    return int(value) if isinstance(value, int | float) and 0 <= value < _MOST else 0
+    return int(min(value, MOST_TOKENS)) if isinstance(value, int | float) and value >= 0 else 0
+
+
+def amount_of(table: Table, key: str) -> float | None:
+    """The member as dollars, at most `MOST_USD`; None when it is missing, null, below zero or not a number."""
+    value = table.get(key)
+    return float(min(value, MOST_USD)) if isinstance(value, int | float) and value >= 0 else None
+
+
+def cost_of(usage: Table) -> float | None:
+    """What the provider says a call cost, in dollars.
+
+    With the user's own key behind OpenRouter (`is_byok`), `cost` is OpenRouter's share alone and
+    `cost_details.upstream_inference_cost` is billed beside it. Source: OpenRouter's guide "Usage Accounting".
+    """
+    own = amount_of(usage, "cost")
+    upstream = amount_of(table_of(usage, "cost_details"), "upstream_inference_cost")
+    return (own or 0.0) + upstream if usage.get("is_byok") is True and upstream is not None else own
 
 
 def index_of(table: Table, key: str) -> int | None:
@@ -165,12 +182,17 @@ class CallPieces:
         self.done = False
         self._announced = False
         self._arguments: list[str] = []
+        self.pieces = 0
+        """How many pieces of the arguments have come."""
 
     def add_arguments(self, text: str) -> None:
         """Take a piece of the arguments; a whole object that is sent a second time is not taken twice."""
+        if not text:
+            return
         if text.lstrip()[:1] == "{" and self.complete:
             return
         self._arguments.append(text)
+        self.pieces += 1
 
     def replace_arguments(self, text: str) -> None:
         """Take the provider's final word on the arguments."""

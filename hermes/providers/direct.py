@@ -13,7 +13,15 @@ from types import TracebackType
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts
-from hermes.providers.exchange import BodyCoding, Target, connect_failure, cut_failure, slow_failure, target
+from hermes.providers.exchange import (
+    BodyCoding,
+    Target,
+    connect_failure,
+    cut_failure,
+    late_failure,
+    slow_failure,
+    target,
+)
 from hermes.providers.framing import Framing, Head, UntilClose, parse_head
 from hermes.providers.tls import tls_context
 
@@ -21,6 +29,7 @@ _HIGH_WATER = 1024 * 1024
 _ONE_WRITE = 64 * 1024
 _SLICE = 256 * 1024
 _MAX_HEAD = 128 * 1024
+_MAX_INTERIM = 100
 _IDLE_SECONDS = 55.0
 _IDLE_CONNECTIONS = 8
 
@@ -280,8 +289,14 @@ async def _sent(connection: _Connection, head: bytes, body: bytes, where: Target
 
 
 async def _answer(connection: _Connection, where: Target, seconds: float) -> "_Stream":
-    """Read up to the end of the final answer's head; interim answers (1xx) are passed over."""
+    """Read up to the end of the final answer's head; interim answers (1xx) are passed over.
+
+    Its last byte comes within `seconds` of the request's, and at most `_MAX_INTERIM` interim answers before it.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
     arrived = b""
+    interim = 0
     while True:
         end = arrived.find(b"\r\n\r\n")
         if end >= 0:
@@ -289,10 +304,22 @@ async def _answer(connection: _Connection, where: Target, seconds: float) -> "_S
             arrived = arrived[end + 4 :]
             if head.status >= 200:
                 return _Stream(connection, where, head, arrived, seconds)
+            interim += 1
+            if interim > _MAX_INTERIM:
+                raise TransportError(FailureKind.BAD_RESPONSE, f"{where.authority} sent endless interim answers.")
             continue
         if len(arrived) > _MAX_HEAD:
             raise TransportError(FailureKind.BAD_RESPONSE, f"{where.authority} sent endless header fields.")
-        arrived += await _read(connection, where, seconds, answered=bool(arrived))
+        left = deadline - loop.time()
+        try:
+            data = await connection.read(left) if left > 0 else None
+        except TimeoutError:
+            data = None
+        if data is None:
+            raise (late_failure if arrived or interim else slow_failure)(where, seconds)
+        if not data:
+            raise cut_failure(where, answered=bool(arrived))
+        arrived += data
 
 
 async def _read(connection: _Connection, where: Target, seconds: float, *, answered: bool) -> bytes:

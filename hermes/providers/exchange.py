@@ -100,6 +100,11 @@ def slow_failure(where: Target, seconds: float) -> TransportError:
     return TransportError(FailureKind.TIMEOUT, f"{where.authority} sent nothing for {seconds:g} s.")
 
 
+def late_failure(where: Target, seconds: float) -> TransportError:
+    """Something came, but no whole head of an answer."""
+    return TransportError(FailureKind.TIMEOUT, f"{where.authority} did not begin its answer within {seconds:g} s.")
+
+
 def _causes(error: BaseException) -> list[BaseException]:
     found: list[BaseException] = []
     waiting: list[BaseException | None] = [error]

@@ -10,6 +10,7 @@ from hermes.providers.exchange import Target
 
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 _MAX_LINE = 16 * 1024
+_LENGTH_DIGITS = 18
 
 
 class Framing(Protocol):
@@ -129,7 +130,8 @@ class Head(Struct, frozen=True):
         if "chunked" in self.fields.get("transfer-encoding", "").lower():
             return Chunked()
         length = self.fields.get("content-length", "").split(",")[0].strip()
-        return Counted(int(length)) if length.isascii() and length.isdigit() else UntilClose()
+        known = length.isascii() and length.isdigit() and len(length) <= _LENGTH_DIGITS
+        return Counted(int(length)) if known else UntilClose()
 
 
 def parse_head(raw: bytes, where: Target) -> Head:

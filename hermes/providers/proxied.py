@@ -4,6 +4,7 @@ httpx2 is imported when the first request is sent. Its transport is used without
 no decoding of bodies nobody asked to be encoded.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING
@@ -11,7 +12,15 @@ from typing import TYPE_CHECKING
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpStream, HttpTimeouts
-from hermes.providers.exchange import BodyCoding, Target, connect_failure, cut_failure, slow_failure, target
+from hermes.providers.exchange import (
+    BodyCoding,
+    Target,
+    connect_failure,
+    cut_failure,
+    late_failure,
+    slow_failure,
+    target,
+)
 from hermes.providers.proxies import proxy_for
 from hermes.providers.tls import tls_context
 
@@ -77,7 +86,11 @@ class Httpx2Transport:
                 method, url, headers=fields, content=body, extensions={"timeout": limits, "trace": trace}
             )
             try:
-                return await pool.handle_async_request(request)
+                # httpx2 bounds each wait for bytes, and nothing in all: a way has up to three hellos, then the answer.
+                async with asyncio.timeout(3 * timeouts.connect + 2 * timeouts.read):
+                    return await pool.handle_async_request(request)
+            except TimeoutError as error:
+                raise late_failure(where, timeouts.read) from error
             except httpx2.ConnectTimeout as error:
                 raise connect_failure(TimeoutError(), where, timeouts.connect, uds=self._uds) from error
             except httpx2.TimeoutException as error:

@@ -224,6 +224,11 @@ class ResponsesDecoder:
         """Nothing follows the final event."""
         return bool(self._status)
 
+    @property
+    def pieces(self) -> int:
+        """Pieces of all calls."""
+        return sum(item.call.pieces for item in self._items.values())
+
     def feed(self, event: ServerEvent) -> list[StreamDelta]:
         """Take the next event; unknown ones are passed over."""
         if event.data.strip() == "[DONE]":
@@ -332,14 +337,13 @@ class ResponsesDecoder:
 
 def _usage(usage: d.Table) -> Usage:
     read = d.table_of(usage, "input_tokens_details")
-    cost = usage.get("cost")
     return Usage(
         input=d.number_of(usage, "input_tokens"),
         output=d.number_of(usage, "output_tokens"),
         cache_read=d.number_of(read, "cached_tokens"),
         cache_write=d.number_of(read, "cache_write_tokens"),
         reasoning=d.number_of(d.table_of(usage, "output_tokens_details"), "reasoning_tokens"),
-        cost_usd=float(cost) if isinstance(cost, int | float) else None,
+        cost_usd=d.cost_of(usage),
     )
 
 

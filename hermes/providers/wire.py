@@ -150,6 +150,11 @@ class Decoder(Protocol):
         """Whether nothing more will come; after `finished` a few streams still bring usage."""
         ...
 
+    @property
+    def pieces(self) -> int:
+        """How many pieces of calls have come; `feed` gives no delta for them, and a long call is no silence."""
+        ...
+
     def answer(self) -> Answer:
         """What has arrived; when not finished: without any call whose arguments are still incomplete, finish `cut`."""
         ...

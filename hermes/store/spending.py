@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import apsw
 
-from hermes.core.money import Certainty, affordable_output, worst_cost
+from hermes.core.money import NANO, Certainty, affordable_output, worst_cost
 from hermes.core.usage import Usage
 from hermes.store.rows import Cap, Held, NoRoom, OpenCall, Spender, SpendTotal, Spent, Standing, Wish
 
@@ -23,6 +23,8 @@ _UPDATE = (
     "UPDATE spend SET owner = NULL, input_tokens = ?, output_tokens = ?, cache_read_tokens = ?, cache_write_tokens = ?,"
     " reasoning_tokens = ?, cost_usd = ?, nano = ?, certainty = ? WHERE id = ?"
 )
+_NANO = f"coalesce(sum(nano / {NANO}), 0), coalesce(sum(nano % {NANO}), 0)"
+"""Whole dollars and the rest, added up apart: SQLite's `sum` fails where it overflows."""
 _SUMS = (
     "coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cache_read_tokens), 0),"
     " coalesce(sum(cache_write_tokens), 0), coalesce(sum(reasoning_tokens), 0), sum(cost_usd)"
@@ -80,16 +82,12 @@ def settle_lost(connection: apsw.Connection, is_alive: Callable[[str], bool], ow
 def standing(connection: apsw.Connection, cap: Cap) -> Standing:
     """What was spent and is held under a cap."""
     where, value = _scope(cap)
-    row = connection.execute(
-        f"SELECT coalesce(sum(nano), 0), coalesce(sum({_TOKENS}), 0),"
-        f" coalesce(sum(nano) FILTER (WHERE {_OPEN}), 0), coalesce(sum({_TOKENS}) FILTER (WHERE {_OPEN}), 0)"
-        f" FROM spend WHERE {where}",
-        (value,),
-    ).fetchone()
-    nano, tokens, held_nano, held_tokens = (int(str(number)) for number in row or (0, 0, 0, 0))
-    return Standing(
-        cap=cap, nano=nano - held_nano, tokens=tokens - held_tokens, held_nano=held_nano, held_tokens=held_tokens
+    rows = connection.execute(
+        f"SELECT {_OPEN}, {_NANO}, coalesce(sum({_TOKENS}), 0) FROM spend WHERE {where} GROUP BY {_OPEN}", (value,)
     )
+    found = {bool(row[0]): (int(row[1]) * NANO + int(row[2]), int(row[3])) for row in rows}
+    (nano, tokens), (held_nano, held_tokens) = (found.get(is_open, (0, 0)) for is_open in (False, True))
+    return Standing(cap=cap, nano=nano, tokens=tokens, held_nano=held_nano, held_tokens=held_tokens)
 
 
 def spent(connection: apsw.Connection, since: float, *, session_id: str | None = None) -> Usage:
@@ -103,10 +101,10 @@ def totals(connection: apsw.Connection, since: float, *, session_id: str | None,
     """Sums of settled calls by an expression over their columns, the dearest first."""
     where, values = _span(since, session_id)
     rows = connection.execute(
-        f"SELECT {by} AS kind, count(*), {_SUMS}, coalesce(sum(nano), 0),"
+        f"SELECT {by} AS kind, count(*), {_SUMS}, {_NANO},"
         " count(*) FILTER (WHERE certainty = 'reported'), count(*) FILTER (WHERE certainty = 'upper_bound'),"
         " count(*) FILTER (WHERE certainty = 'unknown')"
-        f" FROM spend WHERE {where} AND owner IS NULL GROUP BY kind ORDER BY sum(nano) DESC, sum({_TOKENS}) DESC",
+        f" FROM spend WHERE {where} AND owner IS NULL GROUP BY kind ORDER BY total(nano) DESC, total({_TOKENS}) DESC",
         values,
     )
     return [
@@ -114,10 +112,10 @@ def totals(connection: apsw.Connection, since: float, *, session_id: str | None,
             key=row[0],
             calls=row[1],
             usage=Usage(*row[2:8]),
-            nano=row[8],
-            reported=row[9],
-            bounds=row[10],
-            uncounted=row[11],
+            nano=int(row[8]) * NANO + int(row[9]),
+            reported=row[10],
+            bounds=row[11],
+            uncounted=row[12],
         )
         for row in rows
     ]

@@ -19,7 +19,7 @@ from hermes.core.errors import ConfigError
 from hermes.core.events import TurnEnded
 from hermes.core.frame import EpochFrame, Sampling
 from hermes.core.messages import user_message
-from hermes.core.money import NANO, Certainty, Price, cost
+from hermes.core.money import MOST, NANO, Certainty, Price, cost
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart
 from hermes.core.usage import Usage
@@ -151,6 +151,14 @@ async def test_what_the_provider_reports_goes_before_the_list_price() -> None:
     ended, _, (total,) = await one_turn([Say("x", usage=usage)], config(day={"usd": 1.0}))
     assert (ended.cost.certainty, ended.cost.usd, ended.cost.source) == (Certainty.REPORTED, 0.0421, "provider")
     assert (total.nano, total.reported) == (42_100_000, 1)
+
+
+async def test_under_a_cap_nothing_is_free_that_has_a_price() -> None:
+    usage = Usage(input=1_000, output=10, cost_usd=0.0)
+    ended, _, _ = await one_turn([Say("x", usage=usage)], config(day={"usd": 1.0}))
+    assert (ended.cost.certainty, ended.cost.nano) == (Certainty.COMPUTED, cost(usage, Price(**PRICE)))
+    ended, _, _ = await one_turn([Say("x", usage=usage)], config())
+    assert (ended.cost.certainty, ended.cost.nano) == (Certainty.REPORTED, 0)
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -363,6 +371,12 @@ async def test_many_turns_in_several_processes_with_kills_among_them() -> None:
     command = [sys.executable, str(RACE), "--turns", "16", "--processes", "4", "--kills", "2"]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_use_of_a_call_is_beyond_all_sense() -> None:
+    assert Usage(-1, 10**30, -5, 10**12, -1, cost_usd=1e30).bounded() == Usage(0, 10**9, 0, 10**9, 0, 1e6)
+    assert {Usage(cost_usd=bad).bounded().cost_usd for bad in (float("nan"), -1.0)} == {None}
+    assert cost(Usage(output=10**9), Price(input=0.0, output=1e14)) == MOST
 
 
 def test_an_amount_is_whole_nano_dollars() -> None:

@@ -45,6 +45,7 @@ CASES = [
     (503, "Service Unavailable", Kind.OVERLOADED, True),
     (529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, Kind.OVERLOADED, True),
     (520, "<html><style>x{}</style><h1>Web server is returning an error</h1></html>", Kind.SERVER_ERROR, True),
+    (429, {"error": {"code": "\u00b2\u00b2\u00b2", "message": "slow down"}}, Kind.RATE_LIMIT, True),
     (418, None, Kind.FORMAT_ERROR, False),
 ]
 

@@ -1,6 +1,7 @@
 """Model calls against a server on loopback: answers, failures as values, trying again, stopping."""
 
 import asyncio
+import itertools
 import json
 import time
 from urllib.parse import urlsplit
@@ -38,6 +39,18 @@ class HeldClock:
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
+
+
+class HastyClock(HeldClock):
+    """A clock on which a second passes between any two looks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    def monotonic(self) -> float:
+        self.looks += 1
+        return float(self.looks)
 
 
 class Asked:
@@ -301,3 +314,48 @@ async def test_cancelling_closes_the_connection_at_once() -> None:
             assert time.monotonic() - started < 0.05
             with pytest.raises(asyncio.CancelledError):
                 await task
+
+
+EMPTY = [{"content": ""}, {"tool_calls": [{"index": 0, "function": {"arguments": ""}}]}]
+
+
+@pytest.mark.parametrize("ping", [b": ping\n\n", *(sse(chat_chunk(delta), done=False).parts[0] for delta in EMPTY)])
+async def test_pings_keep_an_answer_alive_for_a_while_only(ping: bytes) -> None:
+    asked = Asked()
+    asked.clock = HastyClock()
+    reply = Reply(headers=HELLO.headers, parts=[ping] * 1_000, end="hang")
+    async with loopback(reply) as server:
+        await asked.ask(server.url, retries=0, read=5.0)
+        await asyncio.wait_for(server.gone.wait(), 5)
+    assert (asked.failure.kind, asked.failure.retryable) == (FailureKind.TIMEOUT, True)
+    assert "alive for 15 s and said nothing" in asked.failure.message
+
+
+async def test_a_long_call_is_no_silence() -> None:
+    asked = Asked()
+    asked.clock = HastyClock()
+    start = {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "t", "arguments": '{"x": "'}}]}
+    piece = chat_chunk({"tool_calls": [{"index": 0, "function": {"arguments": "yy"}}]})
+    end = chat_chunk({"tool_calls": [{"index": 0, "function": {"arguments": '"}'}}]}, "tool_calls")
+    async with loopback(sse(chat_chunk(start), *[piece] * 300, end)) as server:
+        await asked.ask(server.url, retries=0, read=0.5)
+    [call] = asked.answer.message.calls()
+    assert len(call.arguments) == len('{"x": ""}') + 600
+
+
+async def test_an_answer_without_end_is_ended() -> None:
+    flood = sse(*[chat_chunk({"content": "y" * 2_000_000})] * 10, done=False)
+    async with loopback(flood) as server:
+        asked = await Asked().ask(server.url)
+    assert (asked.failure.kind, asked.failure.retryable) == (FailureKind.BAD_RESPONSE, False)
+    assert "more than 16,777,216 characters" in asked.failure.message
+
+
+async def test_an_errors_body_is_not_waited_for_for_ever() -> None:
+    head = b"HTTP/1.1 500 No\r\nconnection: close\r\n\r\nThe engine is on fire"
+    async with loopback(Reply(raw=[head], end="hang")) as server:
+        failure = (await Asked().ask(server.url, retries=0, read=0.2)).failure
+    assert failure.status == 500 and "The engine is on fire" in failure.message
+    async with loopback(Reply(raw=itertools.chain([head], itertools.repeat(b"!")), end="hang")) as server:
+        failure = (await Asked().ask(server.url, retries=0, read=0.2)).failure
+    assert failure.status == 500 and "on fire" in failure.message

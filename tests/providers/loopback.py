@@ -3,7 +3,7 @@
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ class Reply:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     parts: list[bytes] = field(default_factory=list)
-    raw: list[bytes] | None = None
+    raw: Iterable[bytes] | None = None
     end: str = "keep"
 
 

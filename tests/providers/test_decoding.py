@@ -10,7 +10,7 @@ from scenes import decode, endpoint
 from hermes.core.messages import FinishReason
 from hermes.core.parts import ReasoningPart, TextPart, ToolCallPart
 from hermes.core.stream import Answer, CallStarted, ReasoningDelta, TextDelta
-from hermes.core.usage import Usage
+from hermes.core.usage import MOST_TOKENS, Usage
 from hermes.providers.wire import WireError
 
 CHAT, OPENAI, CLAUDE = endpoint("custom"), endpoint("openai"), endpoint("anthropic")
@@ -451,3 +451,35 @@ def test_a_cut_claude_stream_keeps_only_closed_calls() -> None:
 )
 def test_claude_stop_reasons(reason: str, finish: FinishReason) -> None:
     assert decode(CLAUDE, {"type": "message_delta", "delta": {"stop_reason": reason}})[1].message.finish is finish
+
+
+LIES = [(-5_000_000, 0), (10**30, MOST_TOKENS), (1e300, MOST_TOKENS), ("7", 0), (None, 0), (True, 1)]
+
+
+@pytest.mark.parametrize(("lie", "counted"), LIES)
+def test_no_count_is_below_zero_or_beyond_all_sense(lie: object, counted: int) -> None:
+    start = {"type": "message_start", "message": {"usage": {"input_tokens": 50, "cache_read_input_tokens": lie}}}
+    deltas = [{"type": "message_delta", "delta": {}, "usage": {"output_tokens": lie}}, {"type": "message_stop"}]
+    claude = decode(CLAUDE, start, *deltas)[1].usage
+    assert claude == Usage(min(50 + counted, MOST_TOKENS), counted, counted)
+    usage = {"input_tokens": 50, "output_tokens": lie}
+    response = decode(OPENAI, {"type": "response.completed", "response": {"status": "completed", "usage": usage}})
+    assert response[1].usage == Usage(50, counted)
+    chat = decode(CHAT, chat_chunk({}, "stop", usage={"prompt_tokens": 50, "completion_tokens": lie}))
+    assert chat[1].usage == Usage(50, counted)
+
+
+@pytest.mark.parametrize(
+    ("given", "cost"),
+    [
+        ({"cost": -3}, None),
+        ({"cost": 10**400}, 1e6),
+        ({"cost": "0.1"}, None),
+        ({"cost": 0.5, "cost_details": {"upstream_inference_cost": 0.25}}, 0.5),
+        ({"cost": 0.5, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.25}}, 0.75),
+        ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": None}}, 0.0),
+    ],
+)
+def test_a_reported_cost_is_an_amount_and_has_all_its_parts(given: dict[str, object], cost: float | None) -> None:
+    answer = decode(CHAT, chat_chunk({}, "stop", usage={"prompt_tokens": 5, **given}))[1]
+    assert answer.usage == Usage(input=5, cost_usd=cost)

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -130,11 +131,36 @@ async def test_a_cut_body(make: Make) -> None:
         assert (error.kind, "before the answer was complete" in error.message) == (FailureKind.CUT, True)
 
 
+@pytest.mark.parametrize("length", ["9" * 5_000, "-3", "\u00b2"])
+async def test_a_length_that_is_none(length: str) -> None:
+    head = f"HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n".encode("latin-1")
+    async with loopback(Reply(raw=[head, b"abc"], end="close")) as server:
+        transport = DirectTransport({})
+        assert (await post(transport, server.url))[2] == b"abc"
+        await transport.close()
+
+
 @BOTH
 async def test_a_server_that_hangs(make: Make) -> None:
     async with loopback(Reply(raw=[], end="hang")) as server:
         error = await failure(make({}), server.url, HttpTimeouts(connect=1.0, read=0.1))
         assert (error.kind, "sent nothing for 0.1 s" in error.message) == (FailureKind.TIMEOUT, True)
+
+
+@BOTH
+@pytest.mark.parametrize("piece", [b"x: y\r\n", b"HTTP/1.1 103 Early Hints\r\n\r\n"], ids=["fields", "interim"])
+async def test_a_head_without_end(make: Make, piece: bytes) -> None:
+    start = b"HTTP/1.1 200 OK\r\n" if piece.startswith(b"x") else b""
+    endless = itertools.chain([start], itertools.repeat(piece))
+    async with loopback(Reply(raw=endless, end="hang")) as server:
+        error = await failure(make({}), server.url, HttpTimeouts(connect=0.1, read=0.3))
+    assert error.kind in (FailureKind.TIMEOUT, FailureKind.BAD_RESPONSE, FailureKind.CUT)
+
+
+async def test_a_head_that_dribbles() -> None:
+    async with loopback(Reply(raw=[b"HTTP/1.1 200 OK\r\nx: y\r\n"], end="hang")) as server:
+        error = await failure(DirectTransport({}), server.url, HttpTimeouts(connect=1.0, read=0.1))
+    assert (error.kind, "did not begin its answer within 0.1 s" in error.message) == (FailureKind.TIMEOUT, True)
 
 
 @BOTH

@@ -45,6 +45,16 @@ def wish(prompt: int, output: int, price: Price | None = PRICE) -> Wish:
     return Wish(prompt=prompt, output=output, enough=min(output, 4_096), least=min(output, 1_024), price=price)
 
 
+def test_sums_larger_than_64_bits_are_exact() -> None:
+    with memory() as connection:
+        for _ in range(3):
+            spending.record(connection, caller(0), Spent(usage=Usage(5, 5), cost=Cost(nano=(1 << 62) + 1)), 1.0)
+        standing = spending.standing(connection, Cap(name="day", nano=1, since=0.0))
+        (total,) = spending.totals(connection, 0.0, session_id=None)
+    assert (standing.nano, standing.tokens, standing.held_nano) == (3 * ((1 << 62) + 1), 30, 0)
+    assert (total.nano, total.calls) == (standing.nano, 3)
+
+
 @given(st.integers(0, 10**6), st.integers(0, 10**12), PRICES)
 def test_what_is_affordable_is_never_dearer_than_the_room(prompt: int, nano: int, price: Price | None) -> None:
     if price is None:
