@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import functools
 import os
 import shlex
 import signal
+import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -15,6 +17,8 @@ PATIENCE = 30.0
 """Seconds that a program or a keyring may take."""
 _MOST = 64 * 1024
 """Bytes of a program's output that are read."""
+_DRAIN = 0.2
+"""Seconds to wait for the end of a program's output once it has ended itself."""
 
 
 class KeySource(Protocol):
@@ -80,7 +84,8 @@ class Command:
         """What the program printed. It runs in a session of its own, so that all of it can be ended."""
         name = self.shown.removeprefix("command ")
         try:
-            process = await asyncio.create_subprocess_exec(
+            transport, answer = await asyncio.get_running_loop().subprocess_exec(
+                _Answer,
                 *self._words,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
@@ -94,18 +99,55 @@ class Command:
             ) from None
         try:
             async with asyncio.timeout(self._patience):
-                out, complaint = await _output(process)
+                await answer.exited.wait()
+            with contextlib.suppress(TimeoutError):  # what it left running may hold the pipes open
+                async with asyncio.timeout(_DRAIN):
+                    await answer.closed.wait()
         except TimeoutError:
             raise ConfigError(
                 f"The key's program `{name}` did not end within {self._patience:g} s.", "Does it wait for an answer?"
             ) from None
         finally:
-            if process.returncode is None:
-                _end(process)
-                with contextlib.suppress(TimeoutError):  # what left the session may hold the pipes open
-                    async with asyncio.timeout(1.0):
-                        await _output(process)
-        return _checked(name, process.returncode, out, complaint)
+            _end(transport.get_pid())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await answer.exited.wait()
+            transport.close()
+        return _checked(name, transport.get_returncode(), bytes(answer.said[1]), bytes(answer.said[2]))
+
+
+class _Answer(asyncio.SubprocessProtocol):
+    """What a program says, cut at the limit; past it all of its session is killed. Its end is told apart from theirs
+    who hold its pipes, which `asyncio.subprocess` does not do."""
+
+    def __init__(self) -> None:
+        self.said = {1: bytearray(), 2: bytearray()}
+        self.exited = asyncio.Event()
+        self.closed = asyncio.Event()
+        self._open = set(self.said)
+        self._pid = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It has begun."""
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self._pid = transport.get_pid()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """It has said something."""
+        said = self.said[fd]
+        said += data[: _MOST - len(said)]
+        if len(said) >= _MOST and not self.exited.is_set():
+            _end(self._pid)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        """One of its streams is closed by all who had it."""
+        self._open.discard(fd)
+        if not self._open:
+            self.closed.set()
+
+    def process_exited(self) -> None:
+        """It has ended."""
+        self.exited.set()
 
 
 class Keyring:
@@ -124,7 +166,7 @@ class Keyring:
         where = f"{self._service}/{self._user}"
         try:
             async with asyncio.timeout(self._patience):
-                found = await asyncio.to_thread(_from_keyring, self._service, self._user)
+                found = await _in_a_thread_of_its_own(lambda: _from_keyring(self._service, self._user))
         except TimeoutError:
             raise ConfigError(f"The keyring did not answer within {self._patience:g} s.", "Is it locked?") from None
         if not found:
@@ -143,30 +185,27 @@ def command_words(command: str) -> list[str]:
     return words
 
 
-async def _output(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
-    """Standard output and error, once both are closed; a program that prints without end is ended."""
-    assert process.stdout is not None
-    assert process.stderr is not None
-    out, complaint = await asyncio.gather(_some(process.stdout, process), _some(process.stderr, process))
-    await process.wait()
-    return out, complaint
+async def _in_a_thread_of_its_own(read: Callable[[], str | None]) -> str | None:
+    """What a call gives that may never end: it holds up neither the pool of threads nor the end of the process."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[str | None] = loop.create_future()
+
+    def run() -> None:
+        try:
+            settle = functools.partial(answer.set_result, read())
+        except Exception as error:  # noqa: BLE001 - handed to the one who waits
+            settle = functools.partial(answer.set_exception, error)
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
+            loop.call_soon_threadsafe(lambda: answer.done() or settle())
+
+    threading.Thread(target=run, daemon=True, name="keyring").start()
+    return await answer
 
 
-async def _some(stream: asyncio.StreamReader, process: asyncio.subprocess.Process) -> bytes:
-    """What comes until the stream closes, cut at the limit; past it the program is killed, and the rest thrown away."""
-    read = bytearray()
-    while chunk := await stream.read(_MOST):
-        if len(read) <= _MOST:
-            read += chunk
-        elif process.returncode is None:
-            _end(process)
-    return bytes(read[:_MOST])
-
-
-def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill all of the program's session."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+def _end(pid: int) -> None:
+    """Kill all of a program's session: what it left running too, which may have read a key."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def _checked(name: str, code: int | None, out: bytes, complaint: bytes) -> str:
