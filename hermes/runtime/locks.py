@@ -1,13 +1,15 @@
 """Who owns a session: an operating system lock on a small file, released by the kernel when its owner dies.
 
 The wardens of a session's commands keep the lock's handle too (`tools/backends/warden.py`): after a kill -9 it is free
-only when nothing of the dead process's commands is alive. Who comes next waits for that.
+only when nothing of the dead process's commands is alive. Who comes next waits for that, and helps a warden that was
+stopped.
 """
 
 import asyncio
 import contextlib
 import fcntl
 import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from hermes.core.errors import BusyError, StoreError
 _POLL = 0.02
 _PATIENCE = 10.0
 """Seconds that the processes of a dead owner may take to end."""
+_HELP = 1.0
+"""Seconds between attempts to make stopped wardens go on; from the third on their commands are killed for them."""
 _UNNAMED = 0.5
 """Seconds in which an owner may have the lock and not have written its name yet."""
 
@@ -49,6 +53,7 @@ async def session_lock(folder: Path, session_id: str) -> AsyncIterator[int]:
 async def _taken(file: Path, session_id: str) -> int:
     """The handle of the lock, once this process has it."""
     waited = 0.0
+    help_at = _HELP
     while (handle := _try(file)) is None:
         owner = _owner(file)
         if owner is None:
@@ -58,9 +63,47 @@ async def _taken(file: Path, session_id: str) -> int:
             raise _busy(session_id, f"open in another process (pid {owner[0]})")
         elif waited > _PATIENCE:
             raise _busy(session_id, f"held by what process {owner[0]}, which died, has left running")
+        elif waited > help_at:
+            help_at += _HELP
+            await asyncio.to_thread(_help, file, owner, by_hand=help_at > 3 * _HELP)
         await asyncio.sleep(_POLL)
         waited += _POLL
     return handle
+
+
+def _help(file: Path, owner: tuple[int, str], *, by_hand: bool) -> None:
+    """Make the wardens of a dead owner go on, which a command can have stopped; `by_hand`: kill what they stand over.
+
+    They are who has the file open under a warden's name. The helper above one is woken too.
+    """
+    from hermes.tools.backends import warden
+
+    for holder in _holders(file):
+        for pid in (warden.parent(holder), holder):
+            if warden.named(pid):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGCONT)
+        if by_hand and warden.named(holder) and _owner(file) == owner:
+            warden.end_below(holder)
+
+
+def _holders(file: Path) -> list[int]:
+    """The processes that have a file open, of those that can be looked into; none where there is no `/proc`."""
+    path = os.path.realpath(file)
+    found = []
+    for number in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        with contextlib.suppress(OSError):
+            links = f"/proc/{number}/fd"
+            if number.isdigit() and any(_link(f"{links}/{name}") == path for name in os.listdir(links)):
+                found.append(int(number))
+    return found
+
+
+def _link(path: str) -> str:
+    """Where a link leads, which is not asked whether it is there; empty when the link is gone."""
+    with contextlib.suppress(OSError):
+        return os.readlink(path)
+    return ""
 
 
 def _try(file: Path) -> int | None:

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 
 from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus
+from hermes.runtime.locks import session_lock
 from hermes.tools.backends import warden
 from hermes.tools.backends.base import Command, Exit, Stopped
 from hermes.tools.backends.local import LocalBackend, LocalRunning
@@ -315,3 +317,108 @@ async def test_what_may_still_run_elsewhere_is_said(session: Session) -> None:
     await asyncio.wait({calling})
     assert session.state.processes.take_notices() == ["'make all' was stopped, and may still be running there."]
     await here.close()
+
+
+def state_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return b"X"
+
+
+HELPER = "H=$(awk '{print $4}' /proc/$PPID/stat)"
+
+
+async def test_a_command_that_stops_its_warden_and_the_helper_is_stopped_all_the_same(
+    backend: LocalBackend, tmp_path: Path
+) -> None:
+    running, _ = await start(backend, tmp_path, f"{HELPER}; kill -STOP $H $PPID; echo $$ > pid; exec sleep 60")
+    await ready(tmp_path, "pid")
+    await until(lambda: state_of(parent_of(running.pid)) == b"T")
+    started = time.monotonic()
+    assert await running.stop() is Stopped.GONE
+    assert time.monotonic() - started < 1
+    assert not runs(running.pid)
+    assert (await run(backend, tmp_path, "echo on"))[1] == "on\n"
+
+
+async def test_a_command_that_stops_its_warden_again_and_again_is_killed(backend: LocalBackend, tmp_path: Path) -> None:
+    daemon = "setsid sh -c 'trap \"\" INT TERM; echo $$ > daemon; sleep 60; true' &"
+    text = f"trap '' INT TERM; {daemon} echo $$ > pid; while :; do kill -STOP $PPID; done"
+    running, _ = await start(backend, tmp_path, text)
+    pids = await ready(tmp_path, "pid", "daemon")
+    stopping = asyncio.create_task(running.stop())
+    await asyncio.sleep(0)
+    stopping.cancel()
+    await asyncio.wait({stopping})
+    assert (await asyncio.wait_for(running.wait(), 5)).code == -9
+    assert not any(runs(pid) for pid in pids)
+
+
+async def test_gone_is_not_said_when_helper_and_warden_were_killed(backend: LocalBackend, tmp_path: Path) -> None:
+    daemon = "(setsid sh -c 'echo $$ > pid; exec sleep 60' >/dev/null 2>&1 &)"
+    wait = "while [ ! -s pid ]; do sleep 0.01; done"
+    running, _ = await start(backend, tmp_path, f"{HELPER}; {daemon}; {wait}; kill -9 $H; kill -9 $PPID; sleep 60")
+    (pid,) = await ready(tmp_path, "pid")
+    try:
+        ended = await asyncio.wait_for(running.wait(), 5)
+        assert (ended.code, ended.left_running) == (-9, True)
+        assert await running.stop() is Stopped.UNCERTAIN
+        assert runs(pid)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+async def test_a_stopped_helper_goes_on(backend: LocalBackend, tmp_path: Path) -> None:
+    await run(backend, tmp_path, f"{HELPER}; kill -STOP $H; kill -9 $PPID")
+    started = time.monotonic()
+    assert (await run(backend, tmp_path, "echo on"))[1] == "on\n"
+    assert time.monotonic() - started < 2
+
+
+SILENT = """#!/bin/sh
+mkdir {folder}/first 2>&- && exec {python} -c "import socket, time; socket.socket(fileno=0).send(b'+'); time.sleep(60)"
+exec {python} "$@"
+"""
+
+
+async def test_a_helper_that_does_not_answer_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = tmp_path / "python"
+    python.write_text(SILENT.format(folder=tmp_path, python=sys.executable))
+    python.chmod(0o700)
+    monkeypatch.setattr("sys.executable", str(python))
+    made = LocalBackend(os.environ)
+    assert (await asyncio.wait_for(run(made, tmp_path, "ps -o comm= $PPID"), 9))[1] == "warden\n"
+    assert (tmp_path / "first").is_dir()
+    await made.close()
+
+
+LOCKED = """
+import asyncio, os, sys
+from pathlib import Path
+from hermes.runtime.locks import session_lock
+from hermes.tools.backends.base import Command
+from hermes.tools.backends.local import LocalBackend
+
+async def main():
+    async with session_lock(Path(sys.argv[1]), "s") as handle:
+        command = Command(text=sys.argv[2], cwd=sys.argv[1])
+        await LocalBackend(os.environ, held=[handle]).start(command, lambda data: None)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("how", ["once", "again and again"])
+async def test_wardens_that_were_stopped_do_not_keep_a_dead_owners_lock(tmp_path: Path, how: str) -> None:
+    again = "while :; do kill -STOP $PPID; done" if how == "again and again" else "exec sleep 60"
+    text = f"trap '' INT TERM; {HELPER}; kill -STOP $H $PPID; echo $$ > pid; {again}"
+    owner = await asyncio.create_subprocess_exec(sys.executable, "-c", LOCKED, str(tmp_path), text)
+    (pid,) = await ready(tmp_path, "pid")
+    helper = parent_of(parent_of(pid))
+    owner.kill()
+    await owner.wait()
+    async with asyncio.timeout(9), session_lock(tmp_path, "s"):
+        assert not runs(pid)
+    await until(lambda: not runs(helper))

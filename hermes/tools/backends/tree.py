@@ -39,6 +39,12 @@ def alive(entries: set[Entry]) -> set[Entry]:
     return {entry for entry in entries if (row := _row(entry.pid)) is not None and row.started == entry.started}
 
 
+def entry(pid: int) -> Entry | None:
+    """The process of that number, if one runs."""
+    row = _row(pid)
+    return Entry(pid=pid, started=row.started) if row is not None else None
+
+
 def group_exists(leader: int) -> bool:
     """Whether the group has a process, if only one that waits to be reaped. Costs one system call."""
     try:

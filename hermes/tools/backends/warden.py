@@ -13,9 +13,9 @@ It runs as a process of its own with the standard library only, and imports litt
 
 On the leash, to the warden: `ORDER` with handles beside it (output, input if any, note if any, and what it is to hold
 while anything of the command lives), 4 bytes of length and a marshalled (has input, has note, folder, arguments,
-environment); single bytes, each a signal's number or `RELEASE`. From it, 5 bytes each, a letter and a number: `S`
-started (process id), `E` not started (error number, 0 for an unusable text), `X` the shell has ended (its code), `G`
-nothing is left.
+environment); single bytes, each a signal's number or `RELEASE`. From it, 5 bytes each, a letter and a number: `W` a
+warden is there (its process id), `S` started (process id), `E` not started (error number, 0 for an unusable text), `X`
+the shell has ended (its code), `G` nothing is left.
 """
 
 import _socket  # a third of the start-up is saved by not importing what `socket` lays over it
@@ -42,6 +42,7 @@ lets go of what it holds."""
 _RELEASED = 3
 """Exit code of a warden that left living processes on purpose."""
 _SUBREAPER, _NAME = 36, 15
+_COMM = b"warden"
 _TITLE = b"warden of commands"
 _IGNORED = (
     signal.SIGHUP,
@@ -61,7 +62,7 @@ def main() -> None:
     """Serve as the helper until Hermes says goodbye or dies."""
     if _prctl(_SUBREAPER, 1) or not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
         os._exit(1)
-    _prctl(_NAME, b"warden")
+    _prctl(_NAME, _COMM)
     _retitle()
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_IGN if number in _IGNORED else signal.SIG_DFL)
@@ -188,6 +189,7 @@ class _Warden:
     def run(self) -> int:
         """Until Hermes has no more use for it, or has died; the exit code."""
         leash = _socket.socket(fileno=self._leash)
+        _tell(self._leash, b"W", os.getpid())
         while True:
             kind, handles = _receive(leash, 1)
             if not kind:
@@ -340,14 +342,36 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def signal_all(roots: list[int], number: int) -> None:
+def named(pid: int) -> bool:
+    """Whether a process bears a warden's name."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", "rb") as file:
+        return file.read() == _COMM + b"\n"
+    return False
+
+
+def parent(pid: int) -> int:
+    """The parent of a process; 0 when that is not known."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[1])
+    return 0
+
+
+def end_below(pid: int) -> None:
+    """Kill all that a warden stands over, in its place, and have it go on: a command can stop the process above it."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        signal_all(children(pid), signal.SIGKILL, os.getpgid(pid))
+        os.kill(pid, signal.SIGCONT)
+
+
+def signal_all(roots: list[int], number: int, own: int = 0) -> None:
     """Signal processes with everything below them, group by group: what forks meanwhile does not slip through.
 
     The kernel signals a group as one. A command begins a session, and nobody joins a group of another session: all
-    members of such a group came of the command.
+    members of such a group came of the command. `own` is the group of all wardens, the caller's when it is one: who is
+    signalled at once may not have its session yet.
     """
     done: set[int] = set()
-    own = os.getpgrp()  # that of all wardens: whose warden is killed at once may not have its session yet
+    own = own or os.getpgrp()
     queue = list(roots)
     for pid in queue:
         queue += children(pid)

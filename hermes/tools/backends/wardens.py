@@ -22,6 +22,13 @@ _KEPT = ("PATH", "LD_LIBRARY_PATH")
 """What the helper sees of the environment: commands can read that of their ancestors, and ours holds keys."""
 _PATIENCE = 10.0
 """Seconds that the helper may take to start, and a warden to start its command."""
+_ANSWER = 3.0
+"""Seconds that the helper may take for a warden; then another helper is tried."""
+_NUDGES = (0.05, 0.2, 1.0, 3.0)
+"""Seconds after an order at which its warden is made to go on: the command may stop it before it could answer."""
+_INSIST = 0.2
+"""Seconds that a warden may take to kill; then it is done in its place, again and again at doubled distances."""
+_INSIST_LONGEST = 4.0
 _IDLE = 2
 """Wardens kept without a command, a megabyte each."""
 _RECORD = 5
@@ -39,6 +46,25 @@ class Order(Struct, frozen=True, kw_only=True):
     note: int | None = None
 
 
+class Warden(Struct, frozen=True):
+    """A warden, the near end of its leash, and the helper that it came from."""
+
+    leash: socket.socket
+    entry: tree.Entry
+    helper: subprocess.Popen[bytes]
+
+    def wake(self) -> None:
+        """Have it go on: a command can stop the process above it."""
+        for one in tree.alive({self.entry}):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one.pid, signal.SIGCONT)
+
+    def end_below(self) -> None:
+        """Kill in its place."""
+        for one in tree.alive({self.entry}):
+            warden.end_below(one.pid)
+
+
 class Wardens:
     """Starts commands under wardens. One serves a whole process; it costs nothing before the first command.
 
@@ -52,8 +78,8 @@ class Wardens:
         self._launching = asyncio.Lock()
         self._helper: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
-        self._idle: list[socket.socket] = []
-        """Leashes of wardens without a command."""
+        self._idle: list[Warden] = []
+        """Those without a command."""
 
     @property
     def helper(self) -> int | None:
@@ -70,26 +96,29 @@ class Wardens:
         handles = [one for one in (order.output, order.source, order.note) if one is not None]
         try:
             async with asyncio.timeout(_PATIENCE):
-                leash = await self._leash()
-                while leash is not None:
+                while (chosen := await self._warden()) is not None:
                     with contextlib.suppress(ConnectionError):  # killed before it had read the order: to another one
-                        return await self._run(leash, [*handles, *held], packed)
-                    leash = await self._leash()
+                        return await self._run(chosen, [*handles, *held], packed)
                 return None
         except TimeoutError:
             raise ToolError("The command could not be started: its warden does not answer.") from None
 
-    async def _run(self, leash: socket.socket, handles: list[int], packed: bytes) -> "Leash":
+    async def _run(self, chosen: Warden, handles: list[int], packed: bytes) -> "Leash":
         """Order a command of a warden and wait until it runs. Raises as `start`; ConnectionError: it did not begin."""
+        leash = chosen.leash
         with contextlib.ExitStack() as undo:
             undo.enter_context(leash)
+            undo.callback(chosen.end_below)
             socket.send_fds(leash, [bytes([warden.ORDER])], handles)
             await asyncio.get_running_loop().sock_sendall(leash, packed)
-            kind, number = await _answer(leash)
+            with contextlib.ExitStack() as answered:
+                for nap in _NUDGES:
+                    answered.callback(asyncio.get_running_loop().call_later(nap, chosen.wake).cancel)
+                kind, number = await _answer(leash)
             undo.pop_all()
         if kind == b"S":
-            return Leash(leash, number, self._take_back)
-        self._take_back(leash)
+            return Leash(chosen, number, self._take_back)
+        self._take_back(chosen)
         raise OSError(number, os.strerror(number)) if number else ValueError
 
     async def close(self) -> None:
@@ -98,22 +127,44 @@ class Wardens:
         self._possible = False
         if control is not None:
             with contextlib.suppress(OSError, TimeoutError):
+                self._wake_helper()
                 control.send(warden.BYE)
                 async with asyncio.timeout(1):
                     await asyncio.get_running_loop().sock_recv(control, 1)
         self._drop()
 
-    def _take_back(self, leash: socket.socket) -> None:
+    def _take_back(self, free: Warden) -> None:
         """Keep a warden whose command is over for the next one."""
         if self._control is not None and len(self._idle) < _IDLE:
-            self._idle.append(leash)
+            self._idle.append(free)
         else:
-            leash.close()
+            free.leash.close()
+
+    async def _warden(self) -> Warden | None:
+        """A warden without a command, which has answered; None: no wardens here.
+
+        Nothing is ordered before that answer, so that trying again never runs a command twice.
+        """
+        if self._idle:
+            free = self._idle.pop()
+            free.wake()
+            return free
+        patience: float | None = _ANSWER
+        while (leash := await self._leash()) is not None:
+            helper = self._helper
+            assert helper is not None
+            try:
+                async with asyncio.timeout(patience):
+                    if (entry := await _hello(leash)) is not None:
+                        return Warden(leash, entry, helper)
+            except TimeoutError:
+                patience = None  # the second may take what is left
+                if helper is self._helper:
+                    self._drop()
+        return None
 
     async def _leash(self) -> socket.socket | None:
-        """The leash of a warden without a command; None: no wardens here."""
-        if self._idle:
-            return self._idle.pop()
+        """The leash of a warden that the helper was asked for; None: no wardens here."""
         with contextlib.ExitStack() as undo:
             leash, far = socket.socketpair()
             undo.enter_context(leash)
@@ -128,6 +179,7 @@ class Wardens:
         """Tell the helper, which is started first when there is none (any more). False: no wardens here."""
         while (control := await self._reached()) is not None:
             try:
+                self._wake_helper()
                 socket.send_fds(control, [what], handles)
                 return True
             except BlockingIOError:
@@ -175,14 +227,20 @@ class Wardens:
             start_new_session=True,
         )
 
+    def _wake_helper(self) -> None:
+        """Have the helper go on: a command can stop it."""
+        if self._helper is not None:
+            self._helper.send_signal(signal.SIGCONT)
+
     def _drop(self) -> None:
         """Forget the helper, which has ended or is made to."""
         helper, self._helper = self._helper, None
         if self._control is not None:
             self._control.close()
             self._control = None
-        for leash in self._idle:
-            leash.close()
+        for free in self._idle:
+            free.wake()
+            free.leash.close()
         self._idle.clear()
         if helper is not None:
             helper.kill()
@@ -192,24 +250,27 @@ class Wardens:
 class Leash:
     """A command under its warden. `code` is how the shell ended, negative for a signal; None while it runs."""
 
-    def __init__(self, leash: socket.socket, pid: int, take_back: Callable[[socket.socket], None]) -> None:
+    def __init__(self, held: Warden, pid: int, take_back: Callable[[Warden], None]) -> None:
         self.pid = pid
         self.code: int | None = None
-        self._socket: socket.socket | None = leash
+        self._warden = held
+        self._socket: socket.socket | None = held.leash
         self._take_back = take_back
         self._rest = b""
         self._over = asyncio.Event()
+        self._unsure = False
+        """Nobody is left who could know what lives."""
         self._changed: Callable[[], None] = lambda: None
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(leash, self._read)
+        self._loop.add_reader(held.leash, self._read)
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Have `changed` called when the shell has ended, and when nothing is left."""
         self._changed = changed
 
     def left(self) -> bool:
-        """Whether the shell or anything that it started still lives."""
-        return not self._over.is_set()
+        """Whether the shell or anything that it started still lives, or may do."""
+        return self._unsure or not self._over.is_set()
 
     async def signal(self, signum: signal.Signals) -> None:
         """Signal everything that the command started, wherever it went. KILL is repeated until nothing is left."""
@@ -224,20 +285,31 @@ class Leash:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._over.wait()
-        return self._over.is_set()
+        return not self.left()
 
     def release(self) -> None:
         """Let what an ended shell left live on without us; a command that is still under way is ended."""
         if self.code is not None:
             self._tell(warden.RELEASE)
+        self._warden.wake()
         if (leash := self._let_go()) is not None:
             leash.close()
         self._over.set()
 
     def _tell(self, order: int) -> None:
         if self._socket is not None:
+            self._warden.wake()
             with contextlib.suppress(OSError):
                 self._socket.send(bytes([order]))
+            if order == signal.SIGKILL:
+                self._loop.call_later(_INSIST, self._insist, 2 * _INSIST)
+
+    def _insist(self, nap: float) -> None:
+        """Kill in the warden's place when it does not. Not in a thread: it is never given another command meanwhile."""
+        if self._socket is not None:
+            self._warden.end_below()
+            if nap < _INSIST_LONGEST:
+                self._loop.call_later(nap, self._insist, 2 * nap)
 
     def _let_go(self) -> socket.socket | None:
         leash, self._socket = self._socket, None
@@ -259,15 +331,18 @@ class Leash:
             self._rest = self._rest[_RECORD:]
             if kind == b"X":
                 self.code = number
-            elif kind == b"G" and (leash := self._let_go()) is not None:
-                self._take_back(leash)
+            elif kind == b"G" and self._let_go() is not None:
+                self._take_back(self._warden)
                 self._over.set()
         if not data:
             self._lost()
         self._changed()
 
     def _lost(self) -> None:
-        """The warden was killed. The helper ends what it stood over; while the shell lived, we do so too."""
+        """The warden was killed. The helper ends what it stood over; while the shell lived, we do so too.
+
+        With the helper killed as well, what left the shell's session and descent is found by nobody.
+        """
         if (leash := self._let_go()) is not None:
             leash.close()
         if self.code is None:
@@ -275,11 +350,18 @@ class Leash:
             ending = self._loop.run_in_executor(None, tree.end, self.pid)
             ending.add_done_callback(self._finished)
         else:
+            self._unsure = self._helper_ended()
             self._over.set()
 
-    def _finished(self, _: asyncio.Future[bool]) -> None:
+    def _finished(self, ending: asyncio.Future[bool]) -> None:
+        self._unsure = self._helper_ended() or not ending.result()
         self._over.set()
         self._changed()
+
+    def _helper_ended(self) -> bool:
+        """Whether the helper has ended; one that lives is made to go on."""
+        self._warden.helper.send_signal(signal.SIGCONT)
+        return self._warden.helper.poll() is not None
 
 
 def _packed(order: Order) -> bytes:
@@ -294,6 +376,20 @@ def _packed(order: Order) -> bytes:
         )
     )
     return len(data).to_bytes(4, "little") + data
+
+
+async def _hello(leash: socket.socket) -> tree.Entry | None:
+    """Who holds the other end; None, with the leash closed, when it was killed. Raises OSError: it cannot be made."""
+    with contextlib.ExitStack() as undo:
+        undo.enter_context(leash)
+        with contextlib.suppress(ToolError, ConnectionError):
+            kind, number = await _answer(leash)
+            if kind == b"E":
+                raise OSError(number, os.strerror(number))
+            if (entry := tree.entry(number)) is not None:
+                undo.pop_all()
+            return entry
+    return None
 
 
 async def _answer(leash: socket.socket) -> tuple[bytes, int]:
