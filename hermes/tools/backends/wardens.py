@@ -386,7 +386,7 @@ async def _hello(leash: socket.socket) -> tree.Entry | None:
             kind, number = await _answer(leash)
             if kind == b"E":
                 raise OSError(number, os.strerror(number))
-            if (entry := tree.entry(number)) is not None:
+            if (entry := await asyncio.to_thread(tree.entry, number)) is not None:
                 undo.pop_all()
             return entry
     return None
