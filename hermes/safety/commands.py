@@ -8,11 +8,11 @@ looked at. What cannot be determined asks.
 import os.path
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hermes.safety import rules, wrappers
-from hermes.safety.findings import Finding, Verdict
+from hermes.safety.findings import Finding, Judgement, Verdict
 from hermes.safety.paths import write_refused
 from hermes.safety.places import Places
 from hermes.safety.rules import Call
@@ -49,6 +49,12 @@ def judge(text: str, cwd: str, places: Places) -> list[Finding]:
     if len(text) > MAX_TEXT:
         return [Finding(Verdict.ASK, "too-long", "the command is too long to be judged")]
     return list(_Judge(places).script(normalise(text), _Where(places.workspace, (cwd,)), 0))
+
+
+def analyse(text: str, cwd: str, places: Places, variables: Mapping[str, str] | None = None) -> Judgement:
+    """What running `text` in `cwd` would do. `variables` are those that the shell would have when it starts."""
+    del variables  # not followed yet
+    return Judgement(findings=tuple(judge(text, cwd, places)))
 
 
 @dataclass(frozen=True, slots=True)

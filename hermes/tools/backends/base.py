@@ -7,8 +7,32 @@ from typing import Protocol
 from msgspec import Struct
 
 
+class Network(StrEnum):
+    """What a sandboxed command may reach."""
+
+    OFF = "off"
+    ALLOWLIST = "allowlist"
+    """Hosts that the person's settings name; others are asked about, one question a host."""
+    ON = "on"
+
+
+class Door(Protocol):
+    """Who is asked when a command in a sandbox wants more than it has. Each answer is a person's, or no."""
+
+    async def connect(self, host: str, port: int) -> bool:
+        """Whether it may reach this host."""
+        ...
+
+    async def write(self, path: str) -> bool:
+        """Whether it may write this path, and below it."""
+        ...
+
+
 class Command(Struct, frozen=True, kw_only=True):
     """A shell command to start.
+
+    `network` and `door` are for backends that hold commands back: the most that this command may reach (the backend's
+    own setting may be less), and who is asked for more (None: nobody, so no).
 
     `environment` is laid over the backend's own, `unset` is taken out of it. `interactive` gives the command an input
     that can be written to; `pty` a terminal besides. `hold_state` asks for the folder and variables it leaves behind.
@@ -21,6 +45,8 @@ class Command(Struct, frozen=True, kw_only=True):
     interactive: bool = False
     pty: bool = False
     hold_state: bool = False
+    network: Network = Network.ON
+    door: Door | None = None
 
 
 class ShellState(Struct, frozen=True):
@@ -87,6 +113,8 @@ class TerminalBackend(Protocol):
     """A place where commands run: this machine, a sandbox, a container, another host."""
 
     name: str
+    contained: bool
+    """Whether the kernel, or another machine, keeps its commands from this machine's files and network."""
 
     async def start(self, command: Command, sink: Sink) -> Running:
         """Start a command. Raises `ToolError` when it cannot be started. The caller owns the result and must end it."""

@@ -64,6 +64,7 @@ class LocalBackend:
     """
 
     name = "local"
+    contained = False
 
     def __init__(
         self,
