@@ -2,6 +2,7 @@
 value must look like a secret too."""
 
 import re
+from collections.abc import Iterator
 
 from hermes.safety.lookalikes import common, is_identifier, is_uuid, random_like, stand_in
 
@@ -63,21 +64,29 @@ _COOKIE_NAME = re.compile(
 _SUDO = re.compile(
     r"(?:echo|printf)\s+(?:-\w+\s+)?(?:['\"]([^'\"\n]{4,200})['\"]|([^\s'\"|]{4,200}))\s*\|\s*(?:\S+\s+)?(?:sudo|docker|su|passwd|kinit|gpg|openssl|cryptsetup|podman|helm|az|oc|gh|op)\b"
 )
-_OPTIONS = re.compile(
-    r"\b(?:sshpass\s+-p\s*|mysql(?:dump|admin)?\b[^\n|;]{0,80}?\s-p|redis-cli\b[^\n|;]{0,80}?\s-a\s+|"
-    r"(?:curl|wget|http)\b[^\n|;]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']{0,60}:|"
-    r"IDENTIFIED\s+(?:WITH\s+\w+\s+)?BY\s+|ldap\w+\b[^\n|;]{0,80}?\s-w\s+|htpasswd\s+-\w*b\w*\s+\S{1,80}\s+\S{1,40}\s+|"
-    r"(?:docker|podman|az|oc|npm|heroku)\s+login\b[^\n|;]{0,80}?\s-p\s+|smbclient\b[^\n|;]{0,80}?\s-U\s+[^\s%]{1,40}%|"
-    r"(?:requirepass|masterauth)\s+|pass(?:in|out)?\s+pass:|chpasswd\s{0,2}<<<\s*[\"']?[^\s:]{1,40}:|-pass:|unzip\s+-P\s+|"
-    r"zip\s+-P\s+|net\s+user\s+\S{1,40}\s+|mongo\b[^\n|;]{0,80}?\s-p\s+|sqlcmd\b[^\n|;]{0,80}?\s-P\s+)"
-    r"[\"']?([^\s\"'|;]{4,200})",
-    re.IGNORECASE,
-)
-_OPTION_WORDS = (
-    b"sshpass", b"mysql", b"redis-cli", b"curl", b"wget", b"identified", b"ldap", b"htpasswd", b" login", b"smbclient",
-    b"requirepass", b"masterauth", b"pass:", b"chpasswd", b"unzip", b"zip -", b"net user", b"mongo", b"sqlcmd",
-)  # fmt: skip
-_AWS_LEFT = re.compile(rb"aws")
+_OPTIONS = {
+    word: re.compile(rf"{how}[\"']?([^\s\"'|;]{{4,200}})", re.IGNORECASE)
+    for word, how in (
+        (b"sshpass", r"sshpass\s+-p\s{0,3}"),
+        (b"mysql", r"mysql[a-z]{0,8}\b[^\n|;]{0,80}?\s-p"),
+        (b"redis-cli", r"redis-cli\b[^\n|;]{0,80}?\s-a\s+"),
+        (b"curl", r"curl\b[^\n|;]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']{0,60}:"),
+        (b"wget", r"wget\b[^\n|;]{0,200}?\s--user[ =]?[\"']?[^\s:\"']{0,60}:"),
+        (b"identified", r"identified\s+(?:with\s+\w+\s+)?by\s+"),
+        (b"ldap", r"ldap\w+\b[^\n|;]{0,80}?\s-w\s+"),
+        (b"htpasswd", r"htpasswd\s+-\w{0,6}b\w{0,6}\s+\S{1,80}\s+\S{1,40}\s+"),
+        (b" login", r" login\b[^\n|;]{0,80}?\s-p\s+"),
+        (b"smbclient", r"smbclient\b[^\n|;]{0,80}?\s-U\s+[^\s%]{1,40}%"),
+        (b"pass:", r"pass:"),
+        (b"chpasswd", r"chpasswd\s{0,2}<<<\s{0,2}[\"']?[^\s:]{1,40}:"),
+        (b"zip -p", r"zip\s+-P\s+"),
+        (b"net user", r"net\s+user\s+\S{1,40}\s+"),
+        (b"mongo", r"mongo\w{0,8}\b[^\n|;]{0,80}?\s-p\s+"),
+        (b"sqlcmd", r"sqlcmd\b[^\n|;]{0,80}?\s-P\s+"),
+        (b"requirepass", r"requirepass\s+"),
+        (b"masterauth", r"masterauth\s+"),
+    )
+}
 _STRONG, _WEAK = 2, 1
 
 
@@ -85,26 +94,35 @@ def assignments(text: str, data: bytes) -> list[Span]:
     """(start, end, kind) of every value whose name and look say that it is a secret; `data` is `flat(text)`."""
     lower = data.lower()
     found: list[Span] = []
+    seen: set[bytes] = set()
     for anchor in _ANCHORS:
         at = lower.find(anchor)
         while at >= 0:
+            seen.add(anchor)
             end = at + len(anchor)
             span = _judged(text, anchor, at, end)
             if span:
                 found.append(span)
                 end = max(end, span[1])
             at = lower.find(anchor, end)
-    if lower.find(b"cookie") >= 0:
+    if b"cookie" in seen:
         found += _cookies(text, lower)
-    if lower.find(b"sudo") >= 0 or lower.find(b"stdin") >= 0:
-        found += [
-            (*match.span(1 if match[1] else 2), "password")
-            for match in _SUDO.finditer(text)
-            if _fits(match[1] or match[2])
-        ]
-    if any(lower.find(word) >= 0 for word in _OPTION_WORDS):
-        found += [(*match.span(1), "password") for match in _OPTIONS.finditer(text) if _fits(match[1])]
+    if b"|" in lower and (b"sudo" in lower or b"stdin" in lower):
+        found += (span for match in _SUDO.finditer(text) for span in _fitting(match, 1 if match[1] else 2))
+    if b" -" in lower or b"identified" in lower or b"pass" in seen:
+        for word, pattern in _OPTIONS.items():
+            at = lower.find(word)
+            while at >= 0:
+                match = pattern.match(text, at)
+                if match:
+                    found += _fitting(match, 1)
+                at = lower.find(word, match.end() if match else at + len(word))
     return found
+
+
+def _fitting(match: re.Match[str], group: int) -> Iterator[Span]:
+    if _fits(match[group]):
+        yield *match.span(group), "password"
 
 
 def _fits(value: str) -> bool:
@@ -133,9 +151,8 @@ def _judged(text: str, anchor: bytes, at: int, end: int) -> Span | None:
     if not _operator_fits(match, left, text, at):
         return None
     quoted = group != "bare"
-    if match["blank"] or match["says"]:
-        if not _dashed(left) and not (_password_like(value, quoted=False) and random_like(value, 8)):
-            return None
+    if (match["blank"] or match["says"]) and not (_dashed(left) or random_like(value, 8)):
+        return None
     return (start, stop, _kind(anchor)) if _secret_like(value, weight, anchor, quoted=quoted) else None
 
 
@@ -186,7 +203,7 @@ def _weight(anchor: bytes, left: str, rest: str, word: str) -> int:
             return _STRONG
         return 0
     if anchor == b"token":
-        return _STRONG if left and left[-1:] not in "." or not rest else _WEAK
+        return _STRONG if (left and not left.endswith(".")) or not rest else _WEAK
     if anchor == b"pass":
         return _STRONG if not rest or rest[0] in "_-0123456789" or rest[0].isupper() or rest == "s" else 0
     return _STRONG
@@ -211,7 +228,7 @@ def _secret_like(value: str, weight: int, anchor: bytes, *, quoted: bool) -> boo
 
 
 def _password_like(value: str, *, quoted: bool) -> bool:
-    """Whether a person or a program may have chosen this for a secret: not a word, a number, a name or an expression."""
+    """Whether a person or a program may have chosen this for a secret: no word, number, name or expression."""
     if random_like(value, 8):
         return not (not quoted and "(" in value)
     if not quoted and is_identifier(value):
@@ -226,13 +243,7 @@ def _password_like(value: str, *, quoted: bool) -> bool:
     signs = sum(not one.isalnum() and one not in "_-./:" for one in value)
     if letters and digits:
         return len(value) >= 6 and not _version_like(value)
-    return (
-        letters
-        and signs > 0
-        and len(value) >= 8
-        and value.rstrip("?!.") not in ("",)
-        and not value.rstrip("?!.").isalpha()
-    )
+    return letters and signs > 0 and len(value) >= 8 and not value.rstrip("?!.").isalpha()
 
 
 def _version_like(value: str) -> bool:

@@ -11,16 +11,20 @@ _DROPPED = bytes(byte for byte in range(256) if not (byte < 128 and chr(byte).is
 _LOWER = bytes(byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
 _KEPT = bytes(byte < 128 and chr(byte).isalnum() for byte in range(256))
 
-_ESCAPES = re.compile(
+_ASCII = (
     r"%(?P<p>[0-9A-Fa-f]{2})|\\(?:x(?P<x>[0-9A-Fa-f]{2})|u(?P<u>[0-9A-Fa-f]{4})|u\{(?P<b>[0-9A-Fa-f]{2,4})\}"
     r"|(?P<o>[0-3][0-7]{2})|(?P<c>[nrtbf\"'/\\-]))|&#(?:(?P<d>\d{2,3})|[xX](?P<h>[0-9A-Fa-f]{2}));"
-    "|\x1b\\[[0-9;]{0,16}[A-Za-z]|[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]"
+    "|\x1b\\[[0-9;]{0,16}[A-Za-z]"
 )
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
+_INVISIBLE_ONES = "[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]"
+_ESCAPES = re.compile(_ASCII)
+_ALL_ESCAPES = re.compile(f"{_ASCII}|{_INVISIBLE_ONES}")
+"""Slower: no alternative may begin with anything but one character for a text to be passed over quickly."""
+_INVISIBLE = re.compile(_INVISIBLE_ONES)
 _SIXTEEN = ("p", "x", "u", "b", "h")
 _BLANKS = frozenset("nrtbf")
 _JOINT = re.compile(r"[\"']\s{0,8}(?:\+|\.{1,2}|&|\\|,)?\s{0,40}[\"']")
-_JOINTS = ('" +', "' +", '"+', "'+", '" "', "' '", '"\n', "'\n", '" .', "' .")
+_JOINTS = (('"', ('"+', '" +', '" "', '" .', '"."')), ("'", ("'+", "' +", "' '", "' .", "'.'")))
 _DUMP_ROW = re.compile(r"(?m)^[0-9A-Fa-f]{6,16}:?[ \t]+([^\n]{2,200})$")
 _DUMP_TEXT = re.compile(r" {2,}[|>]?([^\n]{1,40}?)[|<]?$")
 _TURNS = 2
@@ -101,24 +105,31 @@ def nested(text: str) -> list[View]:
     found: list[View] = []
     current: View | None = None
     for _ in range(_TURNS):
-        further = _replaced(text, _ESCAPES, _meaning, current) if _escaped(text) else None
+        pattern = _escapes_of(text)
+        further = _replaced(text, pattern, _meaning, current) if pattern else None
         if further is None:
             break
         current, text = further, further.text
         found.append(current)
-    bound = _replaced(text, _JOINT, lambda _: "", current) if any(joint in text for joint in _JOINTS) else None
+    bound = _replaced(text, _JOINT, lambda _: "", current) if _literals(text) else None
     return found if bound is None else [*found, bound]
 
 
-def _escaped(text: str) -> bool:
-    if "%" in text or "\\" in text or "&#" in text:
-        return True
-    return not text.isascii() and _INVISIBLE.search(text) is not None or "\x1b" in text
+def _escapes_of(text: str) -> re.Pattern[str] | None:
+    """What has to be undone in a text; None when there is nothing."""
+    if not text.isascii() and _INVISIBLE.search(text):
+        return _ALL_ESCAPES
+    return _ESCAPES if "%" in text or "\\" in text or "&#" in text or "\x1b" in text else None
+
+
+def _literals(text: str) -> bool:
+    """Whether string literals may stand side by side."""
+    return any(quote in text and any(joint in text for joint in joints) for quote, joints in _JOINTS)
 
 
 def undumped(text: str) -> Iterator[View]:
     """The bytes' columns and the text's columns of a dump (`xxd`, `hexdump -C`, `od`), each as one text."""
-    if "0000000" not in text and "000010" not in text and "000020" not in text:
+    if "0000" not in text:
         return
     rows = [match.span(1) for match in _DUMP_ROW.finditer(text)]
     if not rows:

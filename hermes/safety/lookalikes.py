@@ -1,6 +1,7 @@
 """What only looks like a secret: stand-ins, words, identifiers, hashes; and what a random text is told by."""
 
 import re
+from itertools import pairwise
 
 _STAND_IN = re.compile(
     r"^(?:\$|%[A-Za-z_(]|\{|<|!|@|#\{|ENC\[|vault:|arn:|env[.:(]|ref\+|op://|secretref|file:|/run/|/etc/|~/|\.\.?/|"
@@ -14,16 +15,15 @@ _WORDS = re.compile(
     r"test.?(?:key|token|secret|pass)|(?:my|the|some|secret|api|default).?(?:key|token|secret|pass(?:word)?)$",
     re.IGNORECASE,
 )
-_COMMON = frozenset(
-    """
+_COMMON_WORDS = """
     password password1 password12 password123 passw0rd p@ssw0rd p@ssword secret secret1 secret123 changeme letmein admin
     admin1 admin123 administrator root toor guest user user1 test test1 test123 test1234 testing qwerty qwerty123
     qwertyuiop abc123 abcd1234 iloveyou welcome welcome1 monkey dragon master 12345678 123456789 1234567890 123456
-    1234567 11111111 00000000 password! hunter2 postgres mysql redis mongo rabbitmq minio minioadmin true false none null
-    nil string bytes optional required missing invalid empty default unknown enabled disabled localhost production
+    1234567 11111111 00000000 password! hunter2 postgres mysql redis mongo rabbitmq minio minioadmin true false none
+    null nil string bytes optional required missing invalid empty default unknown enabled disabled localhost production
     development staging correcthorsebatterystaple basic bearer token digest negotiate pass username
-    """.split()
-)
+"""
+_COMMON = frozenset(_COMMON_WORDS.split())
 _SEQUENCES = re.compile(
     r"(?:0?123456789?0?|abcdefghi?j?k?l?m?n?o?p?q?r?s?t?u?v?w?x?y?z?|987654321?0?|deadbeef|cafebabe)", re.IGNORECASE
 )
@@ -88,7 +88,7 @@ def _scattered(part: str) -> bool:
     if _HEX.fullmatch(part) and len(part) >= 20:
         return len(set(part)) > 6
     digits = kinds.count("0")
-    turns = sum(one != other for one, other in zip(kinds, kinds[1:], strict=False))
+    turns = sum(one != other for one, other in pairwise(kinds))
     upper, lower = kinds.count("A"), kinds.count("a")
     # A name in camel case turns twice a word, and a word has four letters and more.
     if digits and (upper or lower):

@@ -1,8 +1,8 @@
 """Many byte strings looked for at once: a text is read in blocks of eight, each looked up in one table.
 
 Whatever holds a string of 15 bytes holds one of its blocks of eight at a place that eight divides; so looking at those
-places only finds all of them, and a text without any costs a look-up for every eight bytes. Shorter strings are found in
-the same way by blocks of four.
+places only finds all of them, and a text without any costs a look-up for every eight bytes. Shorter strings are found
+in the same way by blocks of four.
 """
 
 import sys

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from hermes.safety.encodings import View, compact, compact_places, flat, forms, nested, undumped
-from hermes.safety.lookalikes import common, stand_in
+from hermes.safety.lookalikes import common
 from hermes.safety.needles import Hit, Needle, Needles
 from hermes.safety.shapes import merged, shapes
 
@@ -21,6 +21,8 @@ SHORTEST = 8
 """Characters of the shortest value that is looked for wherever it stands; a shorter one only beside its name."""
 _PLACEHOLDER = re.compile(r"\[(secret|redacted):([A-Za-z0-9_.:@-]{1,80})(?:/([a-z0-9]{1,12}))?\]")
 _NAME = re.compile(r"[^A-Za-z0-9_.:@-]+")
+_REFERENCE = re.compile(r"\$\w+|\$?\{[^{}]*\}|<[^<>]*>")
+_DISTINCT = 4
 _BASE64_EDGE = 2
 _LONG = 512
 _REST = 6
@@ -61,7 +63,7 @@ class Redactor:
         name = _NAME.sub("_", name)[:80] or "secret"
         if not value or value in self._values or _PLACEHOLDER.search(value):
             return
-        if len(value) < SHORTEST or common(value) or stand_in(value):
+        if len(value) < SHORTEST or common(value) or _REFERENCE.fullmatch(value) or len(set(value)) < _DISTINCT:
             self._named[name] = value
             return
         self._values[value] = name
@@ -103,7 +105,7 @@ class Redactor:
         if not held and not shaped:
             return []
         placeholders = [match.span() for match in _PLACEHOLDER.finditer(text)] if "[" in text else []
-        return _apart(_settled(held), shaped, placeholders)
+        return _apart(held, shaped, placeholders)
 
     def resolve(self, text: str, original: str) -> str | Refusal:
         """The text with its placeholders put back, to be written where `original` stood ("" for a new file).
@@ -134,12 +136,6 @@ class Redactor:
             return False
         known = set(self.names)
         return any(match[1] == "redacted" or match[2] in known for match in _PLACEHOLDER.finditer(text))
-
-    def stream(self) -> "RedactingStream":
-        """A redactor for a text that comes in pieces."""
-        from hermes.safety.redacting import RedactingStream
-
-        return RedactingStream(self)
 
     def unfinished(self, text: str) -> int:
         """Where in the text a held secret may have begun that goes on after its end; its length when none has."""
@@ -250,12 +246,13 @@ def _apart(held: list[Span], shaped: list[Span], closed: list[tuple[int, int]]) 
             at += 1
         place = at
         while place < len(blocked) and blocked[place][0] < end:
-            if blocked[place][0] - start >= _REST:
-                kept.append((start, blocked[place][0], kind))
-            start = max(start, blocked[place][1])
+            free = start if place == at else blocked[place - 1][1]
+            if blocked[place][0] - free >= _REST:
+                kept.append((free, blocked[place][0], kind))
             place += 1
-        if end - start >= (_REST if place > at else 1):
-            kept.append((start, end, kind))
+        free = start if place == at else max(start, blocked[place - 1][1])
+        if end - free >= (_REST if place > at else 1):
+            kept.append((free, end, kind))
         at = place
     return sorted(kept)
 

@@ -49,6 +49,7 @@ _HOOKS = re.compile(
     r"([A-Za-z0-9_/:@.-]{16,300})"
 )
 _JWT = re.compile(r"eyJ[A-Za-z0-9_-]{6,4000}\.[A-Za-z0-9_-]{4,8000}(?:\.[A-Za-z0-9_-]{0,4000}){0,3}")
+_HEX = re.compile(r"(?:[0-9a-fA-F]{2}){16,2000}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,4000}={0,2}")
 
 
@@ -78,16 +79,16 @@ def _keys(text: str, data: bytes) -> Iterator[Span]:
         end = len(marked) if end < 0 else end
         if b"0" in kinds[at:end] or (kinds.find(b"a", at, end) >= 0 and kinds.find(b"A", at, end) >= 0):
             for span in _run(text, max(at, done), end, done):
-                yield span
                 done = span[1]
+                yield span
         at = marked.find(_ONES, max(end, done))
 
 
 def _run(text: str, at: int, end: int, done: int) -> Iterator[Span]:
-    if text.startswith("eyJ", at) and (token := _JWT.match(text, at)):
-        if token[0].count(".") >= 2 or len(token[0]) > 60:
-            yield token.start(), token.end(), "jwt"
-            return
+    token = _JWT.match(text, at) if text.startswith("eyJ", at) else None
+    if token and (token[0].count(".") >= 2 or len(token[0]) > 60):
+        yield token.start(), token.end(), "jwt"
+        return
     search = vendors.pattern().search
     first = max(done, at - _BEFORE) if at and text[at - 1] in ".:/$|~+" else at
     last = min(len(text), end + _AFTER)
@@ -128,13 +129,10 @@ def _encoded(text: str, at: int, end: int) -> Iterator[Span]:
         if match and (plain := _decoded(match[0])) and _is_key(plain):
             yield match.start(), match.end(), "encoded-key"
     elif text[at : at + 6] in starts:
-        body = text[at:end]
-        if len(body) % 2 == 0 and all(one in "0123456789abcdefABCDEF" for one in body):
-            if _is_key(bytes.fromhex(body).decode("latin-1")):
-                yield at, end, "encoded-key"
-    elif text[end - 4 : end] in starts or text[end - 3 : end] in starts:
-        if _is_key(text[at:end][::-1]):
-            yield at, end, "reversed-key"
+        if _HEX.fullmatch(text, at, end) and _is_key(bytes.fromhex(text[at:end]).decode("latin-1")):
+            yield at, end, "encoded-key"
+    elif (text[end - 4 : end] in starts or text[end - 3 : end] in starts) and _is_key(text[at:end][::-1]):
+        yield at, end, "reversed-key"
 
 
 def _decoded(body: str) -> str:
