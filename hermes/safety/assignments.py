@@ -8,10 +8,11 @@ from hermes.safety.lookalikes import common, is_identifier, is_uuid, random_like
 
 Span = tuple[int, int, str]
 
-_ANCHORS = (b"pass", b"pwd", b"secret", b"token", b"key", b"auth", b"cred", b"cookie", b"bearer")
+_ANCHORS = (b"pass", b"pwd", b"_pw", b"secret", b"token", b"key", b"auth", b"cred", b"cookie", b"bearer")
 _LEFT = 48
+_NAME_SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.$"
 _AFTER = re.compile(
-    r"(?P<rest>[\w-]{0,40})[\"'`\])}]{0,3}(?:"
+    r"(?P<rest>[\w-]{0,40}+)[\"'`\])}]{0,3}(?:"
     r"\s{0,3}(?P<sign>=>|:=|\?=|\|\|=|==?|:|<-)\s{0,3}"
     r"|(?P<element>>)"
     r"|(?P<attribute>[\"']?\s{1,3}(?:value|content)\s?=\s?)(?=[\"'])"
@@ -19,8 +20,8 @@ _AFTER = re.compile(
     r"|(?P<comma>,\s{0,3})(?=[\"'`])"
     r"|(?P<blank>[ \t]{1,4})(?:(?P<says>is|was|of)[ \t]{1,3})?)"
     r"(?P<tag>!\w{1,12}[ \t]|[bBrRfFuU](?=[\"']))?"
-    r"(?:\"(?P<double>[^\"\n]{4,2000})\"|'(?P<single>[^'\n]{4,2000})'|`(?P<tick>[^`\n]{4,2000})`"
-    r"|(?P<bare>[^\s\"'`,;<>(){}\[\]][^\s\"'`,;<>]{3,2000}))"
+    r"(?:\"(?P<double>[^\"\n]{4,500})\"|'(?P<single>[^'\n]{4,500})'|`(?P<tick>[^`\n]{4,500})`"
+    r"|(?P<bare>[^\s\"'`,;<>(){}\[\]][^\s\"'`,;<>]{3,255}))"
 )
 _SAFE_REST = re.compile(
     r"^(?:s?_?(?:count|length|len|hash|hashed|digest|id|ids|type|name|names|file|filename|path|dir|limit|size|expir\w*|"
@@ -87,6 +88,10 @@ _OPTIONS = {
         (b"masterauth", r"masterauth\s+"),
     )
 }
+_REST = re.compile(r"[^\s\"'`,;<>&]{0,8000}")
+_LONG = 240
+_REPEATED = 4
+"""A name that comes so often in what would be its own value is not given one."""
 _STRONG, _WEAK = 2, 1
 
 
@@ -100,10 +105,13 @@ def assignments(text: str, data: bytes) -> list[Span]:
         while at >= 0:
             seen.add(anchor)
             end = at + len(anchor)
-            span = _judged(text, anchor, at, end)
+            match = None if anchor == b"cookie" else _AFTER.match(text, end)
+            span = _judged(text, anchor, match, at, end)
             if span:
                 found.append(span)
                 end = max(end, span[1])
+            elif match and match["bare"] and lower.count(anchor, *match.span("bare")) >= _REPEATED:
+                end = match.end()
             at = lower.find(anchor, end)
     if b"cookie" in seen:
         found += _cookies(text, lower)
@@ -129,13 +137,12 @@ def _fits(value: str) -> bool:
     return not stand_in(value) and not common(value) and _password_like(value, quoted=True)
 
 
-def _judged(text: str, anchor: bytes, at: int, end: int) -> Span | None:
+def _judged(text: str, anchor: bytes, match: re.Match[str] | None, at: int, end: int) -> Span | None:
     """The span of the value that is given to a name with this anchor in it, if there is one."""
     if anchor == b"bearer":
-        match = _BEARER.match(text, end)
-        return (*match.span(1), "bearer") if match and _token_like(match[1]) else None
-    match = _AFTER.match(text, end)
-    if match is None or anchor == b"cookie":
+        token = _BEARER.match(text, end)
+        return (*token.span(1), "bearer") if token and _token_like(token[1]) else None
+    if match is None or (anchor != b"auth" and (match["bare"] or "-").isalpha()):
         return None
     left = _left(text, at)
     if anchor == b"auth":
@@ -153,16 +160,16 @@ def _judged(text: str, anchor: bytes, at: int, end: int) -> Span | None:
     quoted = group != "bare"
     if (match["blank"] or match["says"]) and not (_dashed(left) or random_like(value, 8)):
         return None
-    return (start, stop, _kind(anchor)) if _secret_like(value, weight, anchor, quoted=quoted) else None
+    if not _secret_like(value, weight, anchor, quoted=quoted):
+        return None
+    rest = _REST.match(text, stop) if len(value) >= _LONG else None
+    return start, rest.end() if rest else stop, _kind(anchor)
 
 
 def _left(text: str, at: int) -> str:
     """The part of the name before the anchor."""
-    first = at
-    floor = max(0, at - _LEFT)
-    while first > floor and (text[first - 1].isalnum() or text[first - 1] in "_-.$"):
-        first -= 1
-    return text[first:at]
+    before = text[max(0, at - _LEFT) : at]
+    return before[len(before.rstrip(_NAME_SIGNS)) :]
 
 
 def _dashed(left: str) -> bool:
@@ -181,8 +188,9 @@ def _operator_fits(match: re.Match[str], left: str, text: str, at: int) -> bool:
 def _bare_end(text: str, start: int, stop: int, left: str) -> int:
     """Where an unquoted value ends: before the next parameter of a query, and without the sentence's mark."""
     value = text[start:stop]
-    before = text[max(0, start - 300) : start]
-    line = before[before.rfind("\n") + 1 :]
+    if "&" not in value:
+        return start + len(value.rstrip(".,;:)]}\\"))
+    line = text[max(0, start - 300) : start].rpartition("\n")[2]
     if "?" in line or "&" in line[-_LEFT - 60 :]:
         value = value.partition("&")[0]
     return start + len(value.rstrip(".,;:)]}\\"))
@@ -195,7 +203,10 @@ def _weight(anchor: bytes, left: str, rest: str, word: str) -> int:
     if _SAFE_REST.search(rest) and not (rest[:1] in "sS" and rest[1:] == ""):
         return 0
     if _SAFE_LEFT.search(left) or (
-        rest and rest[0].islower() and anchor in (b"pwd", b"key", b"cred") and rest not in ("s", "entials", "ential")
+        rest
+        and rest[0].islower()
+        and anchor in (b"pwd", b"_pw", b"key", b"cred", b"secret")
+        and rest not in ("s", "entials", "ential")
     ):
         return 0
     if anchor == b"key":
@@ -210,13 +221,15 @@ def _weight(anchor: bytes, left: str, rest: str, word: str) -> int:
 
 
 def _kind(anchor: bytes) -> str:
-    return {b"pass": "password", b"pwd": "password", b"token": "token", b"key": "key"}.get(anchor, "secret")
+    return {b"pass": "password", b"pwd": "password", b"_pw": "password", b"token": "token", b"key": "key"}.get(
+        anchor, "secret"
+    )
 
 
 def _secret_like(value: str, weight: int, anchor: bytes, *, quoted: bool) -> bool:
     if stand_in(value) or common(value) or len(value) < 6:
         return False
-    if anchor in (b"pass", b"pwd") and weight == _STRONG:
+    if anchor in (b"pass", b"pwd", b"_pw") and weight == _STRONG:
         return _password_like(value, quoted=quoted)
     if is_uuid(value):
         return weight == _STRONG and anchor != b"token"

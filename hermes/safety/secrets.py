@@ -95,9 +95,11 @@ class Redactor:
         data = flat(text)
         held = [*self._held(text, data), *self._beside_names(text)]
         shaped = [(start, end, f"redacted:{kind}") for start, end, kind in shapes(text, data)]
-        for view in nested(text):
+        views = nested(text)
+        for view in views:
+            held += _moved(view, self._held(view.text, flat(view.text)))
+        for view in views[-1:]:
             inner = flat(view.text)
-            held += _moved(view, self._held(view.text, inner))
             shaped += _moved(view, ((a, b, f"redacted:{kind}") for a, b, kind in shapes(view.text, inner)))
         if self._values:
             for view in undumped(text):

@@ -15,6 +15,9 @@ _RUN = 16
 """Characters of the shortest run that is looked at: no vendor's key is all shorter."""
 _BEFORE = 40
 _AFTER = 400
+_TRIES = 4
+_SIGNS = ".:/|$~-"
+_DASH = re.compile("[-_]")
 _ONES = b"\1" * _RUN
 
 
@@ -49,6 +52,8 @@ _HOOKS = re.compile(
     r"([A-Za-z0-9_/:@.-]{16,300})"
 )
 _JWT = re.compile(r"eyJ[A-Za-z0-9_-]{6,4000}\.[A-Za-z0-9_-]{4,8000}(?:\.[A-Za-z0-9_-]{0,4000}){0,3}")
+_UNKNOWN = 30
+_ANY_VENDOR = re.compile(r"[a-z]{2,10}[-_](?:[a-z]{2,8}[-_])?([A-Za-z0-9]{24,100})(?![A-Za-z0-9+/=])")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2}){16,2000}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,4000}={0,2}")
 
@@ -89,18 +94,44 @@ def _run(text: str, at: int, end: int, done: int) -> Iterator[Span]:
     if token and (token[0].count(".") >= 2 or len(token[0]) > 60):
         yield token.start(), token.end(), "jwt"
         return
-    search = vendors.pattern().search
-    first = max(done, at - _BEFORE) if at and text[at - 1] in ".:/$|~+" else at
     last = min(len(text), end + _AFTER)
-    while first < end and (match := search(text, first, last)):
+    for match in _candidates(text, at, end, last, done):
         key = match[0].rstrip(".")
         kind, beginning = vendors.kind_of(key)
-        first = match.end()
         if drawn(key[len(beginning) :]) and not _goes_on(text, match, key):
             yield match.start(), match.start() + len(key), kind
             return
-    if end - at >= 20:
+    generic = _ANY_VENDOR.match(text, at, end) if end - at >= _UNKNOWN else None
+    if generic and _well_mixed(generic[1]):
+        yield at, generic.end(), "key"
+    elif end - at >= 20:
         yield from _encoded(text, at, end)
+
+
+def _candidates(text: str, at: int, end: int, last: int, done: int) -> Iterator[re.Match[str]]:
+    """What may be a key in this run: at its beginning, after a dash in its first part, or with the signs around it."""
+    shapes_of = vendors.plain()
+    place = at
+    for _ in range(_TRIES):
+        shape = shapes_of.get(text[place : place + 2])
+        match = shape.match(text, place, last) if shape else None
+        if match:
+            yield match
+            return
+        mark = _DASH.search(text, place, end)
+        if mark is None:
+            break
+        place = mark.end()
+    if text[end : end + 1] in _SIGNS or (at and text[at - 1] in _SIGNS):
+        match = vendors.whole().search(text, max(done, at - _BEFORE), last)
+        if match and match.start() < end:
+            yield match
+
+
+def _well_mixed(body: str) -> bool:
+    """Whether a long text has so much of every kind of character that only a generator can have made it."""
+    upper, lower, digits = (sum(map(kind, body)) for kind in (str.isupper, str.islower, str.isdigit))
+    return min(upper, lower, digits) >= len(body) // 10 + 1 and drawn(body)
 
 
 def _goes_on(text: str, match: re.Match[str], key: str) -> bool:
@@ -144,7 +175,8 @@ def _decoded(body: str) -> str:
 
 
 def _is_key(text: str) -> bool:
-    match = vendors.pattern().match(text)
+    shape = vendors.plain().get(text[:2])
+    match = shape.match(text) if shape else None
     return match is not None and drawn(match[0][len(vendors.kind_of(match[0])[1]) :])
 
 

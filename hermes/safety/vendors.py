@@ -321,16 +321,28 @@ def _rows(table: str) -> list[tuple[str, ...]]:
     return [tuple(line.split()) for line in table.strip().splitlines()]
 
 
+def _shape(row: tuple[str, ...]) -> str:
+    _, prefix, alphabet, least = row
+    return f"{re.escape(prefix)}{_ALPHABETS[alphabet]}{{{least},}}"
+
+
 @cache
-def pattern() -> re.Pattern[str]:
-    """One pattern for all of them; `kinds` says which vendor a match is of. No part of it runs away: whatever repeats
-    without end is the last thing of its branch, so that the match takes it."""
-    by_first: dict[str, list[str]] = {}
-    for _, prefix, alphabet, least in sorted(_rows(_PREFIXES), key=lambda row: -len(row[1])):
-        by_first.setdefault(prefix[0], []).append(f"{re.escape(prefix[1:])}{_ALPHABETS[alphabet]}{{{least},}}")
-    branches = [f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in by_first.items()]
-    whole = [row[1] for row in _rows(_WHOLE)]
-    return re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join([*whole, *branches])})")
+def plain() -> dict[str, re.Pattern[str]]:
+    """By its first two characters, what a key looks like that is told by its beginning.
+
+    Whatever repeats without end is the last thing of its pattern, so that a match takes it and nothing is read twice.
+    """
+    grouped: dict[str, list[str]] = {}
+    for row in sorted(_rows(_PREFIXES), key=lambda row: -len(row[1])):
+        grouped.setdefault(row[1][:2], []).append(_shape(row))
+    return {first: re.compile("|".join(shapes)) for first, shapes in grouped.items()}
+
+
+@cache
+def whole() -> re.Pattern[str]:
+    """Keys of several parts, and those whose beginning holds a sign that is in no run of letters."""
+    signed = [_shape(row) for row in _rows(_PREFIXES) if not row[1].replace("-", "").replace("_", "").isalnum()]
+    return re.compile("(?<![A-Za-z0-9])(?:" + "|".join([*(row[1] for row in _rows(_WHOLE)), *signed]) + ")")
 
 
 @cache
