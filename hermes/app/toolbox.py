@@ -5,19 +5,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.app.options import Options
+from hermes.app.policy import session_gate
 from hermes.config.home import Home
 from hermes.config.settings import Settings
+from hermes.config.trusted import trusted_folders
 from hermes.core.errors import ConfigError
 from hermes.core.messages import PROGRAM, Message
 from hermes.core.parts import TextPart
 from hermes.safety.places import Places
+from hermes.safety.urls import UrlPolicy
 from hermes.tools import toolsets
 from hermes.tools.backends.base import Stopped
 from hermes.tools.backends.local import LocalBackend
 from hermes.tools.backends.wardens import Wardens
-from hermes.tools.gate import RuleGate
 from hermes.tools.registry import Registry, Toolbox
+from hermes.tools.rulegate import RuleGate
 from hermes.tools.session import Asker, Limits, ToolContext, ToolState
+from hermes.tools.taint import Trust
 from hermes.util.clock import Clock
 from hermes.util.text import one_line
 
@@ -108,11 +112,13 @@ def session_tools(
         backend=LocalBackend(environ, passed=settings.terminal.env_passthrough, held=(plan.lock,), wardens=wardens),
         clock=clock,
         limits=Limits(command_seconds=settings.terminal.timeout, result_characters=settings.tool_output.max_chars),
+        trust=Trust((*trusted_folders(home.trust_file), str(home.root.resolve()))),
+        urls=UrlPolicy(private=settings.security.allow_private_urls),
         asker=plan.asker,
         catalogue=toolbox if toolbox.deferred_names() else None,
         search_path=environ.get("PATH", ""),
     )
-    return SessionTools(toolbox, RuleGate((*settings.command_allowlist, *options.allow)), context, state, remarks)
+    return SessionTools(toolbox, session_gate(home, settings, options), context, state, remarks)
 
 
 def _selected(settings: Settings, options: Options) -> tuple[Toolbox, tuple[str, ...]]:

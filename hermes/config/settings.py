@@ -86,13 +86,45 @@ class TerminalSettings(Struct, frozen=True):
     """Names of variables that look like secrets and are handed to commands all the same."""
 
 
+class RuleSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """One rule of the person's own about calls, with examples that are checked when it is read."""
+
+    pattern: str = ""
+    """What it is about, as in `command_allowlist`; for other tools `TOOL PATH` or `TOOL URL`."""
+    verdict: str = "ask"
+    """`allow`, `ask` or `deny`. Of several rules, and of what Hermes says itself, the strictest counts; `allow` takes
+    the place of a person's yes."""
+    reason: str = ""
+    """What the person asked, and the model, are told."""
+    match: tuple[str, ...] = ()
+    """Examples that the pattern must cover."""
+    no_match: tuple[str, ...] = ()
+    """Examples that it must not cover."""
+
+
 class ApprovalSettings(Struct, frozen=True):
     """When a person is asked (`approvals:`)."""
 
     mode: str = "ask"
-    """`ask`; other modes come with the full gate."""
+    """`ask`; `smart` (a small model looks at what the rules allow, and can only ask for more: `auxiliary.approval`); or
+    `off`, which counts only inside the back end that `off_in` names."""
+    off_in: str = ""
+    """The back end, such as `sandbox` or `docker`, in which mode `off` asks nothing. Refusals stand."""
     timeout: float = 300.0
     """Seconds that a question waits for its answer; no answer means no."""
+    rules: tuple[RuleSettings, ...] = ()
+    """Rules of your own: `pattern`, `verdict` (`allow`, `ask`, `deny`), `reason`, and examples, `match` and
+    `no_match`."""
+
+
+class SecuritySettings(Struct, frozen=True):
+    """What may be reached (`security:`)."""
+
+    allowed_hosts: tuple[str, ...] = ()
+    """Patterns of hosts (`*.example.com`) that need no question, from a sandbox and while text from strangers stands in
+    the conversation."""
+    allow_private_urls: tuple[str, ...] = ()
+    """Patterns of hosts on your own network, or addresses, that web tools may reach though they are private."""
 
 
 class ToolSettings(Struct, frozen=True):
@@ -175,6 +207,8 @@ class AuxiliarySettings(Struct, frozen=True):
 
     compression: SideTaskSettings = SideTaskSettings()
     """Condensing the older part of a conversation that has become too long."""
+    approval: SideTaskSettings = SideTaskSettings()
+    """Looking at commands in the mode `smart` of `approvals`."""
 
 
 class Settings(Struct, frozen=True):
@@ -184,6 +218,7 @@ class Settings(Struct, frozen=True):
     agent: AgentSettings = AgentSettings()
     terminal: TerminalSettings = TerminalSettings()
     approvals: ApprovalSettings = ApprovalSettings()
+    security: SecuritySettings = SecuritySettings()
     tool_output: ToolSettings = ToolSettings()
     spending: SpendingSettings = SpendingSettings()
     prices: Mapping[str, PriceSettings] = {}

@@ -12,8 +12,8 @@ from hermes.core.protocols import Intent
 from hermes.safety.places import Places
 from hermes.tools.backends.local import LocalBackend
 from hermes.tools.executor import Batch, Executor
-from hermes.tools.gate import RuleGate
 from hermes.tools.registry import Registry, Toolbox
+from hermes.tools.rulegate import RuleGate
 from hermes.tools.schema import ArgumentsError
 from hermes.tools.session import ToolContext, ToolState
 from hermes.tools.tool import Parallel, Tool

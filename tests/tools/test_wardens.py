@@ -294,6 +294,10 @@ class Elsewhere:
     """A place whose other end is gone."""
 
     name = "elsewhere"
+    contained = False
+
+    def writable(self, path: str) -> bool:
+        return True
 
     async def start(self, command: Command, sink: object) -> Remote:
         return Remote()

@@ -116,6 +116,10 @@ class TerminalBackend(Protocol):
     contained: bool
     """Whether the kernel, or another machine, keeps its commands from this machine's files and network."""
 
+    def writable(self, path: str) -> bool:
+        """Whether commands may write here (absolute, resolved); file tools hold to the same."""
+        ...
+
     async def start(self, command: Command, sink: Sink) -> Running:
         """Start a command. Raises `ToolError` when it cannot be started. The caller owns the result and must end it."""
         ...

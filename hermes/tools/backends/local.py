@@ -83,6 +83,10 @@ class LocalBackend:
         self._own = wardens is None
         self._started: list[LocalRunning] = []
 
+    def writable(self, path: str) -> bool:
+        """Nothing is closed but what the rules protect."""
+        return True
+
     async def start(self, command: Command, sink: Sink) -> "LocalRunning":
         """Start a command in a session of its own. Raises `ToolError` when it cannot be started."""
         import tempfile

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus
-from hermes.tools.backends.base import Command, Exit, Running, Stopped
+from hermes.tools.backends.base import Command, Exit, Network, Running, Stopped
 from hermes.tools.output import HeadTail, cut
 from hermes.tools.session import ToolContext, ToolState
 from hermes.tools.tool import ToolOutput, tool
@@ -47,6 +47,8 @@ async def terminal(ctx: ToolContext, args: Order) -> ToolOutput:
         interactive=args.background,
         pty=args.pty,
         hold_state=not args.background,
+        network=_reach(ctx),
+        door=ctx.door,
     )
     if not args.background:
         seconds = min(args.timeout if args.timeout > 0 else ctx.limits.command_seconds, MAX_TIMEOUT)
@@ -56,6 +58,14 @@ async def terminal(ctx: ToolContext, args: Order) -> ToolOutput:
     )
     pid = process.running.pid if process.running else 0
     return ToolOutput(text=f"Started {process.process_id} (pid {pid}) in {cwd}. See its output with process.")
+
+
+def _reach(ctx: ToolContext) -> Network:
+    """The most that a command may reach: nothing when nobody can tell what it runs, and, while a stranger's text stands
+    in the conversation, no host that was not allowed."""
+    if ctx.offline:
+        return Network.OFF
+    return Network.ALLOWLIST if ctx.state.taint.sources() else Network.ON
 
 
 async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_folder: bool) -> ToolOutput:
