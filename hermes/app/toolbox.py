@@ -18,6 +18,7 @@ from hermes.tools.backends.wardens import Wardens
 from hermes.tools.gate import RuleGate
 from hermes.tools.registry import Registry, Toolbox
 from hermes.tools.session import Asker, Limits, ToolContext, ToolState
+from hermes.tools.web.access import WebAccess
 from hermes.util.clock import Clock
 from hermes.util.text import one_line
 
@@ -111,6 +112,13 @@ def session_tools(
         asker=plan.asker,
         catalogue=toolbox if toolbox.deferred_names() else None,
         search_path=environ.get("PATH", ""),
+        web=WebAccess(
+            environ=environ,
+            private=settings.security.allow_private_urls,
+            search_backend=settings.web.search_backend,
+            search_url=settings.web.search_url,
+            ca_file=settings.model.ca_bundle,
+        ),
     )
     return SessionTools(toolbox, RuleGate((*settings.command_allowlist, *options.allow)), context, state, remarks)
 

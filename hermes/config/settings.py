@@ -102,6 +102,23 @@ class ToolSettings(Struct, frozen=True):
     """Characters of one result that a model is shown; the rest goes to a file it can read."""
 
 
+class WebSettings(Struct, frozen=True):
+    """How the web is searched (`web:`)."""
+
+    search_backend: str = ""
+    """`searxng`, `brave`, `tavily` or `duckduckgo`; empty: the first of them whose key or address is there."""
+    search_url: str = ""
+    """Where the search engine is: needed for `searxng` (or SEARXNG_URL); for others a server that stands in for it."""
+
+
+class SecuritySettings(Struct, frozen=True):
+    """What is open that is closed otherwise (`security:`)."""
+
+    allow_private_urls: tuple[str, ...] = ()
+    """Hosts of your own network that may be fetched: names (`nas.local`, `*.lan`), addresses (`192.168.1.0/24`), each
+    with a port if only that one is meant (`localhost:8080`). Where clouds hand out keys stays closed."""
+
+
 class CapSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The most that may be spent; what is not set has no limit, and 0 means that nothing may be spent."""
 
@@ -185,6 +202,8 @@ class Settings(Struct, frozen=True):
     terminal: TerminalSettings = TerminalSettings()
     approvals: ApprovalSettings = ApprovalSettings()
     tool_output: ToolSettings = ToolSettings()
+    web: WebSettings = WebSettings()
+    security: SecuritySettings = SecuritySettings()
     spending: SpendingSettings = SpendingSettings()
     prices: Mapping[str, PriceSettings] = {}
     """Prices that go before the built-in ones, by model or `PROVIDER/MODEL`; a name may end in `*`."""

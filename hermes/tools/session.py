@@ -12,6 +12,7 @@ from hermes.core.frame import ToolSchema
 from hermes.safety.places import Places
 from hermes.tools.backends.base import TerminalBackend
 from hermes.tools.processes import ProcessTable
+from hermes.tools.web.access import WebAccess
 from hermes.util.clock import Clock
 
 
@@ -87,7 +88,7 @@ class ToolContext:
     """Everything a tool gets besides its arguments. One for a session; `for_call` names the call.
 
     `asker` is None where nobody can be asked. `catalogue` is None when there are no deferred tools. `search_path` is
-    the PATH on which programs such as ripgrep are looked for.
+    the PATH on which programs such as ripgrep are looked for. `web` is None where there is no way to the web.
     """
 
     session_id: str
@@ -100,6 +101,7 @@ class ToolContext:
     asker: Asker | None = None
     catalogue: Catalogue | None = None
     search_path: str = ""
+    web: WebAccess | None = None
     search_seconds: float = 30.0
     call_id: str = ""
 
