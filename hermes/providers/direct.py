@@ -101,7 +101,7 @@ class DirectTransport:
         connections.append(connection)
 
     async def connect(self, where: Target, seconds: float, addresses: Sequence[str] = ()) -> "_Connection":
-        """A fresh connection, to the first of the `addresses` that answers if there are any. Raises `TransportError`."""
+        """A fresh connection, to the first of `addresses` that answers if there are any. Raises `TransportError`."""
         for address in addresses[:-1]:
             with contextlib.suppress(TransportError):
                 return await self._connect(where, seconds / len(addresses), address)

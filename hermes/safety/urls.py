@@ -194,32 +194,39 @@ def _read(url: str) -> _Read:
     """Take a URL apart. Raises `_UnreadableError` for what programs are known to read in more than one way."""
     if not url or len(url) > MAX_URL:
         raise _UnreadableError("malformed", f"a URL has 1 to {MAX_URL} characters")
+    scheme, rest = _split_scheme(url)
+    end = next((at for at, char in enumerate(rest) if char in "/?#"), len(rest))
+    authority, tail = rest[:end], rest[end:]
+    if not authority:
+        raise _UnreadableError("confusing", "it names no host")
+    _check_characters(url, authority, re.split(r"[?#]", tail, maxsplit=1)[0])
+    user, at, address = authority.rpartition("@")
+    if at:
+        _check_user(user)
+    host, port = _split_port(address, scheme)
+    if tail[:1] in ("?", "#") and "@" in tail:
+        _check_other_reading(tail.rpartition("@")[2])
+    return _Read(scheme, _host(host), port, _tail(tail))
+
+
+def _check_characters(url: str, authority: str, path: str) -> None:
+    if _CONTROL.search(url) or " " in authority:
+        raise _UnreadableError("confusing", "it has spaces or control characters where some programs skip them")
+    if "\\" in authority or "\\" in path:
+        raise _UnreadableError("confusing", "it has a backslash, which some programs read as a slash")
+
+
+def _split_scheme(url: str) -> tuple[str, str]:
+    """(scheme, what follows its two slashes)."""
     match = _SCHEME.match(url)
     if match is None:
         raise _UnreadableError("scheme", "it does not begin with http:// or https://")
     scheme = match[1].lower()
     if scheme not in _PORTS:
         raise _UnreadableError("scheme", f"{scheme}: is not fetched, only http and https are")
-    rest = url[match.end() :]
-    if not rest.startswith("//"):
+    if not url.startswith("//", match.end()):
         raise _UnreadableError("confusing", f"there is no // after {scheme}:")
-    rest = rest[2:]
-    end = next((at for at, char in enumerate(rest) if char in "/?#"), len(rest))
-    authority, tail = rest[:end], rest[end:]
-    if not authority:
-        raise _UnreadableError("confusing", "it names no host")
-    if _CONTROL.search(url) or " " in authority:
-        raise _UnreadableError("confusing", "it has spaces or control characters where some programs skip them")
-    if "\\" in authority or "\\" in re.split(r"[?#]", tail, maxsplit=1)[0]:
-        raise _UnreadableError("confusing", "it has a backslash, which some programs read as a slash")
-    user, at, address = authority.rpartition("@")
-    if at:
-        _check_user(user)
-    host, port = _split_port(address, scheme)
-    read = _Read(scheme, _host(host), port, _tail(tail))
-    if tail[:1] in ("?", "#") and "@" in tail:
-        _check_other_reading(tail.rpartition("@")[2])
-    return read
+    return scheme, url[match.end() + 2 :]
 
 
 def _check_user(user: str) -> None:

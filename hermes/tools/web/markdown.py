@@ -1,31 +1,24 @@
-"""HTML to markdown, in a process of its own: `python -I -S markdown.py FOLDER`, a job and HTML in, JSON out.
-
-A hostile page may make any parser take minutes, or crash it; here that ends a child with a limit of processor time and
-memory, which has no environment, no network of ours and nothing to tell. So this file imports the standard library and
-selectolax (found in FOLDER) and nothing of Hermes.
+"""HTML to markdown.
 
 Text that a reader would not see is kept and marked, `[hidden text: ...]`: what a page hides from people is a fact about
 the page. Scripts, styles and navigation are left out, pictures are their alternative text, nothing is loaded.
 """
 
 import contextlib
-import json
 import re
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypedDict
 from urllib.parse import urljoin
 
+from hermes.tools.web.hidden import hidden_nodes
+from hermes.tools.web.writer import Writer
+
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-CPU_SECONDS = 4
-MEMORY = 1 << 30
-MAX_OUT = 4_000_000
 _MAX_DEPTH = 12
 _MAX_HIDDEN = 2_000
 _MAX_COLUMNS = 40
-_MAX_ROWS = 100
 _ENOUGH = 200
 """Characters that make a page's main part worth showing alone."""
 
@@ -48,33 +41,7 @@ _BLOCKS = _words(
     """
 )
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_NONE_SHOWN = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0*\.?0+(?![.\d])|"
-    r"font-size\s*:\s*0*\.?[01](?:\.0+)?(?:px|pt|em|rem|%)?\s*(?:;|!|$)|"
-    r"(?:text-indent|left|top|right|margin-left|margin-top)\s*:\s*-\s*\d{3,}|"
-    r"clip\s*:\s*rect\(\s*[01]?(?:px)?[\s,]|clip-path\s*:\s*(?:inset\(\s*(?:50|100)%|circle\(\s*0)|"
-    r"transform\s*:\s*scale\w?\(\s*0\s*[,)]|color\s*:\s*transparent",
-    re.IGNORECASE,
-)
-_SMALL = re.compile(r"(?:^|[;\s])(?:max-)?(?:width|height)\s*:\s*[01](?:px)?\s*(?:;|!|$)", re.IGNORECASE)
-_COLOUR = re.compile(r"(?:^|[;\s])color\s*:\s*([^;!]+)", re.IGNORECASE)
-_BACKGROUND = re.compile(r"background(?:-color)?\s*:\s*([^;!]+)", re.IGNORECASE)
-_WHITE = frozenset({"white", "#fff", "#ffffff", "#fefefe", "rgb(255,255,255)", "rgba(255,255,255,1)", "snow"})
-_SIMPLE = re.compile(r"[a-z0-9]*(?:[.#][A-Za-z_][\w-]*)+", re.ASCII)
-_MAX_RULES = 60
 _LANGUAGE = re.compile(r"\b(?:lang(?:uage)?|highlight-source)-([\w+#-]{1,20})")
-_WORD = re.compile(r"\w")
-
-
-class Job(TypedDict):
-    """What is wanted of a page at `url`: markdown where `row` is empty, else a list's rows (CSS selectors)."""
-
-    url: str
-    row: str
-    title: str
-    link: str
-    snippet: str
 
 
 class Converted(TypedDict):
@@ -83,119 +50,6 @@ class Converted(TypedDict):
     title: str
     text: str
     hidden: int
-
-
-def hides(style: str) -> bool:
-    """Whether an inline style keeps its element from being seen."""
-    style = _COMMENT.sub("", style)
-    if _NONE_SHOWN.search(style) or len(_SMALL.findall(style)) > 1:
-        return True
-    colour = _COLOUR.search(style)
-    if colour is None:
-        return False
-    background = _BACKGROUND.search(style)
-    ink = re.sub(r"\s", "", colour[1].lower())
-    paper = re.sub(r"\s", "", background[1].lower()) if background else ""
-    return ink == paper or (not paper and ink in _WHITE)
-
-
-class Writer:
-    """Puts text together with the fewest line breaks that keep blocks apart."""
-
-    def __init__(self) -> None:
-        self.out: list[str] = []
-        self.size = 0
-        self.prefix = ""
-        self.inline = 0
-        self.raw = 0
-        self._gap = 0
-        self._space = False
-        self._settled = -1
-        self._above = ""
-        self._saved: list[tuple[list[str], int, bool]] = []
-
-    @property
-    def full(self) -> bool:
-        """Whether no more is taken."""
-        return self.size > MAX_OUT
-
-    def block(self, lines: int = 2) -> None:
-        """What follows begins on a line of its own (1), or after an empty one (2)."""
-        if self.inline:
-            self._space = True
-        elif self._gap < lines and self._settled != len(self.out):
-            self._above = self._above if self._gap else self.prefix
-            self._gap = lines
-        if self._gap and len(self.prefix) < len(self._above):
-            self._above = self.prefix
-
-    def put(self, text: str) -> None:
-        """Write text as it is, after the gap that is due."""
-        if self._gap:
-            if self.out:
-                empty = "\n" + self._above.rstrip()
-                self.out.append(empty * (self._gap - 1) + "\n" + self.prefix)
-            elif self.prefix:
-                self.out.append(self.prefix)
-            self._gap = 0
-        elif self._space and self.out:
-            self.out.append(" ")
-        self._space = False
-        self.out.append(text)
-        self.size += len(text)
-
-    def settle(self) -> None:
-        """What was just written needs no gap after it: the next block begins right there."""
-        self._settled = len(self.out)
-
-    def tighten(self) -> None:
-        """No empty line before what follows."""
-        self._gap = min(self._gap, 1)
-
-    def space(self) -> None:
-        """What follows stands apart, on the same line."""
-        self._space = True
-
-    def text(self, text: str) -> None:
-        """Write a text node: runs of white space are one space, unless within `pre`."""
-        if self.raw:
-            if text:
-                self.put(text.replace("\n", "\n" + self.prefix))
-            return
-        flat = " ".join(text.split())
-        if not flat:
-            self._space = self._space or bool(text)
-            return
-        if text[0].isspace():
-            self._space = True
-        self.put(flat)
-        self._space = text[-1].isspace()
-
-    def mark(self) -> tuple[int, int, bool]:
-        """A place to come back to with `written` or `back`."""
-        return len(self.out), self._gap, self._space
-
-    def written(self, since: tuple[int, int, bool]) -> bool:
-        """Whether anything was written since, besides one mark."""
-        return any(_WORD.search(piece) or len(piece) > 8 for piece in self.out[since[0] :])
-
-    def back(self, to: tuple[int, int, bool]) -> None:
-        """Take back what was written since."""
-        del self.out[to[0] :]
-        self._gap, self._space = to[1], to[2]
-
-    def push(self) -> None:
-        """Write aside, on one line, until `pop`."""
-        self._saved.append((self.out, self._gap, self._space))
-        self.out, self._gap, self._space = [], 0, False
-        self.inline += 1
-
-    def pop(self) -> str:
-        """What was written aside."""
-        text = "".join(self.out).strip()
-        self.out, self._gap, self._space = self._saved.pop()
-        self.inline -= 1
-        return text
 
 
 class Page:
@@ -529,42 +383,6 @@ _BEGIN: "dict[str, Callable[[Page, LexborNode], Callable[[], None] | None]]" = {
 }
 
 
-def hidden_nodes(tree: "LexborHTMLParser") -> set[int]:
-    """The elements that a reader would not see, by what stands in them and by the page's own plain style rules."""
-    found = set()
-    for node in tree.css("[style],[hidden],[aria-hidden],[color]"):
-        given = node.attributes
-        shown = given.get("aria-hidden") != "true" and "hidden" not in given
-        if not shown or hides(given.get("style") or "") or (given.get("color") or "").lower() in _WHITE:
-            found.add(node.mem_id)
-    selectors: list[str] = []
-    for sheet in tree.css("style"):
-        selectors += hiding_selectors(sheet.text() or "")
-    if selectors:
-        found.update(node.mem_id for node in tree.css(",".join(selectors[:_MAX_RULES])))
-    return found
-
-
-def hiding_selectors(sheet: str) -> list[str]:
-    """The plain selectors (`.name`, `#id`) that a style sheet hides, those within @media left out."""
-    found: list[str] = []
-    depth = start = opened = 0
-    sheet = _COMMENT.sub("", sheet[:200_000])
-    for brace in re.finditer(r"[{}]", sheet):
-        if brace[0] == "{":
-            depth += 1
-            opened = brace.start() if depth == 1 else opened
-            continue
-        depth = max(depth - 1, 0)
-        if depth:
-            continue
-        if hides(sheet[opened + 1 : brace.start()]) and "{" not in sheet[opened + 1 : brace.start()]:
-            names = (name.strip() for name in sheet[start:opened].split(","))
-            found += [name for name in names if _SIMPLE.fullmatch(name)]
-        start = brace.end()
-    return found
-
-
 def layout_tables(tree: "LexborHTMLParser") -> set[int]:
     """Tables that hold tables, or a single row, or say themselves that they are none."""
     tables = tree.css("table")
@@ -612,43 +430,3 @@ def convert(html: str, url: str) -> Converted:
         if text:
             break
     return Converted(title=title, text=text, hidden=hidden)
-
-
-def _limit() -> None:
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def rows(html: str, url: str, job: Job) -> list[dict[str, str]]:
-    """What a list on a page holds: for each element that `job["row"]` selects, the texts that the others select."""
-    from selectolax.lexbor import LexborHTMLParser
-
-    found: list[dict[str, str]] = []
-    for row in LexborHTMLParser(html).css(job["row"])[:_MAX_ROWS]:
-        values: dict[str, str] = {}
-        for name in ("title", "link", "snippet"):
-            node = row.css_first(job[name])
-            if node is not None:
-                values[name] = urljoin(url, node.attributes.get("href") or "") if name == "link" else node.text()
-        found.append(values)
-    return found
-
-
-def main() -> int:
-    """Do what comes in: a line with the job as JSON, then the HTML."""
-    sys.path.append(sys.argv[1])
-    _limit()
-    first, _, html = sys.stdin.buffer.read().decode("utf-8", "replace").partition("\n")
-    job: Job = json.loads(first)
-    made = rows(html, job["url"], job) if job["row"] else convert(html, job["url"])
-    sys.stdout.buffer.write(json.dumps(made).encode())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

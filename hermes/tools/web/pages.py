@@ -15,9 +15,10 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from hermes.tools.web import markdown
+from hermes.tools.web import converter
 from hermes.tools.web.charset import decoded
 from hermes.tools.web.fetch import Page
+from hermes.tools.web.markdown import Converted
 
 _CONVERT_SECONDS = 10.0
 _HTML = ("text/html", "application/xhtml+xml")
@@ -32,7 +33,7 @@ _NAMED = {
     "application/octet-stream": "binary data",
 }
 _OPENING = 2_000
-"""Elements of one kind that may be left open before a page is not parsed: the parser takes the square of their number."""
+"""Elements of one kind left open, beyond which a page is not parsed: that takes time by the square of them."""
 _BREAK = re.compile(
     r"<(?:/?(?:p|div|h[1-6]|li|tr|ul|ol|table|section|article|blockquote|pre)|br|hr)\b[^>]*>", re.IGNORECASE
 )
@@ -116,8 +117,8 @@ def _deep(text: str) -> bool:
     )
 
 
-async def listed(text: str, job: markdown.Job) -> list[dict[str, str]]:
-    """The rows of a list in HTML; see `markdown.rows`. None where the page has no such list."""
+async def listed(text: str, job: converter.Job) -> list[dict[str, str]]:
+    """The rows of a list in HTML; see `converter.rows`. None where the page has no such list."""
     said = None if _deep(text) else await _child(text, job)
     try:
         return list(msgspec.json.decode(said, type=list[dict[str, str]])) if said else []
@@ -125,22 +126,22 @@ async def listed(text: str, job: markdown.Job) -> list[dict[str, str]]:
         return []
 
 
-async def _converted(text: str, url: str) -> markdown.Converted | None:
-    said = await _child(text, markdown.Job(url=url, row="", title="", link="", snippet=""))
+async def _converted(text: str, url: str) -> Converted | None:
+    said = await _child(text, converter.Job(url=url, row="", title="", link="", snippet=""))
     try:
-        return msgspec.json.decode(said, type=markdown.Converted) if said else None
+        return msgspec.json.decode(said, type=Converted) if said else None
     except msgspec.MsgspecError:
         return None
 
 
-async def _child(text: str, job: markdown.Job) -> bytes:
+async def _child(text: str, job: converter.Job) -> bytes:
     """What the converter says. A child that is too slow, too large or broken says nothing."""
     spec = importlib.util.find_spec("selectolax")
     if spec is None or spec.origin is None:
         return b""
-    folder = str(Path(spec.origin).parent.parent)
+    folders = (str(Path(spec.origin).parents[1]), str(Path(converter.__file__).parents[3]))
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", str(markdown.__file__), folder),
+        *(sys.executable, "-I", "-S", "-B", "-c", converter.START, *folders),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

@@ -17,9 +17,9 @@ from hermes.plugins import builtin_names, load_builtin, suggestion
 from hermes.safety.findings import Verdict
 from hermes.safety.urls import judge_url
 from hermes.tools.web.charset import decoded
+from hermes.tools.web.converter import Job
 from hermes.tools.web.engine import Engine
 from hermes.tools.web.fetch import Fetcher, Page
-from hermes.tools.web.markdown import Job
 from hermes.tools.web.pages import listed
 
 MAX_RESULTS = 20
