@@ -13,7 +13,6 @@ from hermes.core.errors import ConfigError
 from hermes.core.messages import PROGRAM, Message
 from hermes.core.parts import TextPart
 from hermes.safety.places import Places
-from hermes.safety.urls import UrlPolicy
 from hermes.tools import toolsets
 from hermes.tools.backends.base import Stopped
 from hermes.tools.backends.local import LocalBackend
@@ -22,6 +21,7 @@ from hermes.tools.registry import Registry, Toolbox
 from hermes.tools.rulegate import RuleGate
 from hermes.tools.session import Asker, Limits, ToolContext, ToolState
 from hermes.tools.taint import Trust
+from hermes.tools.web.access import WebAccess
 from hermes.util.clock import Clock
 from hermes.util.text import one_line
 
@@ -113,10 +113,16 @@ def session_tools(
         clock=clock,
         limits=Limits(command_seconds=settings.terminal.timeout, result_characters=settings.tool_output.max_chars),
         trust=Trust((*trusted_folders(home.trust_file), str(home.root.resolve()))),
-        urls=UrlPolicy(private=settings.security.allow_private_urls),
         asker=plan.asker,
         catalogue=toolbox if toolbox.deferred_names() else None,
         search_path=environ.get("PATH", ""),
+        web=WebAccess(
+            environ=environ,
+            private=settings.security.allow_private_urls,
+            search_backend=settings.web.search_backend,
+            search_url=settings.web.search_url,
+            ca_file=settings.model.ca_bundle,
+        ),
     )
     return SessionTools(toolbox, session_gate(home, settings, options), context, state, remarks)
 

@@ -124,7 +124,8 @@ class SecuritySettings(Struct, frozen=True):
     """Patterns of hosts (`*.example.com`) that need no question, from a sandbox and while text from strangers stands in
     the conversation."""
     allow_private_urls: tuple[str, ...] = ()
-    """Patterns of hosts on your own network, or addresses, that web tools may reach though they are private."""
+    """Hosts of your own network that may be fetched: names (`nas.local`, `*.lan`), addresses (`192.168.1.0/24`), each
+    with a port if only that one is meant (`localhost:8080`). Where clouds hand out keys stays closed."""
 
 
 class ToolSettings(Struct, frozen=True):
@@ -132,6 +133,15 @@ class ToolSettings(Struct, frozen=True):
 
     max_chars: int = 50_000
     """Characters of one result that a model is shown; the rest goes to a file it can read."""
+
+
+class WebSettings(Struct, frozen=True):
+    """How the web is searched (`web:`)."""
+
+    search_backend: str = ""
+    """`searxng`, `brave`, `tavily` or `duckduckgo`; empty: the first of them whose key or address is there."""
+    search_url: str = ""
+    """Where the search engine is: needed for `searxng` (or SEARXNG_URL); for others a server that stands in for it."""
 
 
 class CapSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -220,6 +230,7 @@ class Settings(Struct, frozen=True):
     approvals: ApprovalSettings = ApprovalSettings()
     security: SecuritySettings = SecuritySettings()
     tool_output: ToolSettings = ToolSettings()
+    web: WebSettings = WebSettings()
     spending: SpendingSettings = SpendingSettings()
     prices: Mapping[str, PriceSettings] = {}
     """Prices that go before the built-in ones, by model or `PROVIDER/MODEL`; a name may end in `*`."""

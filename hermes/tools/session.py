@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from hermes.core.frame import ToolSchema
 from hermes.safety.places import Places
-from hermes.safety.urls import UrlPolicy
 from hermes.tools.backends.base import Door, TerminalBackend
 from hermes.tools.processes import ProcessTable
 from hermes.tools.taint import Taint, Trust
+from hermes.tools.web.access import WebAccess
 from hermes.util.clock import Clock
 
 
@@ -64,7 +64,6 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 DEFAULT_LIMITS = Limits()
 NOTHING_TRUSTED = Trust()
-NO_PRIVATE_URLS = UrlPolicy()
 
 
 @dataclass(slots=True)
@@ -94,9 +93,10 @@ class ToolState:
 class ToolContext:
     """Everything a tool gets besides its arguments. One for a session; `for_call` names the call.
 
-    `trust` says whose files the person vouches for, `urls` which addresses may be reached. `offline` and `door` are for
-    one call's commands: no network, and who is asked for more. `asker` is None where nobody can be asked. `catalogue`
-    is None when there are no deferred tools. `search_path` is the PATH on which programs such as ripgrep are sought.
+    `trust` says whose files the person vouches for; `web` is None where there is no way to the web. `offline` and `door`
+    are for one call's commands: no network, and who is asked for more. `asker` is None where nobody can be asked.
+    `catalogue` is None when there are no deferred tools. `search_path` is the PATH on which programs such as ripgrep are
+    looked for.
     """
 
     session_id: str
@@ -107,12 +107,12 @@ class ToolContext:
     clock: Clock
     limits: Limits = DEFAULT_LIMITS
     trust: Trust = NOTHING_TRUSTED
-    urls: UrlPolicy = NO_PRIVATE_URLS
     offline: bool = False
     door: Door | None = None
     asker: Asker | None = None
     catalogue: Catalogue | None = None
     search_path: str = ""
+    web: WebAccess | None = None
     search_seconds: float = 30.0
     call_id: str = ""
 

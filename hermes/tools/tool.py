@@ -109,7 +109,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     command: Callable[[Arguments], str] = lambda _: ""
     """The shell text it will run, for the gate; empty when none."""
     hosts: Callable[[Arguments], Sequence[str]] = lambda _: ()
-    """The URLs it will reach, for the gate."""
+    """The URLs that it will reach because the model named them, for the gate. Not those that the person set up."""
     keeps: Callable[[Arguments], str] = lambda _: ""
     """What it will keep beyond the session (a memory, a skill, a job), in a few words, for the gate; empty: nothing."""
     redirect: Callable[[Arguments], Redirect] | None = None

@@ -121,10 +121,13 @@ def _is_in(path: str, target: str) -> bool:
 
 
 def _addresses(addresses: Iterable[str], tool: str, context: ToolContext) -> Iterator[Finding]:
-    from hermes.safety.urls import judge_url
+    if not addresses:
+        return
+    from hermes.safety.urls import UrlPolicy, judge_url
 
+    policy = UrlPolicy(private=context.web.private if context.web is not None else ())
     for url in addresses:
-        judged = judge_url(url, context.urls)
+        judged = judge_url(url, policy)
         if judged.verdict is not Verdict.ALLOW:
             yield Finding(judged.verdict, judged.rule, judged.reason, f"{tool} {url}")
 
