@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hermes.core.events import ApprovalAsked, Event, RequestEnded, RequestStarted, ToolEnded, ToolStarted, TurnEnded
+from hermes.core.outcomes import AnswerScope
 from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
 from hermes.runtime.actor import SessionActor
-from hermes.tools.gate import Scope
 from hermes.util.text import one_line
 
 logger = logging.getLogger(__name__)
-_SCOPES = {scope.value: scope for scope in Scope}
+_SCOPES = {scope.value: scope for scope in AnswerScope}
 
 
 @dataclass(kw_only=True)
@@ -122,11 +122,11 @@ class CallbackAsker:
         return await asyncio.to_thread(callback, question, list(choices)) if callback is not None else None
 
 
-def _scope(said: bool | str | None) -> Scope:
+def _scope(said: bool | str | None) -> AnswerScope:
     """The answer that a callback's value stands for."""
     if said is True:
-        return Scope.ONCE
-    return _SCOPES.get(said, Scope.DENY) if isinstance(said, str) else Scope.DENY
+        return AnswerScope.ONCE
+    return _SCOPES.get(said, AnswerScope.DENY) if isinstance(said, str) else AnswerScope.DENY
 
 
 def _tell(callback: Callable[[str], None] | None, text: str) -> None:

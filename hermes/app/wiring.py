@@ -41,7 +41,7 @@ from hermes.providers.wires import wire
 from hermes.runtime.actor import Parts, SessionActor
 from hermes.runtime.approvals import Approvals
 from hermes.runtime.conversation import Conversation, open_conversation
-from hermes.runtime.epochs import SessionEpochs
+from hermes.runtime.epochs import Candidate, SessionEpochs
 from hermes.runtime.locks import session_lock
 from hermes.runtime.mailbox import Mailbox
 from hermes.runtime.recorder import Recorder
@@ -227,14 +227,8 @@ class App:
             self._models, partial(self._client, meter), lambda endpoint: self._frame(endpoint, tools, plan.system)
         )
         first = await route.candidate(0)
-        conversation = await open_conversation(
-            self._store, plan.session_id, wanted=first.frame, client=first.client, system=plan.system
-        )
+        conversation = await self._conversation(plan, first)
         born.append(conversation)
-        if plan.history and not conversation.messages and conversation.lost is None:
-            await self._store.append(plan.session_id, conversation.epoch, None, plan.history)
-            conversation.messages.extend(plan.history)
-            conversation.lineage.extend(plan.history)
         recorder = Recorder(self._store, session_id=plan.session_id, epoch=conversation.epoch, untitled=plan.fresh)
         approvals = Approvals(
             self._store,
@@ -281,6 +275,17 @@ class App:
         stack.callback(_tell_unfinished, tools, actor)
         stack.push_async_callback(actor.close)
         return actor
+
+    async def _conversation(self, plan: Plan, first: Candidate) -> Conversation:
+        """The session's conversation, with the history that it was given when it has none."""
+        conversation = await open_conversation(
+            self._store, plan.session_id, wanted=first.frame, client=first.client, system=plan.system
+        )
+        if plan.history and not conversation.messages and conversation.lost is None:
+            await self._store.append(plan.session_id, conversation.epoch, None, plan.history)
+            conversation.messages.extend(plan.history)
+            conversation.lineage.extend(plan.history)
+        return conversation
 
     def _reviewer(self, meter: SpendMeter) -> ModelReviewer | None:
         """Who looks at what the rules allow, where the person wants that."""

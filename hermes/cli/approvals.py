@@ -3,14 +3,13 @@
 import asyncio
 import json
 
-from hermes.app.sessions import open_store
+from hermes.app.approvals import answer_approval, pending_approvals
+from hermes.app.openai_form import Plain
 from hermes.cli.arguments import Parser
-from hermes.cli.report import complain, failed
+from hermes.cli.report import failed
 from hermes.config.environment import process_environment
-from hermes.config.home import locate_home
 from hermes.core.errors import HermesError
-from hermes.store.approvals import ApprovalRow, Given
-from hermes.tools.gate import Scope
+from hermes.core.outcomes import AnswerScope
 from hermes.util.text import visible
 
 
@@ -31,51 +30,32 @@ def run(arguments: list[str]) -> int:
         parser.error("--session and --always belong to approve")
     if given.action != "list" and not given.id:
         parser.error(f"{given.action} needs the id of a question; `hermes approvals` lists them")
-    scope = Scope.DENY if given.action == "deny" else _scope(given.session, given.always)
+    scope = AnswerScope.DENY if given.action == "deny" else _scope(session=given.session, always=given.always)
+    environ = process_environment()
     try:
         if given.action == "list":
-            return asyncio.run(_list(as_json=given.as_json))
-        return asyncio.run(_answer(given.id, scope))
+            for row in asyncio.run(pending_approvals(environ)):
+                print(json.dumps(row, ensure_ascii=False) if given.as_json else _shown(row))
+            return 0
+        asyncio.run(answer_approval(environ, given.id, scope))
+        print("Denied." if scope is AnswerScope.DENY else "Allowed.")
+        return 0
     except HermesError as error:
         return failed(error)
 
 
-def _scope(session: bool, always: bool) -> Scope:
-    return Scope.ALWAYS if always else Scope.SESSION if session else Scope.ONCE
+def _scope(*, session: bool, always: bool) -> AnswerScope:
+    return AnswerScope.ALWAYS if always else AnswerScope.SESSION if session else AnswerScope.ONCE
 
 
-async def _list(*, as_json: bool) -> int:
-    async with open_store(locate_home(process_environment())) as store:
-        for row in await store.pending_approvals() if store is not None else ():
-            print(json.dumps(_plain(row), ensure_ascii=False) if as_json else _shown(row))
-    return 0
-
-
-async def _answer(named: str, scope: Scope) -> int:
-    async with open_store(locate_home(process_environment())) as store:
-        rows = await store.pending_approvals() if store is not None else []
-        found = [row for row in rows if row.id == named] or [row for row in rows if row.id.startswith(named)]
-        if len(found) != 1 or store is None:
-            complain(f"{len(found) or 'No'} questions of this id wait for an answer. `hermes approvals` lists them.")
-            return 1
-        covered = {Scope.SESSION: found[0].session_covers, Scope.ALWAYS: found[0].always_covers}
-        if not covered.get(scope, "this call"):
-            complain(f"This question has no answer `{scope}`.")
-            return 2
-        if not await store.answer_approval(found[0].id, Given(scope, "person")):
-            complain("It was answered, or ran out of time, just now.")
-            return 1
-    print("Denied." if scope is Scope.DENY else "Allowed.")
-    return 0
-
-
-def _plain(row: ApprovalRow) -> dict[str, object]:
-    return {name: getattr(row, name) for name in ApprovalRow.__struct_fields__}
-
-
-def _shown(row: ApprovalRow) -> str:
-    lines = [f"{row.id}  session {row.session_id}", f"  {row.tool}: {visible(row.subject)}", f"  {visible(row.reason)}"]
-    lines += [f"  in {visible(row.cwd)}"] if row.cwd else []
-    lines += [f"  --session also allows: {visible(row.session_covers)}"] if row.session_covers else []
-    lines += [f"  --always also allows: {visible(row.always_covers)}"] if row.always_covers else []
+def _shown(row: Plain) -> str:
+    told = {name: visible(str(value)) for name, value in row.items()}
+    lines = [
+        f"{told['id']}  session {told['session_id']}",
+        f"  {told['tool']}: {told['subject']}",
+        f"  {told['reason']}",
+    ]
+    lines += [f"  in {told['cwd']}"] if told["cwd"] else []
+    lines += [f"  --session also allows: {told['session_covers']}"] if told["session_covers"] else []
+    lines += [f"  --always also allows: {told['always_covers']}"] if told["always_covers"] else []
     return "\n".join(lines)

@@ -9,8 +9,8 @@ from types import TracebackType
 from hermes.cli.offer import YES
 from hermes.cli.terminal import Lines, set_modes, terminal_kept
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
+from hermes.core.outcomes import AnswerScope
 from hermes.runtime.actor import SessionActor
-from hermes.tools.gate import Scope
 from hermes.util.text import inert, visible
 
 
@@ -123,13 +123,13 @@ def question_text(event: ApprovalAsked) -> str:
     return "".join([*lines, f"  Allow it [o]nce? [{letters}/N] "])
 
 
-def meant(line: str | None, event: ApprovalAsked) -> Scope:
+def meant(line: str | None, event: ApprovalAsked) -> AnswerScope:
     """The answer that a line stands for. Enter alone, and whatever is not understood or was not offered, mean no."""
     word = (line or "").strip().lower()
     if word in ("o", "once", *YES):
-        return Scope.ONCE
+        return AnswerScope.ONCE
     if word in ("s", "session") and event.session_covers:
-        return Scope.SESSION
+        return AnswerScope.SESSION
     if word in ("a", "always") and event.always_covers:
-        return Scope.ALWAYS
-    return Scope.DENY
+        return AnswerScope.ALWAYS
+    return AnswerScope.DENY

@@ -57,19 +57,26 @@ def _with_items(text: str, key: str, listed: Sequence[object], fresh: Sequence[s
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n"
     added = [json.dumps(item, ensure_ascii=False) for item in fresh]  # a JSON string is a YAML one
-    head = re.compile(rf"{re.escape(key)}\s*:(.*)$", re.DOTALL)
-    at = next((number for number, line in enumerate(lines) if head.match(line)), None)
-    if at is None:
-        return "".join([*lines, f"{key}:\n", *(f"  - {one}\n" for one in added)])
-    end = at + 1
-    while end < len(lines) and (not lines[end].strip() or lines[end][0] in " \t-#"):
-        end += 1
+    at, end = _block(lines, key)
     items = [number for number in range(at + 1, end) if lines[number].lstrip().startswith("- ")]
     if not items:
         whole = [json.dumps(item, ensure_ascii=False) for item in listed] + added
         return "".join([*lines[:at], f"{key}:\n", *(f"  - {one}\n" for one in whole), *lines[end:]])
-    indent = lines[items[0]][: len(lines[items[0]]) - len(lines[items[0]].lstrip())]
-    last = items[-1] + 1
-    while last < end and lines[last].strip() and not lines[last].lstrip().startswith(("- ", "#")):
-        last += 1
-    return "".join([*lines[:last], *(f"{indent}- {one}\n" for one in added), *lines[last:]])
+    last = lines[items[-1]]
+    indent = last[: len(last) - len(last.lstrip())]
+    behind = items[-1] + 1
+    while behind < end and lines[behind].startswith(indent + " "):
+        behind += 1  # an item that goes on over several lines
+    return "".join([*lines[:behind], *(f"{indent}- {one}\n" for one in added), *lines[behind:]])
+
+
+def _block(lines: Sequence[str], key: str) -> tuple[int, int]:
+    """Where a key of the top level stands, and where the next one begins."""
+    head = re.compile(rf"{re.escape(key)}\s*:")
+    at = next((number for number, line in enumerate(lines) if head.match(line)), len(lines))
+    return at, next((number for number in range(at + 1, len(lines)) if _begins_another(lines[number])), len(lines))
+
+
+def _begins_another(line: str) -> bool:
+    """Whether a line begins the next key of the document's top level."""
+    return bool(line.strip()) and line[0] not in " \t-#"

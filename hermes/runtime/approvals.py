@@ -8,9 +8,10 @@ from collections.abc import Callable, Coroutine
 from msgspec import structs
 
 from hermes.core.errors import StoreError
+from hermes.core.outcomes import AnswerScope
 from hermes.store.approvals import ApprovalRow, Given
 from hermes.store.store import Store
-from hermes.tools.gate import NOBODY, TIMED_OUT, Answer, ApprovalRequest, Scope
+from hermes.tools.gate import NOBODY, TIMED_OUT, Answer, ApprovalRequest
 from hermes.util.clock import Clock
 
 _LOG = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class Approvals:
         known = await self._store.waiting_approval(self._turn(), request.call_id, request.seal)
         if not self.can_ask and not (known and await self._store.answered(known)):
             self.unasked += 1
-            return Answer(scope=Scope.DENY, by=NOBODY)
+            return Answer(scope=AnswerScope.DENY, by=NOBODY)
         if known:
             request = structs.replace(request, approval_id=known)
         else:
@@ -57,14 +58,14 @@ class Approvals:
                 return await self._answer(request.approval_id, answered)
         except TimeoutError:
             await self._drop(request.approval_id, TIMED_OUT)
-            return Answer(scope=Scope.DENY, by=TIMED_OUT)
+            return Answer(scope=AnswerScope.DENY, by=TIMED_OUT)
         except asyncio.CancelledError:
             self._go(self._drop(request.approval_id, STOPPED))
             raise
         finally:
             self._pending.pop(request.approval_id, None)
 
-    def answer(self, approval_id: str, *, scope: Scope, by: str) -> bool:
+    def answer(self, approval_id: str, *, scope: AnswerScope, by: str) -> bool:
         """Answer a pending question of this session; False when there is no such question (any more)."""
         waiting = self._pending.pop(approval_id, None)
         if waiting is None:
@@ -100,7 +101,7 @@ class Approvals:
         """Wait until the answer is in the store, put there by this process or another, and take it."""
         while True:
             if await self._store.answered(approval_id) and (given := await self._store.take_answer(approval_id)):
-                return Answer(scope=Scope(given.scope), by=given.by)
+                return Answer(scope=AnswerScope(given.scope), by=given.by)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_AGAIN):
                     await answered.wait()

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from msgspec import Struct, structs
 
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event
+from hermes.core.outcomes import AnswerScope
 from hermes.safety.findings import Verdict
-from hermes.tools.gate import NOBODY, Answer, ApprovalRequest, Approver, Decision, Gate, Scope
+from hermes.tools.gate import NOBODY, Answer, ApprovalRequest, Approver, Decision, Gate
 from hermes.tools.session import ToolContext
 
 Emit = Callable[[Event], None]
@@ -55,7 +56,7 @@ class Questions:
     async def ask(self, call_id: str, tool: str, decision: Decision, emit: Emit) -> Answer:
         """The person's answer; what it covers beyond the call is remembered. Raises HermesError when it cannot be."""
         if self._approver is None:
-            return Answer(scope=Scope.DENY, by=NOBODY)
+            return Answer(scope=AnswerScope.DENY, by=NOBODY)
         shown: list[str] = []
 
         def show(question: ApprovalRequest) -> None:
@@ -71,8 +72,8 @@ class Questions:
             reason=decision.reason,
             cwd=decision.cwd,
             seal=decision.seal,
-            session_covers=decision.covers(Scope.SESSION),
-            always_covers=decision.covers(Scope.ALWAYS),
+            session_covers=decision.covers(AnswerScope.SESSION),
+            always_covers=decision.covers(AnswerScope.ALWAYS),
         )
         answer = await self._approver.ask(request, show)
         for approval_id in shown[:1]:

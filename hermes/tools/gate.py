@@ -1,26 +1,15 @@
 """What stands between a call and its effect: the gate decides, a person answers where it asks."""
 
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from typing import Protocol
 
 from msgspec import Struct
 
+from hermes.core.outcomes import AnswerScope
 from hermes.safety.findings import Effect, Verdict
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Tool
-
-
-class Scope(StrEnum):
-    """How far an answer reaches. Every yes covers this one call; the wider ones also what is shown with them."""
-
-    DENY = "deny"
-    ONCE = "once"
-    SESSION = "session"
-    """What `Decision.grants` covers, until the session is closed."""
-    ALWAYS = "always"
-    """What `Decision.always` covers, from now on: it is written into the person's settings."""
 
 
 class Grant(Struct, frozen=True):
@@ -58,12 +47,12 @@ class Decision(Struct, frozen=True, kw_only=True):
     offline: bool = False
     """Whether a sandbox must give it no network: nobody can tell what it would run."""
 
-    def covers(self, scope: Scope) -> str:
+    def covers(self, scope: AnswerScope) -> str:
         """What an answer of this scope would cover, in words; empty where there is no such answer."""
-        if scope is Scope.ALWAYS:
+        if scope is AnswerScope.ALWAYS:
             return ", ".join(f"`{pattern}`" for pattern in self.always)
-        if scope is not Scope.SESSION:
-            return "this call" if scope is Scope.ONCE else ""
+        if scope is not AnswerScope.SESSION:
+            return "this call" if scope is AnswerScope.ONCE else ""
         named = [
             f"everything that text from {grant.source} leads to"
             if grant.source
@@ -99,14 +88,14 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
 class Answer(Struct, frozen=True):
     """The person's answer. `by` says whose it is; `note` is for the model (why not, what instead)."""
 
-    scope: Scope
+    scope: AnswerScope
     by: str
     note: str = ""
 
     @property
     def allowed(self) -> bool:
         """Whether the call may run."""
-        return self.scope is not Scope.DENY
+        return self.scope is not AnswerScope.DENY
 
 
 class Approver(Protocol):
@@ -136,7 +125,7 @@ class Gate(Protocol):
         """The decision for a path that a command in a sandbox wants to write."""
         ...
 
-    async def keep(self, decision: Decision, scope: Scope) -> None:
+    async def keep(self, decision: Decision, scope: AnswerScope) -> None:
         """Remember what a person's answer covers beyond the call. Raises HermesError when it cannot be kept."""
         ...
 
@@ -149,7 +138,7 @@ class Reviewer(Protocol):
         ...
 
 
-def offered(decision: Decision) -> Sequence[Scope]:
+def offered(decision: Decision) -> Sequence[AnswerScope]:
     """The answers that a question has."""
-    wider = [scope for scope in (Scope.SESSION, Scope.ALWAYS) if decision.covers(scope)]
-    return (Scope.ONCE, *wider, Scope.DENY)
+    wider = [scope for scope in (AnswerScope.SESSION, AnswerScope.ALWAYS) if decision.covers(scope)]
+    return (AnswerScope.ONCE, *wider, AnswerScope.DENY)

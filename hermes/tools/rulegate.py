@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct, structs
 
+from hermes.core.outcomes import AnswerScope
 from hermes.safety.findings import EffectKind, Finding, Verdict
 from hermes.safety.patterns import covers, literal
 from hermes.safety.policy import Rule, said_by
-from hermes.tools.gate import Decision, Grant, Scope
+from hermes.tools.gate import Decision, Grant
 from hermes.tools.schema import Arguments
 from hermes.tools.seal import file_seal, seal
 from hermes.tools.session import ToolContext
@@ -88,11 +89,11 @@ class RuleGate:
         finding = Finding(Verdict.ASK, "outside-workspace", f"the command wants to write {path}", subject)
         return self._settled(_only(finding), "terminal", context)
 
-    async def keep(self, decision: Decision, scope: Scope) -> None:
+    async def keep(self, decision: Decision, scope: AnswerScope) -> None:
         """Remember what an answer covers beyond its call."""
-        if scope is Scope.SESSION:
+        if scope is AnswerScope.SESSION:
             self.leave.grants += decision.grants
-        elif scope is Scope.ALWAYS and decision.always and self._remember is not None:
+        elif scope is AnswerScope.ALWAYS and decision.always and self._remember is not None:
             await self._remember(decision.always)
             self.leave.always += decision.always
 
@@ -119,35 +120,27 @@ class RuleGate:
         asks = [one for one in findings if one.verdict is Verdict.ASK and not self._covered(one, runs)]
         if not asks or self._whole_line(weighed, asks) or self._unasked(context):
             return base
-        return self._question(base, weighed, asks, runs, context, tool)
+        return self._question(base, weighed, asks, context, tool)
 
     def _question(
-        self,
-        base: Decision,
-        weighed: Weighed,
-        asks: Sequence[Finding],
-        runs: Sequence[str],
-        context: ToolContext,
-        tool: str,
+        self, base: Decision, weighed: Weighed, asks: Sequence[Finding], context: ToolContext, tool: str
     ) -> Decision:
         state = context.state
-        taints = state.taint.sources() if any(one.rule.startswith(_TAINTED) for one in asks) else ()
         plain = [one for one in asks if not one.rule.startswith(_TAINTED)]
+        taints = state.taint.sources() if len(plain) < len(asks) else ()
         patterns = _patterns(plain, weighed.line)
-        bound = file_seal(runs) if runs else ""
-        grants = (*(Grant(pattern=one, seal=bound) for one in patterns), *(Grant(source=one) for one in taints))
-        lasting = patterns if self._remember is not None and not taints and not bound else ()
+        wider = _grants(patterns, taints, _files_run(weighed)) if patterns or not plain else ()
+        lasting = patterns if self._remember is not None and all(one.pattern and not one.seal for one in wider) else ()
         return structs.replace(
             base,
             verdict=Verdict.ASK,
             rule=asks[0].rule,
             reason="; ".join(dict.fromkeys(one.reason for one in asks)),
-            grants=grants if patterns or not plain else (),
+            # Where a part of it cannot be named, no wider answer can say what it covers.
+            grants=wider,
             always=lasting,
             pattern=patterns[0] if len(patterns) == 1 and not taints else weighed.line,
-            seal=seal(
-                f"{tool} {weighed.subject}", weighed.cwd or str(context.state.cwd), context.state, weighed.effects
-            ),
+            seal=seal(f"{tool} {weighed.subject}", weighed.cwd or str(state.cwd), state, weighed.effects),
         )
 
     def _covered(self, finding: Finding, runs: Sequence[str]) -> bool:
@@ -178,6 +171,11 @@ class RuleGate:
             return True
         backend = context.backend
         return bool(self.policy.off_in) and backend.contained and backend.name == self.policy.off_in
+
+
+def _grants(patterns: Iterable[str], sources: Iterable[str], runs: Sequence[str]) -> tuple[Grant, ...]:
+    bound = file_seal(runs) if runs else ""
+    return (*(Grant(pattern=one, seal=bound) for one in patterns), *(Grant(source=one) for one in sources))
 
 
 def _only(finding: Finding) -> Weighed:

@@ -93,10 +93,10 @@ class ToolState:
 class ToolContext:
     """Everything a tool gets besides its arguments. One for a session; `for_call` names the call.
 
-    `trust` says whose files the person vouches for; `web` is None where there is no way to the web. `offline` and `door`
-    are for one call's commands: no network, and who is asked for more. `asker` is None where nobody can be asked.
-    `catalogue` is None when there are no deferred tools. `search_path` is the PATH on which programs such as ripgrep are
-    looked for.
+    `trust` says whose files the person vouches for; `web` is None where there is no way to the web. `offline` and
+    `door` are for one call's commands: no network, and who is asked for more. `asker` is None where nobody can be
+    asked. `catalogue` is None when there are no deferred tools. `search_path` is the PATH on which programs such as
+    ripgrep are looked for.
     """
 
     session_id: str

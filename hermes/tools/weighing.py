@@ -13,10 +13,10 @@ from hermes.safety.patterns import covers
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import derived
-from hermes.tools.tool import Tool
+from hermes.tools.tool import PathUse, Tool
 
 _LEAVES = (EffectKind.SENDS, EffectKind.FETCHES)
-_KEPT = (EffectKind.WRITES, EffectKind.OVERWRITES)
+_STAYS = (EffectKind.PERSISTS, EffectKind.WRITES, EffectKind.OVERWRITES)
 _SHOWN = 3
 
 
@@ -36,57 +36,59 @@ class Weighed:
 
 def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequence[str]) -> Weighed:
     """Everything that speaks against a call. `hosts` are patterns of hosts that the person's settings allow."""
-    paths = [(use, context.real(use.path), str(context.resolve(use.path))) for use in tool.paths(arguments)]
-    addresses = tuple(tool.hosts(arguments))
-    command = tool.command(arguments)
-    findings: list[Finding] = []
-    effects: list[Effect] = []
-    for use, real, named in paths:
-        findings += _path(use.path, real, named, write=use.write, tool=tool.name, context=context)
-        if real is not None and use.write:
-            effects.append(Effect(EffectKind.WRITES, (tool.name, use.path), (real,)))
-    subject, cwd, line = tool.line(arguments) or tool.name, "", ""
-    if command:
-        subject, cwd, line, judged = _command(command, arguments, context)
-        findings += judged.held(sandboxed=context.backend.contained)
-        findings += _written_before(judged, context)
-        findings += _tainted(judged.effects, context, hosts, held=context.backend.contained)
-    elif paths:
-        subject = f"{tool.name} {paths[0][0].path}"
-    elif addresses:
-        subject = f"{tool.name} {' '.join(addresses)}"
+    command, addresses = tool.command(arguments), tuple(tool.hosts(arguments))
+    uses = tuple(tool.paths(arguments))
+    findings = [one for use in uses for one in _path(use, tool.name, context)]
     findings += _addresses(addresses, tool.name, context)
-    effects += [Effect(EffectKind.FETCHES, (tool.name, one), (_host(one),)) for one in addresses]
+    own = _own_effects(tool, arguments, uses, context)
+    findings += _tainted(own, context, hosts, held=False)
+    if not command:
+        subject = " ".join((tool.name, *(use.path for use in uses[:1]), *addresses)) or tool.name
+        return Weighed(tuple(findings), own, subject, "", "", _subjects(own, subject))
+    cwd, line, judged = _command(command, arguments, context)
+    held = context.backend.contained
+    findings += judged.held(sandboxed=held)
+    findings += _written_before(judged, context)
+    findings += _tainted(judged.effects, context, hosts, held=held)
+    effects = (*own, *judged.effects)
+    return Weighed(tuple(findings), effects, command, cwd, line, _subjects(effects, command))
+
+
+def _subjects(effects: Iterable[Effect], whole: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*(" ".join(effect.argv) for effect in effects), whole)))
+
+
+def _own_effects(tool: Tool, arguments: Arguments, uses: Iterable[PathUse], context: ToolContext) -> tuple[Effect, ...]:
+    """What a tool would do by itself, without a command."""
+    found = [
+        Effect(EffectKind.WRITES, (tool.name, use.path), (context.real(use.path) or use.path,))
+        for use in uses
+        if use.write
+    ]
+    found += [Effect(EffectKind.FETCHES, (tool.name, url), (_host(url),)) for url in tool.hosts(arguments)]
     kept = tool.keeps(arguments)
     if kept:
-        effects.append(Effect(EffectKind.PERSISTS, (tool.name,), (kept,)))
-    findings += _tainted(effects, context, hosts, held=False)
-    if command:
-        effects += judged.effects
-    subjects = (*(" ".join(effect.argv) for effect in effects), subject)
-    return Weighed(tuple(findings), tuple(effects), subject, cwd, line, tuple(dict.fromkeys(subjects)))
+        found.append(Effect(EffectKind.PERSISTS, (tool.name,), (kept,)))
+    return tuple(found)
 
 
-def _path(
-    path: str, real: str | None, named: str, *, write: bool, tool: str, context: ToolContext
-) -> Iterator[Finding]:
+def _path(use: PathUse, tool: str, context: ToolContext) -> Iterator[Finding]:
     from hermes.safety.paths import read_refused, write_refused
 
-    refused = write_refused if write else read_refused
+    refused = write_refused if use.write else read_refused
+    path, real, named = use.path, context.real(use.path), os.path.normpath(context.resolve(use.path))
     if real is None:
         yield Finding(Verdict.DENY, "protected-path", f"{path} is not open to tools: where it leads cannot be told")
         return
-    why = refused(real, context.places)
-    if not why and os.path.normpath(named) != real:
-        why = refused(os.path.normpath(named), context.places)
+    why = refused(real, context.places) or (refused(named, context.places) if named != real else "")
     if why:
         yield Finding(Verdict.DENY, "protected-path", f"{path} is not open to tools: {why}")
-    elif write and not context.backend.writable(real):
+    elif use.write and not context.backend.writable(real):
         folder = os.path.dirname(real)
         yield Finding(Verdict.ASK, "outside-workspace", f"{real} is outside the workspace", f"write {folder}/*")
 
 
-def _command(command: str, arguments: Arguments, context: ToolContext) -> tuple[str, str, str, Judgement]:
+def _command(command: str, arguments: Arguments, context: ToolContext) -> tuple[str, str, Judgement]:
     from hermes.safety.commands import analyse  # its tables are read when there is a command to judge
 
     folder = str(arguments.get("workdir") or ".")
@@ -96,7 +98,7 @@ def _command(command: str, arguments: Arguments, context: ToolContext) -> tuple[
     if real == places.workspace:
         places = structs.replace(places, workspace=cwd)  # the session's own folder by the name it goes by here
     line = command.strip() if cwd == places.workspace else f"cd {cwd} && {command.strip()}"
-    return command, cwd, line, analyse(command, cwd, places, context.state.environment)
+    return cwd, line, analyse(command, cwd, places, context.state.environment)
 
 
 def _written_before(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
@@ -156,20 +158,36 @@ def _tainted(effects: Sequence[Effect], context: ToolContext, hosts: Sequence[st
         return
     because = f"text from {sources[-1].partition(':')[2]} stands in this conversation"
     for effect in effects:
-        if effect.kind in _LEAVES and not held:
-            strange = [target for target in effect.targets if not known_host(target, context, hosts)]
-            if strange or not effect.targets:
-                where = ", ".join(strange[:_SHOWN]) or "a host that cannot be told"
-                yield Finding(Verdict.ASK, "tainted-egress", f"it reaches {where} while {because}", f"connect {where}")
-        elif effect.kind is EffectKind.PERSISTS:
-            kept = ", ".join(effect.targets[:_SHOWN])
-            yield Finding(Verdict.ASK, "tainted-persistence", f"it keeps {kept} while {because}", f"keep {kept}")
-        elif effect.kind in _KEPT and (later := [one for one in effect.targets if runs_later(one)]):
-            reason = f"{later[0]} is run or obeyed later, while {because}"
-            yield Finding(Verdict.ASK, "tainted-persistence", reason, f"keep {later[0]}")
-        elif not held and _runs_strangers(effect, context):
-            reason = f"it runs files that nobody vouched for while {because}"
-            yield Finding(Verdict.ASK, "tainted-run", reason, " ".join(effect.argv))
+        if effect.kind in _LEAVES:
+            found = () if held else _leaving(effect, context, hosts)
+        elif effect.kind in _STAYS:
+            found = _staying(effect)
+        else:
+            found = () if held or not _runs_strangers(effect, context) else _RUNS_STRANGERS
+        for rule, reason, subject in found:
+            yield Finding(Verdict.ASK, rule, f"{reason} while {because}", subject or " ".join(effect.argv))
+
+
+_Said = tuple[str, str, str]
+_RUNS_STRANGERS: tuple[_Said, ...] = (("tainted-run", "it runs files that nobody vouched for", ""),)
+
+
+def _leaving(effect: Effect, context: ToolContext, hosts: Sequence[str]) -> tuple[_Said, ...]:
+    """What there is to say about a connection: nothing when every host of it is known."""
+    strange = [target for target in effect.targets if not known_host(target, context, hosts)]
+    if not strange and effect.targets:
+        return ()
+    where = ", ".join(strange[:_SHOWN]) or "a host that cannot be told"
+    return (("tainted-egress", f"it reaches {where}", f"connect {where}"),)
+
+
+def _staying(effect: Effect) -> tuple[_Said, ...]:
+    """What there is to say about something that is kept: of files, only those that act later count."""
+    kept = effect.targets if effect.kind is EffectKind.PERSISTS else [one for one in effect.targets if runs_later(one)]
+    if not kept:
+        return ()
+    named = ", ".join(kept[:_SHOWN])
+    return (("tainted-persistence", f"it keeps {named}, which acts later,", f"keep {named}"),)
 
 
 def _runs_strangers(effect: Effect, context: ToolContext) -> bool:

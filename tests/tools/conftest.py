@@ -8,12 +8,13 @@ import msgspec
 import pytest
 
 from hermes.core.events import Event
+from hermes.core.outcomes import AnswerScope
 from hermes.core.parts import ToolCallPart, ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.safety.places import Places
 from hermes.tools.backends.local import LocalBackend
 from hermes.tools.executor import Batch, Executor
-from hermes.tools.gate import Answer, ApprovalRequest, Scope
+from hermes.tools.gate import Answer, ApprovalRequest
 from hermes.tools.registry import Registry, Toolbox
 from hermes.tools.rulegate import Policy, RuleGate
 from hermes.tools.session import ToolContext, ToolState
@@ -39,7 +40,7 @@ class Journal:
 class Person:
     """Answers approval questions and questions of the model's from a list."""
 
-    def __init__(self, *answers: bool | Scope, says: str | None = None) -> None:
+    def __init__(self, *answers: bool | AnswerScope, says: str | None = None) -> None:
         self.answers = list(answers)
         self.says = says
         self.asked: list[ApprovalRequest] = []
@@ -49,7 +50,7 @@ class Person:
         self.asked.append(request)
         show(request)
         answer = self.answers.pop(0)
-        scope = answer if isinstance(answer, Scope) else Scope.ONCE if answer else Scope.DENY
+        scope = answer if isinstance(answer, AnswerScope) else AnswerScope.ONCE if answer else AnswerScope.DENY
         return Answer(scope=scope, by="person")
 
 
