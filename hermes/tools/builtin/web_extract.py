@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 
@@ -13,8 +13,9 @@ from hermes.tools.session import ToolContext
 from hermes.tools.spill import write_spill
 from hermes.tools.tool import Parallel, ToolOutput, tool
 from hermes.tools.web.access import NO_WEB
-from hermes.tools.web.fetch import Fetcher
-from hermes.tools.web.pages import readable, text_of
+
+if TYPE_CHECKING:
+    from hermes.tools.web.fetch import Fetcher
 
 MAX_URLS = 5
 LIMIT = 15_000
@@ -35,7 +36,7 @@ def _summary(arguments: Arguments) -> str:
     return "read " + ", ".join(_addresses(arguments))
 
 
-@tool("web", parallel=Parallel.SAFE, repeatable=True, deferred=True, cap=100_000, summary=_summary, hosts=_addresses)
+@tool("web", parallel=Parallel.SAFE, repeatable=True, cap=100_000, summary=_summary, hosts=_addresses)
 async def web_extract(
     ctx: ToolContext,
     urls: Annotated[list[str], "Up to 5 addresses."],
@@ -70,7 +71,9 @@ class _Read(Struct, frozen=True):
     ok: bool = True
 
 
-async def _read(fetcher: Fetcher, url: str) -> _Read:
+async def _read(fetcher: "Fetcher", url: str) -> _Read:
+    from hermes.tools.web.pages import readable, text_of
+
     try:
         page = await fetcher.fetch(url, wanted=readable)
     except ToolError as error:

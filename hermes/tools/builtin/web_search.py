@@ -8,7 +8,6 @@ from hermes.core.parts import Provenance, Source
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, ToolOutput, tool
 from hermes.tools.web.access import NO_WEB
-from hermes.tools.web.search import MAX_RESULTS, Search, ask, choose
 
 LIMIT = 5
 
@@ -17,7 +16,6 @@ LIMIT = 5
     "web",
     parallel=Parallel.SAFE,
     repeatable=True,
-    deferred=True,
     summary=lambda args: f"search the web: {args['query']}",
 )
 async def web_search(
@@ -26,6 +24,8 @@ async def web_search(
     limit: Annotated[int, "Results to give, at most 20."] = LIMIT,
 ) -> ToolOutput:
     """Search the web. Gives titles, addresses and a few words of each; read a page with web_extract."""
+    from hermes.tools.web.search import MAX_RESULTS, Search, ask, choose
+
     query = " ".join(query.split())
     if not query:
         raise ToolError("The query is empty.")
