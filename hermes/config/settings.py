@@ -75,11 +75,22 @@ class AgentSettings(Struct, frozen=True):
     """Whether every turn is also written as JSON to `trajectories/` in the home."""
 
 
+class SandboxSettings(Struct, frozen=True):
+    """What commands in the sandbox may reach (`terminal.sandbox:`)."""
+
+    network: str | bool = "allowlist"
+    """`off`, `allowlist` (hosts of `security.allowed_hosts`; others are asked about once) or `on`."""
+    writable: tuple[str, ...] = ()
+    """Folders besides the workspace and the session's own /tmp that commands may write."""
+
+
 class TerminalSettings(Struct, frozen=True):
     """How commands run (`terminal:`)."""
 
-    backend: str = "local"
-    """Where commands run."""
+    backend: str = "auto"
+    """Where commands run: `sandbox` (held back by the kernel), `local` (with all of your rights), or `auto`: the
+    sandbox wherever there is one."""
+    sandbox: SandboxSettings = SandboxSettings()
     timeout: float = 180.0
     """Seconds that a command in the foreground may take unless the model asks for more (at most 600)."""
     env_passthrough: tuple[str, ...] = ()

@@ -282,7 +282,11 @@ class _Round:
         written = [use.path for use in item.paths if use.write]
         for effect in item.decision.effects:
             if effect.kind in (EffectKind.WRITES, EffectKind.OVERWRITES):
-                written += [os.path.realpath(target) for target in effect.targets if target[:1] == "/"]
+                written += [
+                    os.path.realpath(self._context.backend.outside(target))
+                    for target in effect.targets
+                    if target[:1] == "/"
+                ]
         if written:
             state.wrote |= dict.fromkeys(written, "\n".join(state.taint.sources()))
 

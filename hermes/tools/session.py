@@ -122,7 +122,7 @@ class ToolContext:
 
     def resolve(self, path: str) -> Path:
         """`path` as the person means it: `~` is their home, relative means from the current folder. Not normalised."""
-        return Path(self.places.expand(path, str(self.state.cwd)))
+        return Path(self.backend.outside(self.places.expand(path, str(self.state.cwd))))
 
     def real(self, path: str) -> str | None:
         """The same with every symlink followed, as it is now; None when that cannot be told."""

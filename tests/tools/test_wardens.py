@@ -299,6 +299,11 @@ class Elsewhere:
     def writable(self, path: str) -> bool:
         return True
 
+    def outside(self, path: str) -> str:
+        return path
+
+    def grant(self, path: str) -> None: ...
+
     async def start(self, command: Command, sink: object) -> Remote:
         return Remote()
 

@@ -120,6 +120,14 @@ class TerminalBackend(Protocol):
         """Whether commands may write here (absolute, resolved); file tools hold to the same."""
         ...
 
+    def outside(self, path: str) -> str:
+        """Where a path that commands name (absolute) lies on this machine."""
+        ...
+
+    def grant(self, path: str) -> None:
+        """Let this session's commands write here, too: a person said so. Raises `ToolError` when it is protected."""
+        ...
+
     async def start(self, command: Command, sink: Sink) -> Running:
         """Start a command. Raises `ToolError` when it cannot be started. The caller owns the result and must end it."""
         ...

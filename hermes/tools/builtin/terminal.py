@@ -1,6 +1,7 @@
 """`terminal`: shell commands, in the foreground with a limit of time or in the background."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -38,7 +39,7 @@ async def terminal(ctx: ToolContext, args: Order) -> ToolOutput:
     if not args.command.strip():
         raise ToolError("The command is empty.")
     state = ctx.state
-    cwd = str(ctx.resolve(args.workdir)) if args.workdir else _folder(ctx)
+    cwd = ctx.places.expand(args.workdir, str(state.cwd)) if args.workdir else _folder(ctx)
     command = Command(
         text=args.command,
         cwd=cwd,
@@ -122,7 +123,7 @@ def _keep(state: ToolState, ended: Exit, order: Command, *, keep_folder: bool) -
 
 def _folder(ctx: ToolContext) -> str:
     """The current folder; the workspace again when it is gone."""
-    if not ctx.state.cwd.is_dir():
+    if not os.path.isdir(ctx.backend.outside(str(ctx.state.cwd))):
         ctx.state.cwd = Path(ctx.places.workspace)
     return str(ctx.state.cwd)
 
