@@ -93,9 +93,7 @@ def _structure() -> Iterator[tuple[str, tuple[str, ...], re.Pattern[str]]]:
     for written in re.split(r"\n(?! )", PATTERNS.strip()):
         head, *lines = written.split("\n")
         rule, pieces = head.split()
-        needles = (
-            tuple(piece.replace("+", " ") for piece in pieces.split("/")) if "tcp" not in pieces else ("/dev/tcp/",)
-        )
+        needles = tuple(piece.replace("+", " ") for piece in pieces.split(","))
         yield rule, needles, re.compile("".join(line.strip() for line in lines), re.MULTILINE)
 
 
