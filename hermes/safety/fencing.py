@@ -24,8 +24,8 @@ _JOINERS = frozenset("\u200c\u200d")
 _EMOJI = frozenset({"\u200d", "\ufe0f\u200d", "\ufe0e\u200d"})
 """What joins several emoji to one."""
 _FLAG = "\U0001f3f4"
-_MARKS = re.compile(r"[<\uff1c\u2039\u3008]([\s/\uff0f]{0,8})(?=untrusted\b)", re.IGNORECASE)
-_CONTROL_TOKEN = re.compile(r"<\|(?=[\w ]{1,40}\|>)|<\uff5c(?=[\w\u2581 ]{1,40}\uff5c>)")
+_MARKS = re.compile(r"[<\uff1c\u2039\u3008]([\s/\uff0f]{0,8})(?=untrusted)", re.IGNORECASE)
+_CONTROL_TOKEN = re.compile(r"<\|(?=\w{1,40}\|>)|<\uff5c(?=[\w\u2581]{1,40}\uff5c>)")
 
 
 class Shown(Struct, frozen=True):

@@ -64,7 +64,7 @@ says: says tells asks instructs requests requested demands contains written
 secretly: secretly covertly stealthily unnoticed
 obey: obey
 signed: signed messages
-mention: scanner flags phrases phrase attacker attackers paper papers researchers researcher measures detects detect
+mention: flags phrases phrase attacker attackers paper papers researchers researcher measures detects detect
 mention: detection reviewers vulnerability vulnerabilities adversarial malicious threat threats example examples e.g
 mention: such injections payloads corpus benchmark warns warn article study
 """
