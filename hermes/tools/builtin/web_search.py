@@ -37,8 +37,9 @@ async def web_search(
     search = Search(
         engine=engine, base=base, key=engine.key(web.environ), query=query, limit=max(1, min(limit, MAX_RESULTS))
     )
-    # Where the person's search engine is needs no leave: it may well stand in their own network.
-    async with web.fetcher(urlsplit(base).netloc) as fetcher:
+    # An engine of the person's own needs no leave: it may well stand in their own network.
+    own = () if base == engine.base else (urlsplit(base).netloc.rpartition("@")[2],)
+    async with web.fetcher(*own) as fetcher:
         found = await ask(search, fetcher)
     lines = [
         f"{number}. {one.title or '(no title)'}\n   {one.url}" + (f"\n   {one.snippet}" if one.snippet else "")

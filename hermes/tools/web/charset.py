@@ -48,7 +48,7 @@ def decoded(body: bytes, content_type: str) -> str:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
         # A page cut within a character is UTF-8 all the same.
-        return body.decode("utf-8" if error.start > len(body) - 4 else "cp1252", "replace")
+        return body.decode("utf-8" if error.reason == "unexpected end of data" else "cp1252", "replace")
 
 
 def _declared(beginning: bytes) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import urljoin
 
 from hermes.tools.web.markdown import convert
 
-CPU_SECONDS = 4
+CPU_SECONDS = 3
 MEMORY = 1 << 30
 _MAX_ROWS = 100
 
@@ -45,7 +45,7 @@ def rows(html: str, url: str, job: Job) -> list[dict[str, str]]:
     from selectolax.lexbor import LexborHTMLParser
 
     found: list[dict[str, str]] = []
-    for row in LexborHTMLParser(html).css(job["row"])[:_MAX_ROWS]:
+    for row in LexborHTMLParser(html, scripting=True).css(job["row"])[:_MAX_ROWS]:
         values: dict[str, str] = {}
         for name in ("title", "link", "snippet"):
             node = row.css_first(job[name])

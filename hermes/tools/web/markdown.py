@@ -414,7 +414,7 @@ def convert(html: str, url: str) -> Converted:
     """The page as markdown."""
     from selectolax.lexbor import LexborHTMLParser
 
-    tree = LexborHTMLParser(html)
+    tree = LexborHTMLParser(html, scripting=True)
     named = tree.css_first("title")
     title = " ".join(named.text().split())[:300] if named is not None else ""
     base = tree.css_first("base[href]")

@@ -105,7 +105,8 @@ def _without(text: str) -> str:
         if end < 0:
             break
         found.append(text[at : match.start()])
-        at = end + len(end_mark)
+        closed = lower.find(">", end)
+        at = closed + 1 if closed >= 0 else len(text)
     return "".join([*found, text[at:]])
 
 
