@@ -3,12 +3,13 @@
 Nothing is dropped that says something: invisible text is shown, characters that only disturb are taken out and counted.
 """
 
+import hmac
+import os
 import re
-import secrets
 
 from msgspec import Struct
 
-from hermes.core.parts import Provenance
+from hermes.core.parts import Provenance, Source
 
 TAG = "untrusted"
 _LABEL = 300
@@ -28,6 +29,11 @@ _MARKS = re.compile(r"[<\uff1c\u2039\u3008]([\s/\uff0f]{0,8})(?=untrusted)", re.
 _CONTROL_TOKEN = re.compile(r"<\|(?=\w{1,40}\|>)|<\uff5c(?=[\w\u2581]{1,40}\uff5c>)")
 
 
+_KEY = os.urandom(16)
+"""With it the same text has the same id, so that a result that comes again is seen to be the same, and nobody outside of
+this process can tell it beforehand."""
+
+
 class Shown(Struct, frozen=True):
     """A text in which all can be seen: how many characters were taken out, and how many were spelled out."""
 
@@ -44,17 +50,18 @@ class Shown(Struct, frozen=True):
 
 
 def fence(text: str, provenance: Provenance) -> str:
-    """The text between an opening and a closing mark with an id of this call's own, which the text cannot know.
+    """The text between an opening and a closing mark with an id that the text cannot know.
 
-    What looks like such a mark inside is defused, as are a chat template's control tokens.
+    What looks like such a mark inside is defused, as are a chat template's control tokens. A file's text stays as it is
+    otherwise, so that it can be edited by what is shown of it.
     """
-    seen = visible(inert(text))
+    seen = Shown(text) if provenance.source is Source.FILE else visible(inert(text))
     inner = seen.text
     if "ntrusted" in inner.lower():
         inner = _MARKS.sub(lambda match: f"‹{match[1]}", inner)
     if "<|" in inner or "<\uff5c" in inner:
         inner = _CONTROL_TOKEN.sub("‹|", inner)
-    identity = secrets.token_hex(5)
+    identity = hmac.new(_KEY, text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()[:10]
     label = re.sub(r'[\s"<>]+', " ", visible(inert(provenance.label)).text)[:_LABEL]
     origin = f' from="{label}"' if label else ""
     note = f"\n[{seen.note}]" if seen.note else ""

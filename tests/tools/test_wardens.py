@@ -304,6 +304,9 @@ class Elsewhere:
 
     def grant(self, path: str) -> None: ...
 
+    def denied_path(self, output: str, cwd: str) -> str:
+        return ""
+
     async def start(self, command: Command, sink: object) -> Remote:
         return Remote()
 

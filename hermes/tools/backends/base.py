@@ -124,6 +124,10 @@ class TerminalBackend(Protocol):
         """Where a path that commands name (absolute) lies on this machine."""
         ...
 
+    def denied_path(self, output: str, cwd: str) -> str:
+        """What a command was kept from writing, as its output tells, where a person may open it; empty: nothing."""
+        ...
+
     def grant(self, path: str) -> None:
         """Let this session's commands write here, too: a person said so. Raises `ToolError` when it is protected."""
         ...

@@ -119,6 +119,10 @@ class LocalBackend:
         """Commands see this machine as it is."""
         return path
 
+    def denied_path(self, output: str, cwd: str) -> str:
+        """Nothing is kept from commands here."""
+        return ""
+
     def grant(self, path: str) -> None:
         """Everything is open already."""
 
@@ -378,13 +382,17 @@ def _state(note: int, base: Mapping[str, str]) -> ShellState | None:
     cwd, found, rest = os.pread(note, min(size, _LARGEST_NOTE), 0).partition(b"\n\0")
     if not found or not cwd.startswith(b"/") or b"\0" in cwd or size > _LARGEST_NOTE:
         return None
-    pairs = (os.fsdecode(item).partition("=") for item in rest.split(b"\0") if item)
-    variables = {name: value for name, _, value in pairs if name and name not in _OWN}
+    variables = _variables(rest)
     return ShellState(
         cwd=os.fsdecode(cwd),
         environment={name: value for name, value in variables.items() if base.get(name) != value},
         unset=frozenset(name for name in base if name not in variables and name not in _OWN),
     )
+
+
+def _variables(block: bytes) -> dict[str, str]:
+    pairs = (os.fsdecode(item).partition("=") for item in block.split(b"\0") if item)
+    return {name: value for name, _, value in pairs if name and name not in _OWN}
 
 
 def _why_not(error: Exception, command: Command) -> str:

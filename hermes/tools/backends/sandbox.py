@@ -1,14 +1,32 @@
 """Commands that the kernel holds back: what they may write, read, reach and signal is decided outside of them."""
 
+import asyncio
+import itertools
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import msgspec
 
 from hermes.core.errors import ToolError
 from hermes.tools.backends.base import Command, Exit, Network, Sink, Stopped
 from hermes.tools.backends.local import LocalBackend, LocalRunning
+from hermes.tools.backends.plants import Plants
+from hermes.tools.backends.proxy import Hosts, Proxy, Resolve
 from hermes.tools.backends.sandbox_bwrap import BwrapBox
+from hermes.tools.backends.sandbox_denied import denied_path
 from hermes.tools.backends.sandbox_landlock import LandlockBox
-from hermes.tools.backends.sandbox_policy import Layout, SandboxPolicy, grant_refused, is_or_below, lay_out
+from hermes.tools.backends.sandbox_policy import (
+    PROJECT_FILES,
+    Kind,
+    Layout,
+    SandboxPolicy,
+    code_places,
+    grant_refused,
+    is_or_below,
+    lay_out,
+)
 from hermes.tools.backends.sandbox_probe import Held, Probe, Way
 from hermes.tools.backends.sandbox_room import Room
 from hermes.tools.backends.wardens import Wardens
@@ -40,8 +58,8 @@ _ORDER = (Network.OFF, Network.ALLOWLIST, Network.ON)
 class SandboxBackend:
     """Runs commands as `LocalBackend` does, each in a box.
 
-    What makes the box is found out at the first command; where nothing can, every start raises `ToolError`. The other
-    parameters are those of `LocalBackend`.
+    What makes the box is found out at the first command; where nothing can, every start raises `ToolError`. `resolve`
+    finds the addresses of a name for the proxy. The other parameters are those of `LocalBackend`.
     """
 
     name = "sandbox"
@@ -53,17 +71,25 @@ class SandboxBackend:
         policy: SandboxPolicy,
         *,
         passed: Collection[str] = (),
-        shell: str | None = None,
         held: Sequence[int] = (),
         wardens: Wardens | None = None,
         probe: Probe | None = None,
+        resolve: Resolve | None = None,
     ) -> None:
         inner = {name: value for name, value in environment.items() if name not in _OUTWARD}
-        self._local = LocalBackend(inner, passed=passed, shell=shell, held=held, wardens=wardens)
-        self._policy = policy
+        self._local = LocalBackend(inner, passed=passed, held=held, wardens=wardens)
+        code = policy.code or code_places(str(Path(__file__).resolve().parents[2]))
+        self._policy = msgspec.structs.replace(policy, code=code)
         self._probe = probe or Probe(environment)
+        self._hosts = Hosts(policy.hosts, resolve)
         self._room: Room | None = None
         self._granted: list[str] = []
+        self._running: list[SandboxRunning] = []
+        self._plants = Plants()
+        self._looking = asyncio.Lock()
+        self._doors = itertools.count()
+        self.notices: list[str] = []
+        """Lines for the person: what commands left that was taken out of the way. The model reads them as output."""
 
     async def held(self) -> Held:
         """What holds here. Raises `ToolError` when nothing does."""
@@ -82,12 +108,32 @@ class SandboxBackend:
         if network is not Network.ON and not held.network:
             raise ToolError("The network cannot be kept from commands here, and the settings say that it is to be.")
         room = self._opened()
-        with self._box(held, command, room, self.layout(), network) as box:
-            return SandboxRunning(await self._local.start(command, sink, box))
+        async with AsyncExitStack() as undo:
+            layout = await self._looked_at()
+            door = ""
+            if network is Network.ALLOWLIST and held.hosts:
+                proxy = Proxy(self._hosts, command.door)
+                undo.push_async_callback(proxy.close)
+                door = f"{room.root}/door{next(self._doors)}"
+                await proxy.open(door)
+            with self._box(held, command, layout, network, door) as box:
+                inner = await self._local.start(command, sink, box)
+            running = SandboxRunning(self, inner, sink, layout, undo.pop_all())
+        self._running.append(running)
+        return running
+
+    async def look(self, layout: Layout, sink: Sink) -> None:
+        """Take what programs would obey out of the way, after a command that could have made it."""
+        fixed = held_by_kernel(layout) if (await self.held()).way is Way.BUBBLEWRAP else _never
+        async with self._looking:
+            notes = await asyncio.to_thread(self._plants.look, self._roots(), PROJECT_FILES, fixed)
+        self.notices += notes
+        for note in notes:
+            sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))
 
     def layout(self) -> Layout:
         """How the folders of this machine are seen now."""
-        return lay_out(self._policy, self._granted)
+        return lay_out(self._policy, self._granted, self._plants.git_dirs())
 
     def outside(self, path: str) -> str:
         """Where a path that a command names lies on this machine: /tmp is a folder of the session's own."""
@@ -106,8 +152,16 @@ class SandboxBackend:
         """How commands name a path of this machine."""
         return self._opened().inside(path)
 
+    def denied_path(self, output: str, cwd: str) -> str:
+        """The file or folder that a command was kept from writing, as its output tells; empty when it tells of none.
+
+        What no grant would open is not named.
+        """
+        path = denied_path(output, self.layout(), cwd)
+        return "" if not path or grant_refused(path, self._policy) else path
+
     def grant(self, path: str) -> None:
-        """Let this session's commands write a file or folder that a person named. Raises `ToolError`: it is protected."""
+        """Let this session's commands write what a person named. Raises `ToolError` for what is protected."""
         path = os.path.realpath(path)
         why = grant_refused(path, self._policy)
         if not why and not os.path.exists(path):
@@ -118,42 +172,81 @@ class SandboxBackend:
 
     async def close(self) -> None:
         """Give back what the session has; commands are ended by their owners."""
+        for one in self._running:
+            await one.settle()
+            await one.let_go()
+        self._running.clear()
         await self._local.close()
         if self._room is not None:
             await self._room.close()
             self._room = None
+
+    async def _looked_at(self) -> Layout:
+        """The layout for a command that starts now. With none under way, what lies there is the person's own."""
+        for one in self._running:
+            await one.settle()
+        gone = [one for one in self._running if one.over]
+        self._running = [one for one in self._running if one not in gone]
+        for one in gone:
+            await one.let_go()
+        if not self._running:
+            async with self._looking:
+                await asyncio.to_thread(self._plants.begin, self._roots(), PROJECT_FILES)
+            if not self._plants.complete:
+                self.notices.append("The workspace has too many folders to look for git hooks in all of them.")
+        return await asyncio.to_thread(self.layout)
+
+    def _roots(self) -> list[str]:
+        return lay_out(self._policy, self._granted).of(Kind.WRITE)
 
     def _opened(self) -> Room:
         if self._room is None:
             self._room = Room([os.path.realpath(one) for one in self._policy.private if os.path.isdir(one)])
         return self._room
 
-    def _box(
-        self, held: Held, command: Command, room: Room, layout: Layout, network: Network
-    ) -> BwrapBox | LandlockBox:
+    def _box(self, held: Held, command: Command, layout: Layout, network: Network, door: str) -> BwrapBox | LandlockBox:
+        room = self._opened()
         if held.way is Way.BUBBLEWRAP:
-            return BwrapBox(command, room, layout, network, program=held.program)
+            return BwrapBox(command, room, layout, network, program=held.program, abi=held.abi, door=door)
         return LandlockBox(command, room, layout, network, abi=held.abi)
 
 
 class SandboxRunning:
-    """A command in its box."""
+    """A command in its box. What it may have left is looked at once it has ended, before that is told."""
 
-    def __init__(self, running: LocalRunning) -> None:
+    def __init__(
+        self, backend: SandboxBackend, running: LocalRunning, sink: Sink, layout: Layout, things: AsyncExitStack
+    ) -> None:
+        self._backend = backend
         self._running = running
+        self._sink = sink
+        self._layout = layout
+        self._things = things
+        self._settling = asyncio.Lock()
+        self._settled = False
 
     @property
     def pid(self) -> int:
         """The process id of what made the box; also its process group."""
         return self._running.pid
 
+    @property
+    def over(self) -> bool:
+        """Whether its end has been told, and nothing is known to be left of it."""
+        return self._running.over
+
     async def wait(self) -> Exit:
-        """Wait for its end and for the last of its output."""
-        return await self._running.wait()
+        """Wait for its end, for the last of its output, and for what it left to be looked at."""
+        ended = await self._running.wait()
+        await self._settle()
+        return ended
 
     async def stop(self) -> Stopped:
         """End the whole tree, as `LocalRunning` does."""
-        return await self._running.stop()
+        stopped = await self._running.stop()
+        if stopped is Stopped.GONE:
+            await self._settle()
+        return stopped
 
     async def write(self, data: bytes) -> None:
         """Send input."""
@@ -162,3 +255,29 @@ class SandboxRunning:
     def close_input(self) -> None:
         """End of input."""
         self._running.close_input()
+
+    async def settle(self) -> None:
+        """Look at what it left, if it has ended and nobody waited for that."""
+        if self.over:
+            await self._settle()
+
+    async def let_go(self) -> None:
+        """Close what was held for it."""
+        await self._things.aclose()
+
+    async def _settle(self) -> None:
+        async with self._settling:
+            if not self._settled:
+                await self._backend.look(self._layout, self._sink)
+                self._settled = True
+            if self.over:
+                await self.let_go()
+
+
+def held_by_kernel(layout: Layout) -> Callable[[str], bool]:
+    """Whether commands in this layout could not change a file, where mounts hold it."""
+    return lambda path: layout.kind(path) is not Kind.WRITE
+
+
+def _never(path: str) -> bool:
+    return False

@@ -1,42 +1,71 @@
 """A box made by bubblewrap: namespaces of its own, mounts that show less, no capabilities, a filter of system calls."""
 
+import functools
 import os
+import stat
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from hermes.tools.backends import relay as relay_program
 from hermes.tools.backends import seccomp
 from hermes.tools.backends.base import Command, Network
-from hermes.tools.backends.sandbox_landlock import MOST_OPEN_FILES, MOST_PROCESSES, write_anew
+from hermes.tools.backends.sandbox_landlock import MOST_OPEN_FILES, MOST_PROCESSES, SCOPES, confined, write_anew
 from hermes.tools.backends.sandbox_policy import Kind, Layout
 from hermes.tools.backends.sandbox_room import Room, memory_file
 
-_LIMITS = f"ulimit -c 0 -u {MOST_PROCESSES} -n {MOST_OPEN_FILES} 2>/dev/null; echo 500 2>/dev/null >/proc/self/oom_score_adj; "
+_LIMITS = (
+    f"ulimit -c 0 -u {MOST_PROCESSES} -n {MOST_OPEN_FILES} 2>/dev/null; "
+    "echo 500 2>/dev/null >/proc/self/oom_score_adj; "
+)
 """First thing that the shell does: no core files, a bound on processes, and to be the first to go when memory ends.
 
 Not every shell knows `-u`; the bound does not hold for the superuser.
 """
-_ENDS = ("/usr/bin/setsid", "/bin/setsid")
+_SETSID = ("/usr/bin/setsid", "/bin/setsid", "/run/current-system/sw/bin/setsid")
+_PORT = 17_171
+_DOOR = "/dev/hermes-door"
+_PROXY = f"http://127.0.0.1:{_PORT}"
+_PROXIES = {
+    **{f"{kind}_proxy": _PROXY for kind in ("http", "https", "all")},
+    **{f"{kind}_PROXY": _PROXY for kind in ("HTTP", "HTTPS", "ALL")},
+    **dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1,::1"),
+    "NODE_USE_ENV_PROXY": "1",
+}
+_SCOPED = 6
+"""The version of Landlock that keeps abstract sockets apart, which a shared network does not."""
 
 
 class BwrapBox:
-    """One command in bubblewrap. `door` is a socket of ours that it is to find, with the program that leads to it."""
+    """One command in bubblewrap, which `held` names. `door` is the socket of a proxy of ours; empty for none."""
 
-    def __init__(self, command: Command, room: Room, layout: Layout, network: Network, *, program: str) -> None:
+    def __init__(
+        self, command: Command, room: Room, layout: Layout, network: Network, *, program: str, abi: int, door: str = ""
+    ) -> None:
         self.folder = room.outside(command.cwd)
         tmp = next(iter(room.stands_for), room.tmp)
         self.temporary: str | None = None
-        self.variables: Mapping[str, str] = room.caches(tmp)
-        if not room.stands_for:
-            self.variables = {**self.variables, "TMPDIR": tmp}
+        self.variables: Mapping[str, str] = {
+            **room.caches(tmp),
+            **({} if room.stands_for else {"TMPDIR": tmp}),
+            **(_PROXIES if door else {}),
+        }
         self._cwd = command.cwd
         self._pty = command.pty
         self._room = room
         self._layout = layout
         self._network = network
         self._program = program
+        self._door = door
         self._options = memory_file("options")
-        filter_program = seccomp.program()
-        self._filter = memory_file("filter", filter_program) if filter_program else None
-        self.handles: Sequence[int] = (self._options, *((self._filter,) if self._filter is not None else ()))
+        handles = [self._options]
+        self._filter = seccomp.program()
+        if self._filter:
+            handles.append(memory_file("filter", self._filter))
+        self._scope = network is Network.ON and abi >= _SCOPED and not os.stat(program).st_mode & stat.S_ISUID
+        if self._scope:
+            handles.append(memory_file("order"))
+        self.handles: Sequence[int] = handles
 
     def __enter__(self) -> "BwrapBox":
         return self
@@ -56,11 +85,17 @@ class BwrapBox:
         options = [*self._namespaces(), *self._mounts(), "--chdir", self._cwd, "--clearenv"]
         for name, value in environment.items():
             options += ["--setenv", name, value]
-        if self._filter is not None:
+        if self._filter:
             options += ["--seccomp", str(handles[1])]
         write_anew(self._options, b"\0".join(map(os.fsencode, options)) + b"\0")
-        session = (next(filter(os.path.exists, _ENDS)), "-c") if self._pty else ()
-        return (self._program, "--args", str(handles[0]), "--", *session, *shell), {}
+        session = (next(filter(os.path.exists, _SETSID)), "-c") if self._pty else ()
+        relay = (sys.executable, "-I", "-S", "-c", _relay(), str(_PORT), _DOOR) if self._door else ()
+        program = (self._program, "--args", str(handles[0]), "--", *session, *relay, *shell)
+        if self._scope:
+            order = {"fs": 0, "net": 0, "scoped": SCOPES, "rules": [], "filter": b"", "limits": []}
+            order["capabilities"] = False
+            return confined(self.handles[-1], handles[-1], order, program, {}), {}
+        return program, {}
 
     def _namespaces(self) -> list[str]:
         options = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL"]
@@ -89,6 +124,13 @@ class BwrapBox:
             else:
                 nothing = self._room.nothing if os.path.isdir(path) else self._room.no_file
                 options += ["--ro-bind", nothing, path]
+        if self._door:
+            options += ["--ro-bind", self._door, _DOOR]
         for path in veils:
             options += ["--remount-ro", path]
         return options
+
+
+@functools.cache
+def _relay() -> str:
+    return Path(relay_program.__file__).read_text("utf-8")

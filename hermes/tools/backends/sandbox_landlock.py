@@ -4,6 +4,7 @@ Landlock only gives rights, hierarchy by hierarchy, and takes none away below on
 folder beside the way to them is named, and what is fixed inside a writable folder (`.git/hooks`) is not held at all.
 """
 
+import contextlib
 import ctypes
 import marshal
 import os
@@ -24,7 +25,8 @@ _CHANGE = 1 << 1 | 0b11_0000 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12
 _DEVICES = 1 << 6 | 1 << 11
 _REFER, _TRUNCATE, _IOCTL = 1 << 13, 1 << 14, 1 << 15
 _TCP = 3
-_SCOPES = 3
+SCOPES = 3
+"""Abstract unix sockets, and signals."""
 _VERSION = 1
 _TERMINALS = ("/dev/tty", "/dev/ptmx", "/dev/pts/ptmx")
 _HARMLESS = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
@@ -76,22 +78,17 @@ class LandlockBox:
         order = {
             "fs": self._handled(),
             "net": _TCP if self._abi >= 4 and self._network is not Network.ON else 0,
-            "scoped": _SCOPES if self._abi >= 6 else 0,
+            "scoped": SCOPES if self._abi >= 6 else 0,
             "rules": rules,
-            "ports": (),
-            "filter": seccomp.program(unix=False, internet=self._network is Network.ON),
+            "filter": seccomp.program(unix=False, datagrams=self._network is Network.ON),
             "limits": [
                 (resource.RLIMIT_CORE, 0),
                 (resource.RLIMIT_NPROC, MOST_PROCESSES),
                 (resource.RLIMIT_NOFILE, MOST_OPEN_FILES),
             ],
             "capabilities": True,
-            "arguments": [os.fsencode(one) for one in shell],
-            "environment": {os.fsencode(name): os.fsencode(value) for name, value in environment.items()},
         }
-        write_anew(self._order, marshal.dumps(order))
-        folder = str(Path(confine.__file__).parent)
-        return (sys.executable, "-I", "-S", "-c", _PROGRAM, str(handles[0]), folder), {}
+        return confined(self._order, handles[0], order, shell, environment), {}
 
     def _handled(self) -> int:
         rights = _READ | _CHANGE | _DEVICES
@@ -105,6 +102,16 @@ class LandlockBox:
         yield from ((path, _READ) for path in _beside(self._layout))
         yield from ((path, write) for path in (self._tmp, *self._layout.of(Kind.WRITE)))
         yield from ((path, _READ | 1 << 1 | _TRUNCATE | _IOCTL) for path in (*_HARMLESS, *_TERMINALS, *self._terminal))
+
+
+def confined(
+    order_file: int, found_at: int, order: dict[str, object], program: Sequence[str], environment: Mapping[str, str]
+) -> tuple[str, ...]:
+    """What to run so that `program` runs with less. The order is written to a memory file, `found_at` when it runs."""
+    order["arguments"] = [os.fsencode(one) for one in program]
+    order["environment"] = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
+    write_anew(order_file, marshal.dumps(order))
+    return (sys.executable, "-I", "-S", "-c", _PROGRAM, str(found_at), str(Path(confine.__file__).parent))
 
 
 def write_anew(handle: int, data: bytes) -> None:
@@ -122,11 +129,6 @@ def _beside(layout: Layout) -> Iterator[str]:
         while (path := os.path.dirname(path)) not in way:
             way.add(path)
     for folder in way:
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.path not in hidden and entry.path not in way and not entry.is_symlink():
-                        yield entry.path
-        except OSError:
-            continue
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            yield from (one.path for one in entries if one.path not in hidden | way and not one.is_symlink())
     yield from layout.of(Kind.READ)

@@ -27,11 +27,12 @@ _NEEDED = (
 )
 """What programs read in there."""
 _EXPOSED = ("/proc", "/sys", "/dev")
-_PROJECT_FILES = (
+PROJECT_FILES = (
     ".envrc",
     ".husky",
     *(f"{tool}/{name}.json" for tool in (".vscode", ".idea") for name in ("tasks", "launch", "settings")),
 )
+"""What editors and other tools obey in the folder that they are opened in."""
 _MOST_PARTS = 2_000
 """Entries of a home that are made writable one by one."""
 
@@ -88,23 +89,15 @@ def lay_out(policy: SandboxPolicy, granted: Iterable[str] = (), git_dirs: Iterab
     kinds: dict[str, Kind] = {}
     places = policy.places
     writable = [places.workspace, *policy.writable, *granted]
-    for path in _existing(policy.private):
-        kinds[path] = Kind.PRIVATE
-    for path in hidden_places(policy):
-        kinds[path] = Kind.HIDDEN
-    for path in _existing(_DOORS):
-        kinds[path] = Kind.HIDDEN
-    for path in _existing((*_NEEDED, *open_places(places), *_ssh_public(places))):
-        kinds[path] = Kind.READ
-    for path in _existing(policy.code):
-        kinds[path] = Kind.READ
+    kinds.update(dict.fromkeys(_existing(policy.private), Kind.PRIVATE))
+    kinds.update(dict.fromkeys((*hidden_places(policy), *_existing(_DOORS)), Kind.HIDDEN))
+    opened = (*_NEEDED, *open_places(places), *_ssh_public(places), *policy.code)
+    kinds.update(dict.fromkeys(_existing(opened), Kind.READ))
     for root in _existing(writable):
-        for path in _parts(root, places):
-            kinds[path] = Kind.WRITE
+        kinds.update(dict.fromkeys(_parts(root, places), Kind.WRITE))
     layout = Layout(kinds=kinds)
-    for path in _sockets():
-        if layout.kind(path) is Kind.READ and not _below_any(path, _EXPOSED):
-            kinds[path] = Kind.HIDDEN
+    sockets = [one for one in _sockets() if layout.kind(one) is Kind.READ and not _below_any(one, _EXPOSED)]
+    kinds.update(dict.fromkeys(sockets, Kind.HIDDEN))
     pinned: dict[str, None] = {}
     for path in _existing(_fixed(writable, git_dirs)):
         if layout.kind(path) is Kind.WRITE:
@@ -188,7 +181,7 @@ def _parts(root: str, places: Places) -> list[str]:
 
 def _fixed(writable: Iterable[str], git_dirs: Iterable[str]) -> list[str]:
     """What programs run or obey without being asked to, inside what is writable."""
-    found = [f"{root}/{name}" for root in writable for name in _PROJECT_FILES]
+    found = [f"{root}/{name}" for root in writable for name in PROJECT_FILES]
     for folder in git_dirs:
         found += [f"{folder}/{name}" for name in ("hooks", "config", "config.worktree", "info/attributes")]
         found += _named_hooks(folder)

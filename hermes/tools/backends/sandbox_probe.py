@@ -7,7 +7,6 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -105,7 +104,7 @@ class Probe:
         program = bwrap_program(self._path)
         if program is None:
             return "bubblewrap (bwrap) is not installed"
-        said = await _tried(lambda *given: BwrapBox(*given, program=program))
+        said = await _tried(lambda *given: BwrapBox(*given, program=program, abi=0))
         if not {"inside", "files", "keys"} <= said.keys():
             return f"bubblewrap does not work here ({said.get('error') or 'it does not hold'})"
         held = Held(
@@ -173,7 +172,7 @@ async def _tried(make: Callable[[Command, Room, Layout, Network], BwrapBox | Lan
     room = Room(())
     try:
         secret = f"{room.root}/secret"
-        Path(secret).write_text("secret\n", encoding="ascii")
+        os.close(os.open(secret, os.O_CREAT | os.O_WRONLY, 0o600))
         layout = Layout(kinds={room.tmp: Kind.WRITE, secret: Kind.HIDDEN})
         script = (
             f"echo x >{room.tmp}/in && echo inside; (echo x >{room.root}/out) 2>/dev/null || echo files; "

@@ -23,8 +23,8 @@ class Room:
             self.root = os.path.realpath(tempfile.mkdtemp(prefix="hermes-", dir=parent))
             self.stands_for: dict[str, str] = {}
             for number, path in enumerate(private):
-                self.stands_for[path] = f"{self.root}/tmp{number or ''}"
-            self.tmp = f"{self.root}/tmp"
+                self.stands_for[path] = f"{self.root}/tmp{number or ''}"  # noqa: S108
+            self.tmp = f"{self.root}/tmp"  # noqa: S108
             for folder in dict.fromkeys((self.tmp, *self.stands_for.values())):
                 os.mkdir(folder, 0o700)
                 os.chmod(folder, 0o1777)  # noqa: S103 - nobody else gets to it through the private folder above

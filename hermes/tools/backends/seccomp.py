@@ -64,15 +64,15 @@ def available() -> bool:
     return platform.machine() in _TABLE
 
 
-def program(*, unix: bool = True, internet: bool = True) -> bytes:
-    """A filter; without `unix` no socket to another program can be made, without `internet` none but TCP.
+def program(*, unix: bool = True, datagrams: bool = True) -> bytes:
+    """A filter; without `unix` no socket to another program can be made, without `datagrams` of the internet only TCP.
 
-    TCP is left to Landlock, which knows ports. Empty where none is known for this machine.
+    What namespaces and Landlock say of TCP stands beside it. Empty where no filter is known for this machine.
     """
     numbers = _TABLE.get(platform.machine())
     if numbers is None:
         return b""
-    rules = [_instruction(_LOAD, _ARCHITECTURE), *_unless_equal(numbers.token, _refuse(_EPERM))]
+    rules = [_instruction(_LOAD, _ARCHITECTURE), _instruction(_JUMP_EQUAL, numbers.token, 1, 0), _refuse(_EPERM)]
     rules.append(_instruction(_LOAD, _NUMBER))
     if numbers.highest:
         rules += [_instruction(_JUMP_AT_LEAST, numbers.highest, 0, 1), _refuse(_EPERM)]
@@ -85,21 +85,18 @@ def program(*, unix: bool = True, internet: bool = True) -> bytes:
     for request in (_TIOCSTI, _TIOCLINUX):
         typing += [_instruction(_JUMP_EQUAL, request, 0, 1), _refuse(_EPERM)]
     rules += _when(numbers.ioctl, typing)
-    if not (unix and internet):
-        rules += _when(numbers.socket, _sockets(unix=unix, internet=internet))
+    rules += _when(numbers.socket, _sockets(unix=unix, datagrams=datagrams))
     return b"".join([*rules, _instruction(_RETURN, _ALLOW)])
 
 
-def _sockets(*, unix: bool, internet: bool) -> list[bytes]:
-    """Families by name; of the internet's only streams, of netlink what lists interfaces, nothing else."""
+def _sockets(*, unix: bool, datagrams: bool) -> list[bytes]:
+    """Families by name, so that none is forgotten: not those of virtual machines, crypto, Bluetooth, packets ..."""
     rules = [_instruction(_LOAD, _FIRST)]
-    if not unix:
-        rules += [_instruction(_JUMP_EQUAL, _UNIX, 0, 1), _refuse(_EPERM)]
-    if not internet:
-        for family in (_UNIX, _NETLINK):
-            rules += [_instruction(_JUMP_EQUAL, family, 0, 1), _instruction(_RETURN, _ALLOW)]
-        rules += [_instruction(_JUMP_EQUAL, _INET, 2, 0), _instruction(_JUMP_EQUAL, _INET6, 1, 0)]
-        rules += [_refuse(_EAFNOSUPPORT), _instruction(_LOAD, _SECOND), _instruction(_AND, _KIND)]
+    for family in (_UNIX, _NETLINK) if unix else (_NETLINK,):
+        rules += [_instruction(_JUMP_EQUAL, family, 0, 1), _instruction(_RETURN, _ALLOW)]
+    rules += [_instruction(_JUMP_EQUAL, _INET, 2, 0), _instruction(_JUMP_EQUAL, _INET6, 1, 0), _refuse(_EAFNOSUPPORT)]
+    if not datagrams:
+        rules += [_instruction(_LOAD, _SECOND), _instruction(_AND, _KIND)]
         rules += [_instruction(_JUMP_EQUAL, _STREAM, 1, 0), _refuse(_EPERM)]
     return rules
 
@@ -108,10 +105,6 @@ def _when(number: int, checks: list[bytes]) -> list[bytes]:
     """`checks` for one call; what they let pass is allowed."""
     body = [*checks, _instruction(_RETURN, _ALLOW)]
     return [_instruction(_JUMP_EQUAL, number, 0, len(body)), *body]
-
-
-def _unless_equal(value: int, otherwise: bytes) -> list[bytes]:
-    return [_instruction(_JUMP_EQUAL, value, 1, 0), otherwise]
 
 
 def _refuse(error: int) -> bytes:

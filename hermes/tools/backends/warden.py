@@ -11,11 +11,11 @@ It runs as a process of its own with the standard library only, and imports litt
   any more it may be given the next command, which saves a fork. An end of the leash without a word means that Hermes
   died: then it ends them all before it leaves.
 
-On the leash, to the warden: `ORDER` with handles beside it (output, input if any, note if any, what else the command gets,
-and what it is to hold while anything of the command lives), 4 bytes of length and a marshalled (has input, has note,
-number of others, folder, arguments, environment); single bytes, each a signal's number or `RELEASE`. From it, 5 bytes each, a letter and a number: `W` a
-warden is there (its process id), `S` started (process id), `E` not started (error number, 0 for an unusable text), `X`
-the shell has ended (its code), `G` nothing is left.
+On the leash, to the warden: `ORDER` with handles beside it (output, input if any, note if any, what else the command
+gets, and what the warden is to hold while anything of the command lives), 4 bytes of length and a marshalled (has
+input, has note, number of others, folder, arguments, environment); single bytes, each a signal's number or `RELEASE`.
+From it, 5 bytes each, a letter and a number: `W` a warden is there (its process id), `S` started (process id), `E` not
+started (error number, 0 for an unusable text), `X` the shell has ended (its code), `G` nothing is left.
 """
 
 import _socket  # a third of the start-up is saved by not importing what `socket` lays over it
@@ -218,7 +218,7 @@ class _Warden:
         places = [(handles[0], 1), (handles[0], 2), (handles[1] if has_input else 0, 0)]
         if has_note:
             places.append((handles[1 + has_input], NOTE))
-        places += zip(handles[own - others : own], range(OTHERS, OTHERS + others))
+        places += zip(handles[own - others : own], range(OTHERS, OTHERS + others), strict=True)
         try:
             os.chdir(folder)
             self._shell = os.posix_spawn(

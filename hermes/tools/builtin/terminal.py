@@ -93,7 +93,20 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
     if ended.left_running:
         ctx.state.processes.adopt(order, running, ended, ctx.clock.now())
         notes.append("it left processes running, whose output is lost; use background for those")
+    if ended.code != 0:
+        notes += await _opened(ctx, text, order.cwd)
     return ToolOutput(text=_with_notes(text, notes), failed=ended.code != 0)
+
+
+async def _opened(ctx: ToolContext, output: str, cwd: str) -> list[str]:
+    """Ask the person about a write that the sandbox refused. The command is not run again: part of it was done."""
+    path = ctx.backend.denied_path(output, cwd)
+    if not path or ctx.door is None:
+        return []
+    if not await ctx.door.write(path):
+        return [f"the sandbox keeps {path} from being written, and that was not allowed"]
+    ctx.backend.grant(path)
+    return [f"the sandbox kept {path} from being written; it is allowed now: run what is left again"]
 
 
 async def _ended(state: ToolState, order: Command, running: Running, seconds: float) -> Exit | Stopped:
