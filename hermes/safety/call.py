@@ -129,7 +129,7 @@ class Options:
 class Call:
     """A program with its words, wrappers taken off."""
 
-    __slots__ = ("args", "env", "fed", "host", "name", "state", "stdin", "words")
+    __slots__ = ("_subject", "args", "fed", "host", "name", "state", "stdin", "words")
 
     def __init__(self, name: str, words: Sequence[Word], state: State, stdin: Stream | None, host: Host) -> None:
         self.name = name
@@ -139,6 +139,7 @@ class Call:
         self.fed = stdin is not None
         self.stdin = stdin if stdin is not None else UNTOLD
         self.host = host
+        self._subject: str | None = None
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -152,9 +153,10 @@ class Call:
 
     def subject(self) -> str:
         """What a pattern has to cover."""
-        if any(word.dynamic and _AT_RUN_TIME.search(word.text) for word in self.words):
-            return ""
-        return self.state.where.subject(" ".join((self.name, *self.args)))
+        if self._subject is None:
+            told = not any(word.dynamic and _AT_RUN_TIME.search(word.text) for word in self.words)
+            self._subject = self.state.where.subject(" ".join((self.name, *self.args))) if told else ""
+        return self._subject
 
     def ask(self, rule: str, reason: str, *, contained: bool | None = None) -> None:
         """A person should be asked."""
@@ -206,7 +208,7 @@ class Call:
         closed = False
         for word in named:
             labels |= word.labels
-            text = word.text
+            text = path_in(word.text)
             if text in self.state.files or not text:
                 labels |= self.state.files[text].labels if text else NONE
                 continue
@@ -214,7 +216,7 @@ class Call:
                 if _PRIVATE.search(text):
                     labels |= {SECRET}
                 continue
-            path = resolve(path_in(text), self.cwd, self.host.places)
+            path = resolve(text, self.cwd, self.host.places)
             written = self.state.files.get(path)
             if written is not None:
                 labels |= written.labels
@@ -248,7 +250,16 @@ def judge_write(host: Host, path: str, how: str, subject: str, state: State) -> 
     if refused:
         host.say(Verdict.ASK, "protected-path", f"it {how} {path}: {refused}", subject, contained=not inside(path, places))
         return True
+    if how == "writes" and operator_loses(host, path, state):
+        host.say(Verdict.ASK, "emptied", f"it replaces {path}, which may hold keys", subject, contained=False)
+        return True
     return False
+
+
+def operator_loses(host: Host, path: str, state: State) -> bool:
+    """Whether replacing a file loses what nobody else knows."""
+    del host
+    return path not in state.files and path.rpartition("/")[2] in (".env", ".env.production", ".env.local")
 
 
 def resolve(text: str, cwd: str, places: Places) -> str:

@@ -12,9 +12,9 @@ from hermes.safety.call import Call, resolve
 from hermes.safety.expand import Expander
 from hermes.safety.findings import Effect, EffectKind, Finding, Verdict
 from hermes.safety.places import Places
-from hermes.safety.rules.table import DANGEROUS, LOOKERS, RULES, judged
+from hermes.safety.rules.table import DANGEROUS, judged
 from hermes.safety.syntax import parse, text_of, unbraced
-from hermes.safety.words import FETCHED, NONE, NOTHING, UNTOLD, State, Stream, Word, basename
+from hermes.safety.words import DECODED, FETCHED, NONE, NOTHING, UNTOLD, State, Stream, Word, basename
 
 _MAX_NESTING = 8
 _MAX_DEPTH = 60
@@ -29,7 +29,6 @@ _RESERVED = frozenset(
     "readonly local unset unsetenv".split()
 )
 _WILD = re.compile(r"[*?\[]")
-_IMPLIED_INPUT = ("while_statement", "for_statement", "if_statement", "compound_statement", "subshell")
 
 
 class Walk:
@@ -300,6 +299,8 @@ class Walk:
             return self._run(words[1:], state, stdin)
         if head.dynamic or _WILD.search(text) and text not in ("[", "[["):
             return self._unknown(words, state, stdin)
+        if head.labels & {FETCHED, DECODED}:
+            Call(text, words[1:], state, stdin, self).ask("remote-exec", "it runs what it downloads or decodes")
         body = state.functions.get(text)
         if isinstance(body, Node):
             return self._called(text, body, state, words[1:], stdin)
@@ -308,7 +309,7 @@ class Walk:
             name = self._folded(name, words, state)
         call = Call(name.removesuffix(".exe"), words[1:], state, stdin, self)
         if name != text:
-            flow.program_file(call, resolve(text, state.where.now, self.places), text)
+            flow.program_file(call, resolve(text, state.where.now, self.places))
         return judged(call)
 
     def _folded(self, name: str, words: Sequence[Word], state: State) -> str:
@@ -323,7 +324,7 @@ class Walk:
     def _unknown(self, words: Sequence[Word], state: State, stdin: Stream | None) -> Stream:
         head = words[0]
         call = Call(head.text, words[1:], state, stdin, self)
-        if FETCHED in head.labels or "decoded" in head.labels:
+        if head.labels & {FETCHED, DECODED}:
             call.ask("remote-exec", "it runs what it downloads or decodes")
         else:
             subject = "" if head.dynamic else call.subject()
@@ -342,6 +343,10 @@ class Walk:
 
     def _redirected(self, node: Node, state: State, stdin: Stream | None) -> Stream:
         body = node.child_by_field_name("body")
+        if body is not None and body.type == "list" and len(body.named_children) == 2:
+            # The grammar puts `a && b > c` under one redirect; it belongs to the last command.
+            self.visit(body.named_children[0], state, stdin)
+            body = body.named_children[1]
         targets: list[tuple[str, str]] = []
         after: list[Node] = []
         for child in node.children:
@@ -367,8 +372,9 @@ class Walk:
         for operator, path in targets:
             if path.startswith("/dev/"):
                 if path.startswith(("/dev/tcp/", "/dev/udp/")):
-                    flow.sent(self, path, out, state)
+                    flow.sent(self, path)
                 continue
+            flow.judge_stored(self, path, operator, out, state)
             before = state.files.get(path) if ">>" in operator else None
             state.files[path] = flow.joined(before, out) if before is not None else out
         return NOTHING if targets else out
@@ -508,4 +514,3 @@ def _starts_itself(name: str, body: Node) -> bool:
     return False
 
 
-__all__ = ["LOOKERS", "RULES", "Walk"]
