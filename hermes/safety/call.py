@@ -3,6 +3,7 @@
 import os.path
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from hermes.safety.findings import EffectKind, Verdict
@@ -22,6 +23,8 @@ CONTAINED = word_set(
     """
 )
 """Rules whose harm a sandbox takes out: outside is read-only, keys are hidden, other processes cannot be seen."""
+_LONGEST_ARGV = 64
+"""Words that are kept with an effect."""
 _BY_INPUT = word_set("remote-exec program-text sql exfiltration unknown-command")
 """Rules that may speak of what a command is given by a pipe or a here-document, which its words do not show."""
 _AT_RUN_TIME = re.compile(r"\$\{|\$\(\)|/dev/fd/")
@@ -144,7 +147,7 @@ class Call:
     @property
     def argv(self) -> tuple[str, ...]:
         """The whole command."""
-        return (self.name, *self.args)
+        return (self.name, *self.args[:_LONGEST_ARGV])
 
     @property
     def cwd(self) -> str:
@@ -193,9 +196,12 @@ class Call:
         """The path that a word names, as far as text alone tells."""
         return resolve(word.text, self.cwd, self.host.places)
 
-    def writes(self, path: str, *, how: str = "writes", kind: EffectKind = EffectKind.WRITES) -> bool:
+    def writes(
+        self, path: str, *, how: str = "writes", kind: EffectKind = EffectKind.WRITES, noted: bool = False
+    ) -> bool:
         """Judge a file being written, replaced or deleted; whether something was said."""
-        self.effect(kind, (path,))
+        if not noted:
+            self.effect(kind, (path,))
         return judge_write(self.host, path, how, self.subject(), self.state)
 
     def secret(self, word: Word) -> str:
@@ -246,7 +252,7 @@ def judge_write(host: Host, path: str, how: str, subject: str, state: State) -> 
     named = mapped(path, places)
     refused = write_refused(path, places) or (write_refused(named, places) if named != path else "")
     if not refused and ("*" in path or "?" in path or "[" in path or "${" in path):
-        refused = write_refused(reaches(path, places), places)
+        refused = write_refused(_reached(path, places), places)
     if refused:
         host.say(Verdict.ASK, "protected-path", f"it {how} {path}: {refused}", subject, contained=not inside(path, places))
         return True
@@ -278,6 +284,9 @@ def resolve(text: str, cwd: str, places: Places) -> str:
     return path
 
 
+_reached = lru_cache(maxsize=128)(reaches)
+
+
 def _tilde(text: str, places: Places) -> str:
     if text.startswith("~+"):
         return "." + text[2:]
@@ -303,7 +312,7 @@ def names_secret(word: Word, cwd: str, places: Places) -> str:
     if path.startswith("/dev/"):
         return ""
     if word.dynamic or "*" in path or "?" in path or "[" in path:
-        path = reaches(path, places)
+        path = _reached(path, places)
     refused = read_refused(path if path != places.hermes else f"{path}/x", places)
     named = mapped(path, places)
     if not refused and named != path:

@@ -19,6 +19,11 @@ from hermes.safety.words import DECODED, FETCHED, NONE, NOTHING, UNTOLD, State, 
 _MAX_NESTING = 8
 _MAX_DEPTH = 60
 _MAX_EFFECTS = 2_000
+_MAX_STEPS = 1_000
+_MAX_STEPS_A_CHARACTER = 0.05
+"""Statements and programs that are looked at in one text; what comes after them asks."""
+_MAX_OPEN = 200
+_MAX_WORDS = 1_000
 _UNROLLED = 96
 """Rounds of loops that are followed one by one in a whole text."""
 _FORK_BOMB = re.compile(r"(?<![\w:.])([\w:.]{1,64})\(\)\{?\(?\1\|\1&\)?;?\}?")
@@ -42,6 +47,7 @@ class Walk:
         self._nesting = 0
         self._depth = 0
         self._unrolled = 0
+        self._steps = _MAX_STEPS
         self._pseudo = 0
         self._running: list[str] = []
         self._aside = 0
@@ -88,9 +94,14 @@ class Walk:
             self.unclear()
             return UNTOLD
         if _PLAIN.match(text):
-            words = text.split()
+            words = text.split(None, _MAX_WORDS + 1)
             if words and "=" not in words[0] and words[0] not in _RESERVED:
                 return self.run([Word(word) for word in words], state, stdin)
+        if text.count("(") - text.count(")") > _MAX_OPEN:
+            self.unclear("the command is nested too deeply to be read")
+            return UNTOLD
+        if not self._nesting:
+            self._steps = _MAX_STEPS + int(len(text) * _MAX_STEPS_A_CHARACTER)
         self._nesting += 1
         try:
             return self._parsed(text, state, stdin)
@@ -125,6 +136,8 @@ class Walk:
         if self._depth > _MAX_DEPTH:
             self.unclear("the command is nested too deeply to be read")
             return UNTOLD
+        if self._exhausted():
+            return UNTOLD
         self._depth += 1
         try:
             if handler is not None:
@@ -132,6 +145,13 @@ class Walk:
             return self._statements(node, state, stdin)
         finally:
             self._depth -= 1
+
+    def _exhausted(self) -> bool:
+        self._steps -= 1
+        if self._steps < 0:
+            self.unclear("the command has too many parts to be judged")
+            return True
+        return False
 
     def _statements(self, node: Node, state: State, stdin: Stream | None) -> Stream:
         out = NOTHING
@@ -141,6 +161,8 @@ class Walk:
             kind = child.type
             if not child.is_named or kind == "comment":
                 continue
+            if self._steps < 0:
+                break
             if kind in ("word", "string", "number", "concatenation", "variable_name", "raw_string", "simple_expansion"):
                 self.expander.visit_inside(child, state)
                 continue
@@ -261,6 +283,8 @@ class Walk:
         for child in node.children:
             kind = child.type
             if kind == "variable_assignment":
+                if len(assigned) > _MAX_WORDS:
+                    break
                 assigned.append(child)
             elif kind == "command_name":
                 nodes += child.children if child.child_count == 1 else [child]
@@ -271,6 +295,9 @@ class Walk:
                 stdin = given if given is not None else stdin
             elif kind not in ("comment", "heredoc_redirect"):
                 nodes.append(child)
+        if len(nodes) + len(assigned) > _MAX_WORDS:
+            self.unclear("the command has too many words to be judged")
+            del nodes[_MAX_WORDS:], assigned[_MAX_WORDS:]
         words = self.expander.words(nodes, state)
         if assigned:
             if words:
@@ -283,8 +310,13 @@ class Walk:
         """Judge a simple command; what it writes to its output."""
         if not words:
             return NOTHING
+        if len(words) > _MAX_WORDS:
+            self.unclear("the command has too many words to be judged")
+            words = words[:_MAX_WORDS]
         if self._depth > _MAX_DEPTH + 20:
             self.unclear("the command is nested too deeply to be read")
+            return UNTOLD
+        if self._exhausted():
             return UNTOLD
         self._depth += 1
         try:

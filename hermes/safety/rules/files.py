@@ -60,7 +60,7 @@ def _removed(call: Call, word: Word, path: str, *, recursive: bool) -> None:
 
 def judge_deleted(call: Call, path: str) -> bool:
     """Judge one path being deleted; whether something was said."""
-    return call.writes(path, how="deletes", kind=EffectKind.DELETES)
+    return call.writes(path, how="deletes", kind=EffectKind.DELETES, noted=True)
 
 
 def _replaceable(call: Call, options: Options, paths: Sequence[str]) -> bool:
