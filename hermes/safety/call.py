@@ -3,6 +3,7 @@
 import os.path
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from hermes.safety.findings import EffectKind, Verdict
@@ -22,6 +23,8 @@ CONTAINED = word_set(
     """
 )
 """Rules whose harm a sandbox takes out: outside is read-only, keys are hidden, other processes cannot be seen."""
+_LONGEST_ARGV = 64
+"""Words that are kept with an effect."""
 _BY_INPUT = word_set("remote-exec program-text sql exfiltration unknown-command")
 """Rules that may speak of what a command is given by a pipe or a here-document, which its words do not show."""
 _AT_RUN_TIME = re.compile(r"\$\{|\$\(\)|/dev/fd/")
@@ -129,7 +132,7 @@ class Options:
 class Call:
     """A program with its words, wrappers taken off."""
 
-    __slots__ = ("args", "env", "fed", "host", "name", "state", "stdin", "words")
+    __slots__ = ("_subject", "args", "fed", "host", "name", "state", "stdin", "words")
 
     def __init__(self, name: str, words: Sequence[Word], state: State, stdin: Stream | None, host: Host) -> None:
         self.name = name
@@ -139,11 +142,12 @@ class Call:
         self.fed = stdin is not None
         self.stdin = stdin if stdin is not None else UNTOLD
         self.host = host
+        self._subject: str | None = None
 
     @property
     def argv(self) -> tuple[str, ...]:
         """The whole command."""
-        return (self.name, *self.args)
+        return (self.name, *self.args[:_LONGEST_ARGV])
 
     @property
     def cwd(self) -> str:
@@ -152,9 +156,10 @@ class Call:
 
     def subject(self) -> str:
         """What a pattern has to cover."""
-        if any(word.dynamic and _AT_RUN_TIME.search(word.text) for word in self.words):
-            return ""
-        return self.state.where.subject(" ".join((self.name, *self.args)))
+        if self._subject is None:
+            told = not any(word.dynamic and _AT_RUN_TIME.search(word.text) for word in self.words)
+            self._subject = self.state.where.subject(" ".join((self.name, *self.args))) if told else ""
+        return self._subject
 
     def ask(self, rule: str, reason: str, *, contained: bool | None = None) -> None:
         """A person should be asked."""
@@ -191,9 +196,12 @@ class Call:
         """The path that a word names, as far as text alone tells."""
         return resolve(word.text, self.cwd, self.host.places)
 
-    def writes(self, path: str, *, how: str = "writes", kind: EffectKind = EffectKind.WRITES) -> bool:
+    def writes(
+        self, path: str, *, how: str = "writes", kind: EffectKind = EffectKind.WRITES, noted: bool = False
+    ) -> bool:
         """Judge a file being written, replaced or deleted; whether something was said."""
-        self.effect(kind, (path,))
+        if not noted:
+            self.effect(kind, (path,))
         return judge_write(self.host, path, how, self.subject(), self.state)
 
     def secret(self, word: Word) -> str:
@@ -206,7 +214,7 @@ class Call:
         closed = False
         for word in named:
             labels |= word.labels
-            text = word.text
+            text = path_in(word.text)
             if text in self.state.files or not text:
                 labels |= self.state.files[text].labels if text else NONE
                 continue
@@ -214,7 +222,7 @@ class Call:
                 if _PRIVATE.search(text):
                     labels |= {SECRET}
                 continue
-            path = resolve(path_in(text), self.cwd, self.host.places)
+            path = resolve(text, self.cwd, self.host.places)
             written = self.state.files.get(path)
             if written is not None:
                 labels |= written.labels
@@ -244,11 +252,20 @@ def judge_write(host: Host, path: str, how: str, subject: str, state: State) -> 
     named = mapped(path, places)
     refused = write_refused(path, places) or (write_refused(named, places) if named != path else "")
     if not refused and ("*" in path or "?" in path or "[" in path or "${" in path):
-        refused = write_refused(reaches(path, places), places)
+        refused = write_refused(_reached(path, places), places)
     if refused:
         host.say(Verdict.ASK, "protected-path", f"it {how} {path}: {refused}", subject, contained=not inside(path, places))
         return True
+    if how == "writes" and operator_loses(host, path, state):
+        host.say(Verdict.ASK, "emptied", f"it replaces {path}, which may hold keys", subject, contained=False)
+        return True
     return False
+
+
+def operator_loses(host: Host, path: str, state: State) -> bool:
+    """Whether replacing a file loses what nobody else knows."""
+    del host
+    return path not in state.files and path.rpartition("/")[2] in (".env", ".env.production", ".env.local")
 
 
 def resolve(text: str, cwd: str, places: Places) -> str:
@@ -265,6 +282,9 @@ def resolve(text: str, cwd: str, places: Places) -> str:
         if under(path, prefix):
             return path[len(prefix) :] or "/"
     return path
+
+
+_reached = lru_cache(maxsize=128)(reaches)
 
 
 def _tilde(text: str, places: Places) -> str:
@@ -292,7 +312,7 @@ def names_secret(word: Word, cwd: str, places: Places) -> str:
     if path.startswith("/dev/"):
         return ""
     if word.dynamic or "*" in path or "?" in path or "[" in path:
-        path = reaches(path, places)
+        path = _reached(path, places)
     refused = read_refused(path if path != places.hermes else f"{path}/x", places)
     named = mapped(path, places)
     if not refused and named != path:

@@ -22,6 +22,7 @@ _RANGE = re.compile(r"(-?\d{1,9}|[A-Za-z])\.\.(-?\d{1,9}|[A-Za-z])(?:\.\.(-?\d{1
 _MOST_BRACES = 64
 _MOST_TEXT = 100_000
 """Characters that folding may make out of a word: beyond it the word counts as not known."""
+_MOST_PARTS = 1_000
 _DEEPEST = 30
 _HELD = 0xE000
 """Characters of the private use area stand for the parts of a word that brace expansion must not look into."""
@@ -129,6 +130,8 @@ class Expander:
     def _concatenated(self, node: Node, state: State, depth: int) -> list[Part]:
         parts: list[Part] = []
         children = node.children
+        if len(children) > _MOST_PARTS:
+            return [Word("$()", dynamic=True)]
         for child in children:
             parts += self._parts(child, state, depth + 1)
         return parts
@@ -138,6 +141,8 @@ class Expander:
         del depth
         inner = [child for child in node.named_children if child.type != "string_content"]
         source = node.text or b""
+        if len(inner) > _MOST_PARTS:
+            return [Word("$()", dynamic=True, quoted=True)]
         if not inner:
             return [Word(_dequoted(source[1:-1]), quoted=True)]
         parts: list[Part] = []

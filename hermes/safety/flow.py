@@ -1,11 +1,15 @@
 """What flows between the commands of a line: through pipes, files and descriptors."""
 
+import re
+
 from hermes.safety.call import BLOCK_DEVICE, Call, Host, judge_write, names_secret, private, resolve
 from hermes.safety.findings import EffectKind, Verdict
 from hermes.safety.words import DECODED, FETCHED, NONE, NOTHING, SECRET, UNTOLD, State, Stream, Word
 
 _SYSTEM_PROGRAMS = ("/bin/", "/usr/", "/sbin/", "/opt/", "/snap/", "/nix/")
 _MOST = 100_000
+ENDLESS = "endless"
+_PASSING = re.compile(r"^(/tmp|/var/tmp|/proc|/sys)/|\.(log|tmp|lock|pid|out|err|txt)$|/\.?(gitkeep|keep|nojekyll)$|/__init__\.py$")
 _FILLERS = ("/dev/zero", "/dev/urandom", "/dev/random", "/dev/full")
 
 
@@ -46,20 +50,28 @@ def written_to(host: Host, path: str, operator: str, state: State) -> None:
     judge_write(host, path, "writes", f"> {path}", state)
 
 
-def sent(host: Host, path: str, out: Stream, state: State) -> None:
+def judge_stored(host: Host, path: str, operator: str, out: Stream, state: State) -> None:
+    """Judge what a file comes to hold: nothing, or more than there is room for."""
+    if ENDLESS in out.labels:
+        host.note(EffectKind.EXHAUSTS, (operator, path), (path,))
+        host.say(Verdict.ASK, "fills", "it fills the disk", f"> {path}", contained=False)
+    elif out.text in ("", "\n") and ">>" not in operator and path not in state.files and not _PASSING.search(path):
+        host.say(Verdict.ASK, "emptied", f"it empties {path}", f"> {path}", contained=False)
+
+
+def sent(host: Host, path: str) -> None:
     """Judge an output that goes to a `/dev/tcp` path."""
-    del state
     host.note(EffectKind.SENDS, (">", path), (path.split("/")[3],))
     host.say(Verdict.ASK, "remote-shell", "it writes into a raw connection", "", contained=False)
-    del out
 
 
-def program_file(call: Call, path: str, text: str) -> None:
+def program_file(call: Call, path: str) -> None:
     """Judge a program that is named by its path."""
+    if path.startswith(("/etc/init.d/", "/etc/rc.d/", "/usr/local/etc/rc.d/")) and call.args[:1] in (["stop"], ["onestop"]):
+        call.ask("service", "it stops what the machine needs")
     if not path.startswith(_SYSTEM_PROGRAMS):
         call.effect(EffectKind.RUNS, (path,))
     runs_file(call, path, shell=True)
-    del text
 
 
 def runs_file(call: Call, path: str, *, shell: bool) -> Stream | None:
@@ -67,7 +79,7 @@ def runs_file(call: Call, path: str, *, shell: bool) -> Stream | None:
 
     A file that was downloaded or decoded a moment ago is what is piped into a shell, in two steps.
     """
-    held = call.state.files.get(path)
+    held = held_at(call.state, path)
     if held is None:
         return None
     if held.labels & {FETCHED, DECODED}:
@@ -75,8 +87,33 @@ def runs_file(call: Call, path: str, *, shell: bool) -> Stream | None:
     elif held.text is None:
         call.ask("runs-written", "it runs a file that this line makes")
     elif shell and not held.text.startswith(("#!/usr/bin/env python", "#!/usr/bin/python")):
+        outer, call.state.positional = call.state.positional, call.words
         call.script(held.text)
+        call.state.positional = outer
     return held
+
+
+def held_at(state: State, path: str) -> Stream | None:
+    """What this line put into a file, or into a folder above it."""
+    if not state.files:
+        return None
+    held = state.files.get(path)
+    for _ in range(8):
+        if held is not None or "/" not in path:
+            return held
+        path = path.rpartition("/")[0]
+        held = state.files.get(path)
+        if held is not None:
+            return held if FETCHED in held.labels else None
+    return None
+
+
+def runs_folder(call: Call, path: str) -> None:
+    """Judge a folder out of which code is taken."""
+    call.effect(EffectKind.RUNS, (path,))
+    held = held_at(call.state, path)
+    if held is not None and FETCHED in held.labels:
+        call.ask("remote-exec", "it runs what it downloads")
 
 
 def looked_up(call: Call, word: Word) -> Stream:

@@ -12,13 +12,18 @@ from hermes.safety.call import Call, resolve
 from hermes.safety.expand import Expander
 from hermes.safety.findings import Effect, EffectKind, Finding, Verdict
 from hermes.safety.places import Places
-from hermes.safety.rules.table import DANGEROUS, LOOKERS, RULES, judged
+from hermes.safety.rules.table import DANGEROUS, judged
 from hermes.safety.syntax import parse, text_of, unbraced
-from hermes.safety.words import FETCHED, NONE, NOTHING, UNTOLD, State, Stream, Word, basename
+from hermes.safety.words import DECODED, FETCHED, NONE, NOTHING, UNTOLD, State, Stream, Word, basename
 
 _MAX_NESTING = 8
 _MAX_DEPTH = 60
 _MAX_EFFECTS = 2_000
+_MAX_STEPS = 1_000
+_MAX_STEPS_A_CHARACTER = 0.05
+"""Statements and programs that are looked at in one text; what comes after them asks."""
+_MAX_OPEN = 200
+_MAX_WORDS = 1_000
 _UNROLLED = 96
 """Rounds of loops that are followed one by one in a whole text."""
 _FORK_BOMB = re.compile(r"(?<![\w:.])([\w:.]{1,64})\(\)\{?\(?\1\|\1&\)?;?\}?")
@@ -29,7 +34,6 @@ _RESERVED = frozenset(
     "readonly local unset unsetenv".split()
 )
 _WILD = re.compile(r"[*?\[]")
-_IMPLIED_INPUT = ("while_statement", "for_statement", "if_statement", "compound_statement", "subshell")
 
 
 class Walk:
@@ -43,6 +47,7 @@ class Walk:
         self._nesting = 0
         self._depth = 0
         self._unrolled = 0
+        self._steps = _MAX_STEPS
         self._pseudo = 0
         self._running: list[str] = []
         self._aside = 0
@@ -89,9 +94,14 @@ class Walk:
             self.unclear()
             return UNTOLD
         if _PLAIN.match(text):
-            words = text.split()
+            words = text.split(None, _MAX_WORDS + 1)
             if words and "=" not in words[0] and words[0] not in _RESERVED:
                 return self.run([Word(word) for word in words], state, stdin)
+        if text.count("(") - text.count(")") > _MAX_OPEN:
+            self.unclear("the command is nested too deeply to be read")
+            return UNTOLD
+        if not self._nesting:
+            self._steps = _MAX_STEPS + int(len(text) * _MAX_STEPS_A_CHARACTER)
         self._nesting += 1
         try:
             return self._parsed(text, state, stdin)
@@ -126,6 +136,8 @@ class Walk:
         if self._depth > _MAX_DEPTH:
             self.unclear("the command is nested too deeply to be read")
             return UNTOLD
+        if self._exhausted():
+            return UNTOLD
         self._depth += 1
         try:
             if handler is not None:
@@ -133,6 +145,13 @@ class Walk:
             return self._statements(node, state, stdin)
         finally:
             self._depth -= 1
+
+    def _exhausted(self) -> bool:
+        self._steps -= 1
+        if self._steps < 0:
+            self.unclear("the command has too many parts to be judged")
+            return True
+        return False
 
     def _statements(self, node: Node, state: State, stdin: Stream | None) -> Stream:
         out = NOTHING
@@ -142,6 +161,8 @@ class Walk:
             kind = child.type
             if not child.is_named or kind == "comment":
                 continue
+            if self._steps < 0:
+                break
             if kind in ("word", "string", "number", "concatenation", "variable_name", "raw_string", "simple_expansion"):
                 self.expander.visit_inside(child, state)
                 continue
@@ -262,6 +283,8 @@ class Walk:
         for child in node.children:
             kind = child.type
             if kind == "variable_assignment":
+                if len(assigned) > _MAX_WORDS:
+                    break
                 assigned.append(child)
             elif kind == "command_name":
                 nodes += child.children if child.child_count == 1 else [child]
@@ -272,6 +295,9 @@ class Walk:
                 stdin = given if given is not None else stdin
             elif kind not in ("comment", "heredoc_redirect"):
                 nodes.append(child)
+        if len(nodes) + len(assigned) > _MAX_WORDS:
+            self.unclear("the command has too many words to be judged")
+            del nodes[_MAX_WORDS:], assigned[_MAX_WORDS:]
         words = self.expander.words(nodes, state)
         if assigned:
             if words:
@@ -284,8 +310,13 @@ class Walk:
         """Judge a simple command; what it writes to its output."""
         if not words:
             return NOTHING
+        if len(words) > _MAX_WORDS:
+            self.unclear("the command has too many words to be judged")
+            words = words[:_MAX_WORDS]
         if self._depth > _MAX_DEPTH + 20:
             self.unclear("the command is nested too deeply to be read")
+            return UNTOLD
+        if self._exhausted():
             return UNTOLD
         self._depth += 1
         try:
@@ -300,6 +331,8 @@ class Walk:
             return self._run(words[1:], state, stdin)
         if head.dynamic or _WILD.search(text) and text not in ("[", "[["):
             return self._unknown(words, state, stdin)
+        if head.labels & {FETCHED, DECODED}:
+            Call(text, words[1:], state, stdin, self).ask("remote-exec", "it runs what it downloads or decodes")
         body = state.functions.get(text)
         if isinstance(body, Node):
             return self._called(text, body, state, words[1:], stdin)
@@ -308,7 +341,7 @@ class Walk:
             name = self._folded(name, words, state)
         call = Call(name.removesuffix(".exe"), words[1:], state, stdin, self)
         if name != text:
-            flow.program_file(call, resolve(text, state.where.now, self.places), text)
+            flow.program_file(call, resolve(text, state.where.now, self.places))
         return judged(call)
 
     def _folded(self, name: str, words: Sequence[Word], state: State) -> str:
@@ -323,7 +356,7 @@ class Walk:
     def _unknown(self, words: Sequence[Word], state: State, stdin: Stream | None) -> Stream:
         head = words[0]
         call = Call(head.text, words[1:], state, stdin, self)
-        if FETCHED in head.labels or "decoded" in head.labels:
+        if head.labels & {FETCHED, DECODED}:
             call.ask("remote-exec", "it runs what it downloads or decodes")
         else:
             subject = "" if head.dynamic else call.subject()
@@ -342,6 +375,10 @@ class Walk:
 
     def _redirected(self, node: Node, state: State, stdin: Stream | None) -> Stream:
         body = node.child_by_field_name("body")
+        if body is not None and body.type == "list" and len(body.named_children) == 2:
+            # The grammar puts `a && b > c` under one redirect; it belongs to the last command.
+            self.visit(body.named_children[0], state, stdin)
+            body = body.named_children[1]
         targets: list[tuple[str, str]] = []
         after: list[Node] = []
         for child in node.children:
@@ -367,8 +404,9 @@ class Walk:
         for operator, path in targets:
             if path.startswith("/dev/"):
                 if path.startswith(("/dev/tcp/", "/dev/udp/")):
-                    flow.sent(self, path, out, state)
+                    flow.sent(self, path)
                 continue
+            flow.judge_stored(self, path, operator, out, state)
             before = state.files.get(path) if ">>" in operator else None
             state.files[path] = flow.joined(before, out) if before is not None else out
         return NOTHING if targets else out
@@ -508,4 +546,3 @@ def _starts_itself(name: str, body: Node) -> bool:
     return False
 
 
-__all__ = ["LOOKERS", "RULES", "Walk"]

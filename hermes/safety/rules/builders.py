@@ -14,7 +14,7 @@ Rule = Callable[[Call], Stream | None]
 
 def folder(call: Call) -> None:
     """Programs whose settings and plug-ins in the folder are code: test runners, builders, linters."""
-    call.effect(EffectKind.RUNS, (call.cwd,))
+    flow.runs_folder(call, call.cwd)
 
 
 _HARMLESS_NPM = word_set("ls list view info outdated audit help version whoami search ping docs root prefix bin config get why explain")
@@ -38,7 +38,7 @@ def node_packages(call: Call) -> Stream | None:
             call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
         if verb in ("install", "i", "add") and any(text.startswith("--registry") for text in call.args):
             call.ask("runs-fetched", "it installs packages from another registry", contained=True)
-    call.effect(EffectKind.RUNS, (call.cwd,))
+    flow.runs_folder(call, call.cwd)
     return None
 
 
@@ -98,7 +98,7 @@ def make(call: Call) -> Stream | None:
     files = options.all("f", "file", "makefile")
     folders = options.all("C", "directory")
     place = call.path(folders[0]) if folders else call.cwd
-    call.effect(EffectKind.RUNS, [call.path(word) for word in files] or [place])
+    flow.runs_folder(call, place)
     for word in files:
         held = flow.looked_up(call, word)
         if word.text == "-" or word.text.startswith("/dev/"):
@@ -135,7 +135,7 @@ def _recipes(call: Call, stream: Stream) -> None:
 def editor(call: Call) -> Stream | None:
     """vim, less, man, emacs: commands given to an editor or pager, some of which start programs."""
     if call.name in ("vi", "vim", "nvim", "ex", "view", "gvim", "nano", "emacs"):
-        options = call.options("cSuTwWsiE" if call.name != "emacs" else "flL", word_set("cmd eval load startuptime execute"))
+        options = call.options("cSuTwWi" if call.name != "emacs" else "flL", word_set("cmd eval load startuptime execute"))
         for word in [*options.all("c", "cmd", "eval", "execute"), *[w for w in call.words if w.text.startswith("+") and len(w.text) > 1]]:
             _editor_command(call, word.text.removeprefix("+"))
         for word in options.all("S", "u", "l", "load"):

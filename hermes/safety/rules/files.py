@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from hermes.safety import flow
 from hermes.safety.call import BLOCK_DEVICE, Call, Options, inside, resolve, root_like, temporary, under
 from hermes.safety.findings import EffectKind
-from hermes.safety.words import NONE, SECRET, Stream, Word
+from hermes.safety.words import FETCHED, NONE, SECRET, Stream, Word
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
+DANGEROUS = word_set("rm dd mkfs shred shutdown reboot bash sh dash curl wget nc python3 perl chmod chown mv cp tee kill find sudo su cat zsh")
 
 _WORLD = re.compile(
     r"0*[0-7]?[0-7][0-7][2367]$|[ugoa]*[oa][ugoa]*[+=][rwxXst]*w|[+=][rwxX]*w[rwxX]*$|[ugoa]*[+=][rwxX]*s|0*[4-7][0-7]{3}$"
@@ -59,7 +60,7 @@ def _removed(call: Call, word: Word, path: str, *, recursive: bool) -> None:
 
 def judge_deleted(call: Call, path: str) -> bool:
     """Judge one path being deleted; whether something was said."""
-    return call.writes(path, how="deletes", kind=EffectKind.DELETES)
+    return call.writes(path, how="deletes", kind=EffectKind.DELETES, noted=True)
 
 
 def _replaceable(call: Call, options: Options, paths: Sequence[str]) -> bool:
@@ -189,9 +190,15 @@ def copied(call: Call) -> None:
     modes = options.all("m", "mode")
     if call.name == "install" and any(re.match(r"0?[4-7]\d{3}|.*s", mode.text) for mode in modes):
         call.ask("chmod-open", "it lets everybody run a program as its owner")
+    if call.name == "ln" and not options.has("s", "symbolic") and len(sources) == 0:
+        return
     for word in targets:
         path = call.path(word)
-        call.writes(path, how="writes", kind=EffectKind.OVERWRITES)
+        call.writes(path, how="replaces", kind=EffectKind.OVERWRITES)
+        if sources and "/" in sources[0].text and sources[0].text.rpartition("/")[2] in DANGEROUS:
+            # Another name for a program that has rules: running it is running that.
+            call.state.files[path] = Stream(f'{sources[0].text} "$@"\n')
+            continue
         if len(sources) == 1:
             held = flow.looked_up(call, sources[0])
             stream = Stream(held.text, held.labels | labels)
@@ -229,8 +236,6 @@ def written(call: Call) -> Stream | None:
     for word in options.operands:
         path = call.path(word)
         call.writes(path, kind=EffectKind.WRITES if appends else EffectKind.OVERWRITES)
-        if word.text.startswith("/dev/fd/"):
-            call.script("sh", stdin=call.stdin) if call.state.files.get("") else None
         call.state.files[path] = call.stdin if call.fed else Stream("")
     return call.stdin if call.fed else Stream("")
 
@@ -304,6 +309,10 @@ def found(call: Call) -> None:
             call.deny("find-delete", "it deletes every file that it finds")
         else:
             call.ask("find-delete", "it deletes every file that it finds")
+    starts_at = [at for at, text in enumerate(args) if text in _EXEC]
+    if len(starts_at) > 20:
+        call.ask("nested-program", "it starts too many programs to be judged")
+        return
     for at, text in enumerate(args):
         if text in ("-fprint", "-fprintf", "-fls", "-fprint0") and at + 1 < len(args):
             call.writes(call.path(call.words[at + 1]), kind=EffectKind.OVERWRITES)
@@ -442,8 +451,9 @@ def transferred(call: Call, operands: Sequence[Word]) -> None:
     for word in operands[-1:] if len(operands) > 1 else []:
         path = call.path(word)
         call.writes(path, kind=EffectKind.OVERWRITES)
-        if remote:
-            call.state.files[path] = Stream(None, frozenset({"fetched"}))
+        for source in remote:
+            name = source.text.rpartition("/")[2].rpartition(":")[2]
+            call.state.files[path if word.text not in (".", "./") else f"{path}/{name}"] = Stream(None, frozenset({FETCHED}))
 
 
 def _host(text: str) -> str:

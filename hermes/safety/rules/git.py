@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from hermes.safety.call import Call, Options, temporary
+from hermes.safety.call import Call, Options
 from hermes.safety.findings import EffectKind
 from hermes.safety.words import FETCHED, NOTHING, Stream, Word
 from hermes.safety.words import words as word_set
@@ -127,6 +127,7 @@ def _fetched(call: Call, inner: Call) -> Stream | None:
         named = operands[1].text if len(operands) > 1 else re.split(r"[/:]", operands[0].text.rstrip("/"))[-1]
         path = call.path(Word(named.removesuffix(".git")))
         call.writes(path)
+        call.state.files[path] = Stream(None, frozenset({FETCHED}))
     return None
 
 
@@ -269,5 +270,4 @@ _FOLLOWED: dict[str, Callable[[Call, Call], Stream | None]] = {
     **dict.fromkeys(("diff", "log", "show", "format-patch", "archive"), _shown),
     **dict.fromkeys(("apply", "am"), _applied),
 }
-__all__ = ["judge", "temporary"]
 RULES = {"git": judge, "hub": judge}

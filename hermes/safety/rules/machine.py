@@ -96,7 +96,7 @@ def kill_named(call: Call) -> None:
         call.deny("kill-all", "it ends every process, or the first one")
     elif options.has("l", "list", "help", "version") and call.name != "pkill":
         return
-    elif any(_SELF.search(word.text) for word in options.operands):
+    elif any(_SELF.search(word.text) or _matches_self(word.text) for word in options.operands):
         call.ask("kill-self", "it may end Hermes itself")
     elif (
         any(options.all(name) for name in ("u", "U", "user", "uid", "euid", "P", "parent", "G", "t", "s"))
@@ -104,6 +104,16 @@ def kill_named(call: Call) -> None:
         or "-1" in call.args and not options.operands
     ):
         call.ask("kill-all", "it ends every process of a user")
+
+
+def _matches_self(pattern: str) -> bool:
+    """Whether a pattern means Hermes. One without groups and repeats of repeats cannot run away on so short a text."""
+    if len(pattern) > 40 or "(" in pattern or not any(char in ".*[?+" for char in pattern):
+        return False
+    try:
+        return re.search(pattern, "hermes-gateway") is not None
+    except re.error:
+        return True
 
 
 def fuser(call: Call) -> None:
@@ -196,6 +206,11 @@ def packages(call: Call) -> Stream | None:
         return None
     matched = next((text for text in args if re.fullmatch(wanted, text)), "")
     if not matched and args[:1]:
+        from hermes.safety import flow
+
+        held = [flow.looked_up(call, word) for word in call.words[1:]]
+        if any("fetched" in (one.labels | word.labels) for one, word in zip(held, call.words[1:], strict=True)):
+            call.ask("remote-exec", "it installs what it downloads")
         installs = any(text in ("install", "add", "-S", "-i", "-U", "upgrade", "update", "-Syu") for text in args)
         if installs:
             call.effect(EffectKind.FETCHES, ("registry",))

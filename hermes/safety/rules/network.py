@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
-from hermes.safety.call import Call, Options, root_like, under
+from hermes.safety.call import Call, Options, private, root_like, under
 from hermes.safety.findings import EffectKind
 from hermes.safety.rules.remote import sql_texts
 from hermes.safety.words import DECODED, FETCHED, NONE, SECRET, UNTOLD, Stream, Word
@@ -60,6 +60,12 @@ def curl(call: Call) -> Stream | None:
         call.ask("exfiltration", "it sends keys or the environment away")
     elif files and any(root_like(call.path(word), call.host.places) or _from_home(call, word) for word in files):
         call.ask("exfiltration", "it sends files from outside the session's folder away")
+    for word in options.all("K", "config"):
+        from hermes.safety import flow
+
+        told = flow.looked_up(call, word).text
+        if told is not None and any(private(path) for path in re.findall(r"@?([~\w./-]+)", told)):
+            call.ask("exfiltration", "it sends keys or the environment away")
     for word in options.all("d", "data", "data-raw", "data-binary"):
         if re.search(r"\b(drop|truncate)\s+table\b|delete\s+from", word.text, re.IGNORECASE) and sql_texts(word.text) and "G" not in options.letters:
             call.ask("sql", "it deletes tables or rows without a condition")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 
-from hermes.safety.call import Call
+from hermes.safety.call import Call, Options, root_like
 from hermes.safety.findings import EffectKind
 from hermes.safety.words import Stream, Word
 from hermes.safety.words import words as word_set
@@ -22,7 +22,7 @@ _VERBS: dict[str, str] = {
     "terragrunt": r"(destroy|run-all|state rm|apply\b.*-auto-approve)", "pulumi": r"(destroy|stack rm|up\b.*(--yes|-y\b)|state delete|cancel|down)",
     "cdk": r"destroy", "cdktf": r"destroy", "sam": r"delete", "serverless": r"remove", "sls": r"remove", "eksctl": r"delete", "kops": r"delete",
     "aws": r"(?:[\w-]+ ){1,3}?(?:delete|terminate|remove|purge|deregister|destroy|empty|disable|detach|revoke|schedule-key-deletion|"
-           r"batch-delete|stop|reboot|reset|cancel|release|force|abort|wipe|put-bucket-policy|put-bucket-acl|put-public|attach-user-policy|"
+           r"batch-delete|stop|reboot|reset|cancel|release|force|abort|wipe|change-resource|put-bucket-policy|put-bucket-acl|put-public|attach-user-policy|"
            r"create-access-key|update-login-profile|modify-db-instance|restore)[\w-]*|s3 (rm|rb)\b|s3 (sync|mv)\b.*--delete|"
            r"s3 mv\b.*--recursive",
     "gcloud": r"(?:[\w-]+ ){0,4}?(delete|reset|stop|destroy|remove[\w-]*|purge|disable|revoke|undelete|abandon[\w-]*|add-iam-policy-binding|set-iam-policy)\b",
@@ -66,12 +66,30 @@ def verbs(call: Call) -> None:
     options = call.options(_VALUED_LETTERS.get(call.name, ""), _VALUED)
     spoken = " ".join(word.text for word in options.operands)
     pattern = _PATTERNS[call.name]
-    whole = " ".join([word.text for word in options.operands] + [text for text in call.args if text.startswith("-")])
+    whole = " ".join([word.text for word in options.operands] + call.args)
     if pattern.match(spoken) or (("-" in pattern.pattern) and pattern.match(whole)):
         call.effect(EffectKind.DESTROYS, [word.text for word in options.operands][-1:])
         call.ask("remote-loss", _LOSS)
+    _uploaded(call, spoken, options)
     if call.name in ("npm", "yarn", "pnpm") or call.name == "kubectl":
         after(call)
+
+
+_UPLOADS = re.compile(
+    r"gist create|release (create|upload)|s3 (cp|mv|sync)|s3api put-object|storage (cp|mv|blob upload)|cp\b|copy(to)?\b|rsync\b|put\b|sync\b|"
+    r"secretsmanager put|issue (create|comment)|pr (create|comment)|publish"
+)
+
+
+def _uploaded(call: Call, spoken: str, options: Options) -> None:
+    """What goes to others: files with keys among it."""
+    if not _UPLOADS.search(spoken):
+        return
+    labels = call.reads(options.operands) | call.stdin.labels
+    deep = any(root_like(call.path(word), call.host.places) for word in options.operands if word.text.startswith(("/", "~")))
+    call.effect(EffectKind.SENDS, (call.name,))
+    if "secret" in labels or deep:
+        call.ask("exfiltration", "it sends keys or the whole home away")
 
 
 def after(call: Call) -> None:
@@ -98,6 +116,8 @@ def containers(call: Call) -> Stream | None:
     while at < len(args) and args[at].startswith("-"):
         at += 2 if args[at] in ("-H", "--host", "-c", "--context", "--config", "-l", "--log-level", "--tlscacert") else 1
     operands = args[at:]
+    if call.name == "docker-compose":
+        operands, at = ["compose", *operands], at - 1
     verb = operands[0] if operands else ""
     spoken = " ".join(text for text in operands if not text.startswith("-"))
     flags = [text for text in operands if text.startswith("-")]
@@ -109,6 +129,8 @@ def containers(call: Call) -> Stream | None:
         if verb != "compose" or "v" in grouped or {"--volumes", "--rmi"}.intersection(flags) or " kill" in spoken:
             call.effect(EffectKind.DESTROYS, operands[1:])
             call.ask("container-loss", _LOSS)
+    if re.search(r"\b(stop|kill|restart|rm|pause)\b.*hermes", spoken):
+        call.ask("kill-self", "it may end Hermes itself")
     words = call.words[at + 1 :]
     if verb in ("container", "image") and len(operands) > 1:
         verb, words = operands[1], call.words[at + 2 :]
@@ -135,8 +157,6 @@ _RUN_NAMED = word_set(
 
 
 def _opened(call: Call, words: Sequence[Word], verb: str) -> None:
-    from hermes.safety.call import Options
-
     options = Options(words, _RUN_VALUED, _RUN_NAMED, stop=True)
     for word in [*options.all("v", "volume"), *options.all("mount")]:
         source = re.search(r"(?:src|source)=([^,]+)", word.text)

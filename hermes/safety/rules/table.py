@@ -55,7 +55,7 @@ _READERS = word_set(
 )
 """Programs that only look, or whose writing is harmless: they run no code out of the folder."""
 KNOWN = frozenset(RULES) | _READERS
-DANGEROUS = tuple(sorted(word_set("rm dd mkfs shred shutdown reboot cat bash sh dash curl wget nc python3 perl chmod chown mv cp tee kill find sudo su")))
+DANGEROUS = tuple(sorted(files.DANGEROUS))
 _COMMANDS = frozenset({
     *files.RULES, *machine.RULES, *wrappers.SHELLS, "sudo", "doas", "env", "eval", "exec", "xargs", "curl", "wget", "git", "nc", "mkfs.ext4", "busybox", "docker", "kubectl",
     "python", "python3", "perl", "ruby", "node",
@@ -86,7 +86,25 @@ def judged(call: Call) -> Stream:
         out = Stream(None, call.stdin.labels | labels) if name not in ("true", "false", ":") else NOTHING
     elif labels:
         out = Stream(out.text, out.labels | labels)
+    if _SHOWS_KEYS.match(" ".join((name, *call.args[:6]))):
+        out = Stream(out.text, out.labels | {SECRET})
+    elif HOOKS.match(name) and not call.fed:
+        out = Stream(out.text, out.labels | {"hook"})
     return out
+
+
+_SHOWS_KEYS = re.compile(
+    r"gcloud auth print|aws (configure (get|export)|sts|secretsmanager get|ssm get)|gh auth token|vault (read|kv get|token)|kubectl (.* )?(get|describe) secrets?|kubectl config view|"
+    r"pass (show )?\w|security find-\w+-password|op (read|item|get)|ssh-add -L|git (config .*(-l|--list|--get-regexp|credential)|credential)|heroku config|az account get-access|npm token|"
+    r"secret-tool (lookup|search)|gpg2? .*--export-secret|keyring get|bw get|lpass show|docker (inspect|config)|history|ps .*e|fc -l|pg_dumpall|doctl auth|chamber|sops (-d|decrypt)|"
+    r"systemctl show-environment|launchctl getenv|terraform (output|state pull)|age -d|ansible-vault (view|decrypt)"
+)
+HOOKS = re.compile(
+    r"(ssh-agent|direnv|pyenv|rbenv|nodenv|starship|zoxide|fzf|mise|asdf|brew|opam|conda|fnm|thefuck|keychain|gpg-agent|dircolors|"
+    r"register-python-argcomplete|kubectl|docker|gh|mcfly|atuin|navi|luarocks|jenv|goenv|plenv|resize|tset|lesspipe|minikube|poetry|uv|helm|"
+    r"oh-my-posh|swiftly|pdm|hatch|rustup|lesskey|locale|vivid|sheldon|carapace|just|devbox|nix)$"
+)
+"""Programs whose output is made to be evaluated by a shell."""
 
 
 def _unknown_program(call: Call) -> None:

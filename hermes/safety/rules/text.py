@@ -10,6 +10,7 @@ from hermes.safety import flow, variables
 from hermes.safety.call import Call
 from hermes.safety.expand import ansi
 from hermes.safety.findings import EffectKind
+from hermes.safety.flow import ENDLESS
 from hermes.safety.words import DECODED, NONE, NOTHING, SECRET, UNTOLD, Stream, Word
 
 Rule = Callable[[Call], Stream | None]
@@ -83,15 +84,27 @@ def _one(kind: str, value: str) -> str:
     return value
 
 
+def located(call: Call) -> Stream:
+    """which, `type -P`: where a program is."""
+    names = call.options().operands
+    if len(names) != 1 or names[0].dynamic:
+        return UNTOLD
+    return Stream(f"/usr/bin/{names[0].text}\n")
+
+
 def cat(call: Call) -> Stream:
     """cat, tac, head, tail and others that show files: what those hold, as far as this line knows."""
+    for text in call.args if call.name in ("less", "more") else []:
+        if text.startswith("+") and "!" in text:
+            call.ask("nested-program", "a pager is told to start a command")
+            call.script(text.partition("!")[2], lost=True)
     valued = {"head": "nc", "tail": "nc", "cut": "dfbc", "fold": "w", "nl": "bhfvwsni"}.get(call.name, "")
     operands = call.options(valued).operands
     if any(flow.fills(word.text) for word in operands) and call.name == "cat":
         call.effect(EffectKind.EXHAUSTS)
-        return Stream(None, frozenset({"endless"}))
+        return Stream(None, frozenset({ENDLESS}))
     if call.name == "head" and any(flow.fills(word.text) for word in operands) and _huge(call):
-        return Stream(None, frozenset({"endless"}))
+        return Stream(None, frozenset({ENDLESS}))
     streams = [flow.looked_up(call, word) for word in operands] or [call.stdin if call.fed else UNTOLD]
     out = NOTHING
     for stream in streams:
@@ -181,7 +194,7 @@ def decode(call: Call) -> Stream:
         call.state.files[path] = Stream(None, source.labels | {DECODED})
     if source.text is None:
         return Stream(None, source.labels | {DECODED})
-    return decoded(source.text, {"xxd": "hex", "base32": "base32"}.get(call.name, "base64"), source.labels)
+    return decoded(source.text, {"xxd": "hex", "base32": "base32"}.get(call.name, "base64"), source.labels | {DECODED})
 
 
 def decoded(text: str, form: str, labels: frozenset[str]) -> Stream:
@@ -246,7 +259,7 @@ def read(call: Call) -> Stream:
 
 def repeated(call: Call) -> Stream:
     """seq, yes: what only repeats. `yes` into a file never ends."""
-    return Stream(None, frozenset({"endless"}) if call.name == "yes" else NONE)
+    return Stream(None, frozenset({ENDLESS}) if call.name == "yes" else NONE)
 
 
 RULES: dict[str, Rule] = {
@@ -254,6 +267,7 @@ RULES: dict[str, Rule] = {
     "printf": printf,
     **dict.fromkeys(("cat", "tac", "head", "tail", "rev", "cut", "less", "more", "zcat", "nl", "fold", "bat", "strings"), cat),
     "tr": translate,
+    "which": located,
     **dict.fromkeys(("base64", "base32", "xxd", "uudecode", "basenc", "gpg", "gpg2", "ascii2uni"), decode),
     "rot13": rot13,
     **dict.fromkeys(("printenv", "declare", "typeset", "export", "local", "readonly"), environment),

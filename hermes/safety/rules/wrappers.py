@@ -29,11 +29,9 @@ _PEELED: dict[str, tuple[str, str, int]] = {
     "firejail": ("", "", 0), "bwrap": ("", "", 0), "runuser": ("ugGc", "user group command", 0), "setpriv": ("", "reuid regid", 0),
     "cpulimit": ("lpe", "limit", 0), "perf": ("e", "", 1), "valgrind": ("", "", 0), "torsocks": ("", "", 0), "proxychains": ("f", "", 0), "proxychains4": ("f", "", 0), "tsocks": ("", "", 0),
     "coproc": ("", "", 0), "ts": ("", "", 0), "entr": ("", "", 0), "retry": ("td", "times delay", 0), "chronic": ("", "", 0), "ifne": ("", "", 0), "envdir": ("", "", 1), "softlimit": ("mcd", "", 0), "setarch": ("", "", 1), "linux32": ("", "", 0), "linux64": ("", "", 0), "eatmydata": ("", "", 0),
-    "noglob": ("", "", 0), "nocorrect": ("", "", 0), "then": ("", "", 0), "do": ("", "", 0), "else": ("", "", 0), "sg": ("c", "", 1), "newgrp": ("", "", 1), "rlwrap": ("", "", 0), "winpty": ("", "", 0), "wsl": ("de", "distribution exec", 0), "wine": ("", "", 0), "tini": ("", "", 0), "dumb-init": ("", "", 0), "gosu": ("", "", 1), "su-exec": ("", "", 1), "chpst": ("uUbem", "", 0), "mise": ("", "", 0), "direnv": ("", "", 1), "pixi": ("", "", 0), "hyperfine": ("wrm", "warmup runs", 0),
+    "noglob": ("", "", 0), "nocorrect": ("", "", 0), "then": ("", "", 0), "do": ("", "", 0), "else": ("", "", 0), "sg": ("c", "", 1), "newgrp": ("", "", 1), "rlwrap": ("", "", 0), "winpty": ("", "", 0), "wsl": ("de", "distribution exec", 0), "wine": ("", "", 0), "tini": ("", "", 0), "dumb-init": ("", "", 0), "gosu": ("", "", 1), "su-exec": ("", "", 1), "chpst": ("uUbem", "", 0), "mise": ("", "", 0), "pixi": ("", "", 0), "hyperfine": ("wrm", "warmup runs", 0),
 }  # fmt: skip
 _NAMED = {name: word_set(longs) for name, (_, longs, _) in _PEELED.items()}
-_ASSIGNS = word_set("env sudo doas")
-_ESCALATING = word_set("sudo doas runuser")
 _ELSEWHERE = word_set("chroot nsenter unshare proot systemd-run bwrap firejail")
 
 
@@ -145,7 +143,8 @@ def _text(call: Call, text: Word, rest: Sequence[Word]) -> Stream | None:
     """A program text: constant, or made of pieces that are only known when it runs."""
     if text.labels & {FETCHED, DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
-        return UNTOLD
+        if text.dynamic:
+            return UNTOLD
     state = call.state.copy()
     if rest:
         state.positional = list(rest[1:])
@@ -189,17 +188,12 @@ def given(call: Call) -> Stream | None:
     stream = call.stdin
     if stream.labels & {FETCHED, DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
-        return UNTOLD
+        return call.script(stream.text, stdin=NOTHING) if stream.text is not None else UNTOLD
     if stream.text is None:
         call.ask("unknown-command", "what the shell is given is only known when it runs")
         call.effect(EffectKind.UNKNOWN)
         return UNTOLD
     return call.script(stream.text, stdin=NOTHING)
-
-
-_HOOKS = re.compile(r"^(ssh-agent|direnv|pyenv|rbenv|nodenv|starship|zoxide|fzf|mise|asdf|brew|opam|conda|fnm|thefuck|keychain|"
-                    r"gpg-agent|dircolors|register-python-argcomplete|pip|kubectl|docker|gh|mcfly|atuin|navi|luarocks|ssh-keychain|jenv|goenv|plenv|"
-                    r"resize|tset|lesspipe|minikube|npm|poetry|uv|hugo|helm|oh-my-posh|rustup|swiftly|cs|sdk|nvm|aws-vault|saml2aws|pdm|hatch)$")  # fmt: skip
 
 
 def evaluated(call: Call) -> Stream | None:
@@ -210,14 +204,40 @@ def evaluated(call: Call) -> Stream | None:
     text = " ".join(word.text for word in call.words)
     if labels & {FETCHED, DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
-        return UNTOLD
     if any(word.dynamic for word in call.words):
         if re.fullmatch(r"\$\(\)", text) and "hook" in labels:
             return None
         call.ask("unknown-command", "the text that runs is only known when it runs")
         call.effect(EffectKind.UNKNOWN)
         return UNTOLD
-    return call.host.script(text, call.state, call.stdin if call.fed else UNTOLD)
+    before = call.state.where
+    out = call.host.script(text, call.state, call.stdin if call.fed else UNTOLD)
+    if call.state.where is not before:
+        call.state.where = call.state.where.lost()
+    return out
+
+
+def folder_runner(call: Call) -> Stream | None:
+    """direnv exec DIR program, conda run -n NAME program."""
+    args = call.args
+    if call.name == "direnv" and args[:1] == ["exec"]:
+        return call.run(call.words[2:])
+    if call.name in ("conda", "mamba", "micromamba") and args[:1] == ["run"]:
+        return call.run(Options(call.words[1:], "np", word_set("name prefix cwd"), stop=True).operands)
+    if call.name in ("conda", "mamba") and args[:2] == ["env", "remove"]:
+        call.ask("rm-recursive", "it deletes folders with all that is in them")
+    return None
+
+
+def bound(call: Call) -> Stream | None:
+    """bind -x, hash -p, enable -f: other names and keys for programs."""
+    if call.name == "bind":
+        for word in call.words:
+            if ":" in word.text:
+                call.script(word.text.partition(":")[2].strip().strip("'\""), lost=True)
+    elif call.options().has("p" if call.name == "hash" else "f"):
+        call.ask("hijack", "it puts another program in the place of one")
+    return None
 
 
 def sourced(call: Call) -> Stream | None:
@@ -450,9 +470,9 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("ssh", "mosh", "rsh", "autossh", "sshpass-ssh"), remote),
     "su": as_user,
     **dict.fromkeys(("script", "watch", "flock", "tmux", "screen"), with_text),
+    **dict.fromkeys(("direnv", "conda", "mamba", "micromamba"), folder_runner),
+    **dict.fromkeys(("bind", "hash", "enable"), bound),
     "trap": trapped,
     "alias": aliased,
     **dict.fromkeys(("cd", "pushd", "popd", "chdir"), moved),
 }
-__all__ = ["RULES", "SHELLS", "given"]
-_ = (_ASSIGNS, _ESCALATING, _HOOKS)
