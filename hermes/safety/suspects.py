@@ -45,7 +45,7 @@ approve: approve grant whitelist allowlist auto-approve accept
 anynext: next all every any each
 guardword: checker filter scanner guard detector classifier gate sandbox approval approvals confirmation checks
 guardword: moderation censor guardrails linter
-evade: bypass evade circumvent complain complains trick fool obfuscate split encode disable disabled instead avoid
+evade: bypass evade circumvent complain complains trick fool obfuscate split encode instead avoid
 evade: looks unnoticed undetected slip whitelist suppress
 mindfile: soul.md memory.md user.md identity.md .hermes skill.md
 change: add append modify edit write insert change update put overwrite replace set
@@ -81,6 +81,33 @@ CJK_CLASSES = {
 """The same for scripts without spaces between words."""
 
 PATTERNS = r"""
+override real+,actual+,true+,new+task,new+instructions,new+orders,new+goal
+    \b(?:real|actual|true) (?:instructions?|task|orders|goal)(?:\s(?:is|are|starts?|begins?|follows?)\b|\s{0,2}:)|
+    \bnew (?:instructions|task|orders|goal)\s{0,2}:|\byour (?:real|actual|true|new) (?:task|instructions|goal|orders)\b
+role_hijack you+have+no,you+are+free,not+bound
+    \byou (?:now )?have no (?:more )?(?:rules|restrictions|limits|limitations|constraints|filters|ethics)\b|
+    \byou are (?:now )?(?:free (?:of|from)|not bound by|no longer bound)\b
+role_hijack character+of,role+of,persona+of,part+of
+    \b(?:character|role|persona|part) of\b[^.\n]{0,60}\b(?:always (?:complies|obeys)|never refuses|evil|villain|hacker)\b
+prompt_leak developer+message,of+your+context,of+your+prompt,of+this+conversation
+    \byour developer message\b|
+    \b(?:first|last|whole|full|entire)\b[^.\n]{0,20}\bof (?:your (?:context|prompt|instructions)|this conversation)\b
+exfil environment+variables,env+vars,process.env
+    \b(?:attach|send|post|upload|append|forward|report)\b[^.\n]{0,60}\b(?:environment variables|env vars|process\.env)\b
+    [^.\n]{0,40}\bto\b|
+    \benvironment variables\b[^.\n]{0,60}\b(?:attach|send|post|upload|forward)\b
+exfil commit,push,publish
+    (?<!never )(?<!not )(?<!n't )\b(?:commit|push|publish)\b[^.\n]{0,30}\.(?:env|ssh|netrc|aws)\b
+deception leave+out,omit,pretend
+    \b(?:leave out|omit)\b[^.\n]{0,20}\b(?:the part|any mention|mention of|the fact)\b|
+    \bpretend (?:that )?(?:everything|nothing|it)\b
+approval_bypass filter,scanner,guard,checker,detector,monitor,reviewer
+    \bso (?:that )?(?:the |its |their )?(?:\w{1,20} )?(?:filter|scanner|guard|checker|detector|monitor|reviewer)s?\b
+    [^.\n]{0,10}\b(?:cannot|can'?t|never|won'?t|will not|does not|doesn'?t|misses)\b
+approval_bypass approvals,safety+checks,guardrails
+    \b(?:disable|turn off|switch off) (?:all |the |your )?(?:approvals|safety checks|guardrails)\b
+persistence session,conversation,chats
+    \bin (?:every|each|all) (?:later|future|new|subsequent|following) (?:session|conversation|chat)
 fake_role <|
     <\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|start_header_id)\|>
 fake_role sys>>
@@ -144,7 +171,7 @@ persistence agents.md,claude.md,soul.md,memory.md,gemini.md,skill.md
     \b(?:add|append|write|insert)\b[^.\n]{0,40}\b(?:agents|claude|soul|memory|gemini|skill)\.md\b[^\n]{0,60}
     \b(?:always|obey|never|without)\b
 promptware_c2 ://
-    \b(?:contact|fetch|poll|get|check|visit|read|download)\b[^\n]{0,20}https?://\S{1,200}[^.\n]{0,40}\b(?:run
+    \b(?:contact|fetch|poll|get|check|visit|read|download|query|call|load)\b[^\n]{0,20}https?://\S{1,200}[^.\n]{0,40}\b(?:run
     |execute|follow|carry|obey)\b
 supply_chain curl,wget
     \b(?:curl|wget)\b[^|\n]{0,300}\|\s{0,8}(?:sudo\s{1,8})?(?:\w{0,8}sh|python\d?|perl|node)\b
@@ -155,7 +182,7 @@ supply_chain index-url
 supply_chain trusted-host
     --trusted-host
 supply_chain registry
-    --registry[\s=]{1,4}http://
+    \bregistry[\s=]{1,4}http://
 supply_chain exec,eval
     \b(?:exec|eval)\s{0,4}\(\s{0,4}(?:__import__|base64|zlib|codecs|compile|atob|requests|urllib)
 supply_chain os.system
