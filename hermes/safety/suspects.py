@@ -81,14 +81,15 @@ CJK_CLASSES = {
 """The same for scripts without spaces between words."""
 
 PATTERNS = r"""
-override real+,actual+,true+,new+task,new+instructions,new+orders,new+goal
+override l+task,l+instr,l+orders,l+goal,true+instr,true+task,new+task,new+instr,new+orders,new+goal
     \b(?:real|actual|true) (?:instructions?|task|orders|goal)(?:\s(?:is|are|starts?|begins?|follows?)\b|\s{0,2}:)|
     \bnew (?:instructions|task|orders|goal)\s{0,2}:|\byour (?:real|actual|true|new) (?:task|instructions|goal|orders)\b
 role_hijack you+have+no,you+are+free,not+bound
     \byou (?:now )?have no (?:more )?(?:rules|restrictions|limits|limitations|constraints|filters|ethics)\b|
     \byou are (?:now )?(?:free (?:of|from)|not bound by|no longer bound)\b
 role_hijack character+of,role+of,persona+of,part+of
-    \b(?:character|role|persona|part) of\b[^.\n]{0,60}\b(?:always (?:complies|obeys)|never refuses|evil|villain|hacker)\b
+    \b(?:character|role|persona|part) of\b[^.\n]{0,60}\b(?:always (?:complies|obeys)|never refuses
+    |evil|villain|hacker)\b
 prompt_leak developer+message,of+your+context,of+your+prompt,of+this+conversation
     \byour developer message\b|
     \b(?:first|last|whole|full|entire)\b[^.\n]{0,20}\bof (?:your (?:context|prompt|instructions)|this conversation)\b
@@ -96,17 +97,17 @@ exfil environment+variables,env+vars,process.env
     \b(?:attach|send|post|upload|append|forward|report)\b[^.\n]{0,60}\b(?:environment variables|env vars|process\.env)\b
     [^.\n]{0,40}\bto\b|
     \benvironment variables\b[^.\n]{0,60}\b(?:attach|send|post|upload|forward)\b
-exfil commit,push,publish
+exfil .env,.ssh,.netrc,.aws
     (?<!never )(?<!not )(?<!n't )\b(?:commit|push|publish)\b[^.\n]{0,30}\.(?:env|ssh|netrc|aws)\b
 deception leave+out,omit,pretend
     \b(?:leave out|omit)\b[^.\n]{0,20}\b(?:the part|any mention|mention of|the fact)\b|
     \bpretend (?:that )?(?:everything|nothing|it)\b
-approval_bypass filter,scanner,guard,checker,detector,monitor,reviewer
+approval_bypass so+that,so+the,so+its,so+their
     \bso (?:that )?(?:the |its |their )?(?:\w{1,20} )?(?:filter|scanner|guard|checker|detector|monitor|reviewer)s?\b
     [^.\n]{0,10}\b(?:cannot|can'?t|never|won'?t|will not|does not|doesn'?t|misses)\b
 approval_bypass approvals,safety+checks,guardrails
     \b(?:disable|turn off|switch off) (?:all |the |your )?(?:approvals|safety checks|guardrails)\b
-persistence session,conversation,chats
+persistence every+later,every+future,every+new,each+later,each+new,all+future,all+later,all+new,+subsequent,+following
     \bin (?:every|each|all) (?:later|future|new|subsequent|following) (?:session|conversation|chat)
 fake_role <|
     <\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|start_header_id)\|>
