@@ -45,7 +45,7 @@ approve: approve grant whitelist allowlist auto-approve accept
 anynext: next all every any each
 guardword: checker filter scanner guard detector classifier gate sandbox approval approvals confirmation checks
 guardword: moderation censor guardrails linter
-evade: bypass evade circumvent complain complains trick fool obfuscate split encode disable disabled instead avoid
+evade: bypass evade circumvent complain complains trick fool obfuscate split encode instead avoid
 evade: looks unnoticed undetected slip whitelist suppress
 mindfile: soul.md memory.md user.md identity.md .hermes skill.md
 change: add append modify edit write insert change update put overwrite replace set
@@ -81,6 +81,34 @@ CJK_CLASSES = {
 """The same for scripts without spaces between words."""
 
 PATTERNS = r"""
+override l+task,l+instr,l+orders,l+goal,true+instr,true+task,new+task,new+instr,new+orders,new+goal
+    \b(?:real|actual|true) (?:instructions?|task|orders|goal)(?:\s(?:is|are|starts?|begins?|follows?)\b|\s{0,2}:)|
+    \bnew (?:instructions|task|orders|goal)\s{0,2}:|\byour (?:real|actual|true|new) (?:task|instructions|goal|orders)\b
+role_hijack you+have+no,you+are+free,not+bound
+    \byou (?:now )?have no (?:more )?(?:rules|restrictions|limits|limitations|constraints|filters|ethics)\b|
+    \byou are (?:now )?(?:free (?:of|from)|not bound by|no longer bound)\b
+role_hijack character+of,role+of,persona+of,part+of
+    \b(?:character|role|persona|part) of\b[^.\n]{0,60}\b(?:always (?:complies|obeys)|never refuses
+    |evil|villain|hacker)\b
+prompt_leak developer+message,of+your+context,of+your+prompt,of+this+conversation
+    \byour developer message\b|
+    \b(?:first|last|whole|full|entire)\b[^.\n]{0,20}\bof (?:your (?:context|prompt|instructions)|this conversation)\b
+exfil environment+variables,env+vars,process.env
+    \b(?:attach|send|post|upload|append|forward|report)\b[^.\n]{0,60}\b(?:environment variables|env vars|process\.env)\b
+    [^.\n]{0,40}\bto\b|
+    \benvironment variables\b[^.\n]{0,60}\b(?:attach|send|post|upload|forward)\b
+exfil .env,.ssh,.netrc,.aws
+    (?<!never )(?<!not )(?<!n't )\b(?:commit|push|publish)\b[^.\n]{0,30}\.(?:env|ssh|netrc|aws)\b
+deception leave+out,omit,pretend
+    \b(?:leave out|omit)\b[^.\n]{0,20}\b(?:the part|any mention|mention of|the fact)\b|
+    \bpretend (?:that )?(?:everything|nothing|it)\b
+approval_bypass so+that,so+the,so+its,so+their
+    \bso (?:that )?(?:the |its |their )?(?:\w{1,20} )?(?:filter|scanner|guard|checker|detector|monitor|reviewer)s?\b
+    [^.\n]{0,10}\b(?:cannot|can'?t|never|won'?t|will not|does not|doesn'?t|misses)\b
+approval_bypass approvals,safety+checks,guardrails
+    \b(?:disable|turn off|switch off) (?:all |the |your )?(?:approvals|safety checks|guardrails)\b
+persistence every+later,every+future,every+new,each+later,each+new,all+future,all+later,all+new,+subsequent,+following
+    \bin (?:every|each|all) (?:later|future|new|subsequent|following) (?:session|conversation|chat)
 fake_role <|
     <\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|start_header_id)\|>
 fake_role sys>>
@@ -103,14 +131,14 @@ override no+longer
     |valid|in effect)
 override obey,comply,instead
     \b(?:obey this|obey the following|comply with everything|follow (?:this|the following|these) \w{1,20} instead)\b
-role_hijack from
+role_hijack from+now,from+here,from+this
     \bfrom (?:now|here|this point|this moment) on,? (?:you are|your (?:name|role)|you will act|act as)
-prompt_leak your
+prompt_leak your+initial,your+original,your+system,your+hidden,your+exact,your+full,your+secret
     \b(?:what|print|show|reveal|tell|repeat|list|give)\b[^.\n]{0,30}\byour (?:initial|original|system|hidden|exact
     |full|secret) (?:instructions|prompt|message|rules)
-prompt_leak repeat
+prompt_leak repeat+everything,repeat+all,repeat+the
     \brepeat (?:everything|all|the (?:words|text|message)s?)[^.\n]{0,10} (?:above|before|so far)
-exfil to
+exfil send+,upload,post+,forward,email+,transmit,submit,leak
     \b(?:send|post|upload|forward|email|transmit|submit|leak)\b[^.\n]{0,40}\b(?:user'?s?|their|local|stored)\b
     [^.\n]{0,30}\b(?:api keys?|keys|passwords?|tokens?|secrets?|credentials|cookies|history|files)\b[^.\n]{0,30}
     \bto\b
@@ -124,7 +152,7 @@ deception tell,inform+,informing,mention,notif,alert,reveal,disclos,let+
     |notify|alert|reveal|disclose|let|telling|informing|mentioning|notifying|alerting)
     \b(?!\s(?:the\s)?\w{1,20}\sto\b)[^.\n]{0,30}?\b(?:user|operator|human|owner|anyone|anybody|person|admin
     |administrator|customer|boss)\b(?!\sto\b)
-deception without
+deception asking,notifying,telling,informing,confirming,alerting,knowledge,consent,permission
     \bwithout (?:ever )?(?:asking|notifying|telling|informing|confirming|alerting|their knowledge|(?:the )?(?:user
     |owner|operator)(?:'s)? (?:consent|permission|knowledge))
 deception hide,conceal,log+
@@ -132,21 +160,21 @@ deception hide,conceal,log+
 deception even+if
     \b(?:mark|report|claim|say)\b[^.\n]{0,40}\b(?:complete|completed|passed|successful|success|done|green)\b
     [^.\n]{0,20}\beven if\b
-approval_bypass ask
+approval_bypass for+confirmation,for+approval,for+permission
     \b(?:never|do not|don'?t|stop) ask(?:ing)? (?:\w{1,20} )?for (?:confirmation|approval|permission)
-approval_bypass approv
+approval_bypass approvals
     \bapprovals?(?:\.mode)?\b[^.\n]{0,20}\b(?:to|=|:|are|is)\s{0,4}(?:off|yolo|none|disabled)\b
 persistence memory
     \b(?:save|store|write|add|commit)\b[^.\n]{0,20}\b(?:to|in|into) (?:your |the )?(?:long-term )?memory\s{0,2}[:,-]
 persistence remember
     \bremember (?:forever|permanently|from now on|this for all)
-persistence .md
+persistence agents.md,claude.md,soul.md,memory.md,gemini.md,skill.md
     \b(?:add|append|write|insert)\b[^.\n]{0,40}\b(?:agents|claude|soul|memory|gemini|skill)\.md\b[^\n]{0,60}
     \b(?:always|obey|never|without)\b
 promptware_c2 ://
-    \b(?:contact|fetch|poll|get|check|visit|read|download)\b[^\n]{0,20}https?://\S{1,200}[^.\n]{0,40}\b(?:run
+    \b(?:contact|fetch|poll|get|check|visit|read|download|query|call|load)\b[^\n]{0,20}https?://\S{1,200}[^.\n]{0,40}\b(?:run
     |execute|follow|carry|obey)\b
-supply_chain |
+supply_chain curl,wget
     \b(?:curl|wget)\b[^|\n]{0,300}\|\s{0,8}(?:sudo\s{1,8})?(?:\w{0,8}sh|python\d?|perl|node)\b
 supply_chain base64
     \bbase64\s{1,4}(?:-d|--decode)\b[^|\n]{0,200}\|\s{0,8}\w{0,8}sh\b
@@ -155,8 +183,8 @@ supply_chain index-url
 supply_chain trusted-host
     --trusted-host
 supply_chain registry
-    --registry[\s=]{1,4}http://
-supply_chain (
+    \bregistry[\s=]{1,4}http://
+supply_chain exec,eval
     \b(?:exec|eval)\s{0,4}\(\s{0,4}(?:__import__|base64|zlib|codecs|compile|atob|requests|urllib)
 supply_chain os.system
     os\.system\([^)\n]{0,80}\b(?:curl|wget|nc|rm)\b

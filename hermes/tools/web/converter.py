@@ -12,7 +12,7 @@ from urllib.parse import urljoin
 
 from hermes.tools.web.markdown import convert
 
-CPU_SECONDS = 3
+CPU_SECONDS = 2
 MEMORY = 1 << 30
 _MAX_ROWS = 100
 
