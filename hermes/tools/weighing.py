@@ -122,16 +122,17 @@ def _is_in(path: str, target: str) -> bool:
     return path in (target, real) or path.startswith((target.rstrip("/") + "/", real.rstrip("/") + "/"))
 
 
-def _addresses(addresses: Iterable[str], tool: str, context: ToolContext) -> Iterator[Finding]:
+def _addresses(addresses: Sequence[str], tool: str, context: ToolContext) -> list[Finding]:
+    """What is wrong with the addresses. Where only some of several are refused, the tool itself leaves those out."""
     if not addresses:
-        return
+        return []
     from hermes.safety.urls import UrlPolicy, judge_url
 
     policy = UrlPolicy(private=context.web.private if context.web is not None else ())
-    for url in addresses:
-        judged = judge_url(url, policy)
-        if judged.verdict is not Verdict.ALLOW:
-            yield Finding(judged.verdict, judged.rule, judged.reason, f"{tool} {url}")
+    judged = [(url, judge_url(url, policy)) for url in addresses]
+    if any(one.verdict is Verdict.ALLOW for _, one in judged):
+        return []
+    return [Finding(one.verdict, one.rule, one.reason, f"{tool} {url}") for url, one in judged]
 
 
 def _host(url: str) -> str:
@@ -206,9 +207,13 @@ def origin(effects: Iterable[Effect], paths: Iterable[str], context: ToolContext
         if effect.kind is EffectKind.FETCHES:
             for host in effect.targets or ("a host that cannot be told",):
                 sources[f"{Source.WEB}:{host}"] = None
+    spilled = f"{os.path.realpath(context.spill)}/"
     for path in paths:
         made = context.state.wrote.get(path)
-        if made:
+        if path.startswith(spilled):
+            # A result that was too long for the conversation is as strange as what stands in it.
+            sources |= dict.fromkeys(context.state.taint.sources())
+        elif made:
             sources |= dict.fromkeys(made.split("\n"))
         elif made is None and (folder := context.trust.source(path, context.places.workspace)):
             sources[f"{Source.FILE}:{folder}"] = None

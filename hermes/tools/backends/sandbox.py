@@ -137,12 +137,17 @@ class SandboxBackend:
 
     def outside(self, path: str) -> str:
         """Where a path that a command names lies on this machine: /tmp is a folder of the session's own."""
-        return self._opened().outside(path)
+        return path if self._open(os.path.normpath(path)) else self._opened().outside(path)
+
+    def _open(self, path: str) -> bool:
+        """Whether a path lies in a folder that commands see, and may write, as this machine does."""
+        roots = (self._policy.places.workspace, *self._policy.writable, *self._granted)
+        return any(is_or_below(path, root) for root in roots)
 
     def writable(self, path: str) -> bool:
         """Whether commands may write here: in the workspace, what was granted, and the session's own /tmp."""
         places = self._policy.places
-        if not any(is_or_below(path, root) for root in (places.workspace, *self._policy.writable, *self._granted)):
+        if not self._open(path):
             return self._opened().inside(path) != path
         # As in the layout: in the home itself only what is in folders without a dot.
         of_home = os.path.relpath(path, places.home) if is_or_below(path, places.home) else ""
