@@ -43,13 +43,9 @@ class BwrapBox:
         self, command: Command, room: Room, layout: Layout, network: Network, *, program: str, abi: int, door: str = ""
     ) -> None:
         self.folder = room.outside(command.cwd)
-        tmp = next(iter(room.stands_for), room.tmp)
+        own = room.caches("/tmp") if "/tmp" in room.stands_for else room.variables(room.tmp)  # noqa: S108
+        self.variables: Mapping[str, str] = {**own, **(_PROXIES if door else {})}
         self.temporary: str | None = None
-        self.variables: Mapping[str, str] = {
-            **room.caches(tmp),
-            **({} if room.stands_for else {"TMPDIR": tmp}),
-            **(_PROXIES if door else {}),
-        }
         self._cwd = command.cwd
         self._pty = command.pty
         self._room = room
@@ -110,6 +106,8 @@ class BwrapBox:
         options = ["--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/dev/shm", "--proc", "/proc"]  # noqa: S108
         kinds = self._layout.kinds
         veils = ["/dev"]
+        if "/tmp" not in self._room.stands_for:  # noqa: S108
+            kinds = {**kinds, self._room.tmp: Kind.WRITE}
         for path in sorted({*kinds, *self._layout.pinned}, key=lambda one: one.split("/")):
             kind = kinds.get(path, Kind.WRITE)
             if kind is Kind.PRIVATE:

@@ -46,10 +46,7 @@ class LandlockBox:
 
     def __init__(self, command: Command, room: Room, layout: Layout, network: Network, *, abi: int) -> None:
         self.folder = room.outside(command.cwd)
-        self.variables: Mapping[str, str] = {
-            **room.caches(room.tmp),
-            **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), room.tmp),
-        }
+        self.variables: Mapping[str, str] = room.variables(room.tmp)
         self.temporary: str | None = room.tmp
         self._abi = abi
         self._layout = layout
