@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - scripts are easier to read on one line
 """Ways out of the sandbox, as scripts. Each prints ESCAPED, shows the canary, or changes something when it works.
 
 Variables: O a folder outside, W the workspace, H the home, PY an interpreter, DECOY the process id of a program outside
@@ -75,7 +76,7 @@ WRITES = [
         "unnamed file, then linked",
         _python(
             "import os;o=os.environ['O'];h=os.open(o,os.O_TMPFILE|os.O_WRONLY);os.write(h,b'x')\n"
-            "os.link(f'/proc/self/fd/{h}',o+'/new',follow_symlinks=True)"
+            "import ctypes;ctypes.CDLL(None).linkat(-100,b'/proc/self/fd/%d'%h,-100,(o+'/new').encode(),0x400)"
         ),
         bites=True,
     ),

@@ -1,4 +1,4 @@
-"""Ways out of the sandbox, tried for real: nothing outside changes, nothing is read that may not be, nothing is reached.
+"""Ways out of the sandbox, tried for real: nothing outside changes, is reached, or read that may not be.
 
 `make escapes` runs them again as another user, and shows that each does harm without a sandbox.
 """
@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from escapes import ALL, BWRAP, LANDLOCK, PROJECT, Escape
+from escapes import ALL, BWRAP, LANDLOCK, Escape
 
 from hermes.safety.places import Places
 from hermes.tools.backends.base import Command, Network
@@ -149,17 +150,15 @@ class World:
         found: dict[str, object] = {}
         for root in (self.outside, self.home, self.code, self.work / ".git/hooks", self.work / ".idea"):
             for path in (root, *sorted(root.rglob("*"))):
+                if path.suffix == ".held":
+                    continue
                 about = path.lstat()
                 if self.home / "docs" not in (path, *path.parents):
-                    content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
-                    size = (
-                        about.st_mode,
-                        about.st_mtime_ns,
-                        about.st_uid,
-                        content,
-                        tuple(os.listxattr(path, follow_symlinks=False)),
-                    )
-                    found[str(path)] = size if path.is_file() or root in (self.outside,) else about.st_mode
+                    plain = path.is_file() and not path.is_symlink()
+                    found[str(path)] = (stat.S_IFMT(about.st_mode), path.read_bytes() if plain else b"")
+                if root == self.outside:
+                    attributes = tuple(os.listxattr(path, follow_symlinks=False))
+                    found[f"{path} "] = (about.st_mode, about.st_mtime_ns, about.st_uid, about.st_gid, attributes)
         return found
 
     def planted(self) -> list[str]:
@@ -172,7 +171,8 @@ class World:
             if path.parent.name == "hooks" and text != "#!/bin/sh\n":
                 found.append(str(path))
             if path.name in ("config", "config.worktree"):
-                listed = subprocess.run(["git", "config", "--list", "-f", path], capture_output=True, text=True).stdout
+                asked = ["git", "config", "--list", "-f", str(path)]
+                listed = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
                 allowed = ("core.repositoryformatversion", "core.filemode", "core.bare", "core.logallrefupdates")
                 found += [line for line in listed.splitlines() if not line.startswith(allowed)]
             if (path.name in (".envrc", "tasks.json") and "bad" in text) or path.parent.name == ".husky":
@@ -243,24 +243,19 @@ async def test_no_way_out(world: World, way: str, escape: Escape) -> None:
     finally:
         await backend.close()
     assert world.harm(before, output) == [], output
-    assert "bwrap:" not in output and "could not be made" not in output
+    assert "\nbwrap: " not in f"\n{output}" and "could not be made" not in output
 
 
 def test_there_are_enough() -> None:
     assert len(ALL) >= 60 and len({one.name for one in ALL}) == len(ALL)
 
 
-BITING = [
-    one
-    for one in ALL
-    if one.bites and (LONG or one in PROJECT[:4] or one.name in ("write", "kill", "TCP", "read a key"))
-]
+FEW = ("write", "kill", "TCP", "read a key", "git hook", "settings of a new one")
+BITING = [one for one in ALL if one.bites and (LONG or one.name in FEW)]
 
 
 @pytest.mark.parametrize("escape", BITING, ids=[one.name for one in BITING])
 async def test_the_same_does_harm_without_a_sandbox(world: World, escape: Escape) -> None:
-    if os.geteuid() == 0 and escape.name in ("unix socket with the network on",):
-        pytest.skip("as the one without")
     backend = LocalBackend(world.environment, passed=("SSH_AUTH_SOCK",))
     before = world.picture()
     try:
@@ -276,16 +271,33 @@ def test_as_another_user() -> None:
     folder = subprocess.run(["mktemp", "-d"], capture_output=True, text=True, check=True).stdout.strip()
     os.chown(folder, 65534, 65534)
     try:
+        python = next(one for one in (sys.executable, f"/usr/bin/python3.{sys.version_info[1]}") if _open_to_all(one))
+        paths = [one for one in sys.path if "site-packages" in one]
         done = subprocess.run(
-            ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-m", "pytest", "-q"]
-            + ["-p", "no:cacheprovider", f"--basetemp={folder}/t", __file__, "-k", "not without_a_sandbox"],
-            env={"PATH": os.environ["PATH"], "HOME": folder, "PYTHONPATH": ":".join(sys.path), "TMPDIR": folder},
+            [
+                *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", python, "-m", "pytest", "-q"),
+                *("-p", "no:cacheprovider", f"--basetemp={folder}/t", __file__, "-k", "not without_a_sandbox"),
+            ],
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": folder,
+                "PYTHONPATH": ":".join([os.getcwd(), *paths]),
+                "TMPDIR": folder,
+            },
+            check=False,
             capture_output=True,
             text=True,
         )
     finally:
         shutil.rmtree(folder)
-    assert done.returncode == 0, done.stdout[-6000:]
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-1000:]
+    assert "no landlock" not in done.stdout and "no bubblewrap" not in done.stdout
+
+
+def _open_to_all(program: str) -> bool:
+    """Whether others than its owner may run it."""
+    real = Path(program).resolve()
+    return real.is_file() and all(folder.stat().st_mode & 1 for folder in (real, *real.parents))
 
 
 @contextlib.asynccontextmanager

@@ -104,6 +104,8 @@ class BwrapBox:
     def _mounts(self) -> list[str]:
         """Parents before what is in them, so that the deepest counts."""
         options = ["--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/dev/shm", "--proc", "/proc"]  # noqa: S108
+        for path in _parameters():
+            options += ["--ro-bind", path, path]
         kinds = self._layout.kinds
         veils = ["/dev"]
         if "/tmp" not in self._room.stands_for:  # noqa: S108
@@ -127,6 +129,15 @@ class BwrapBox:
         for path in veils:
             options += ["--remount-ro", path]
         return options
+
+
+@functools.cache
+def _parameters() -> tuple[str, ...]:
+    """What of /proc is the whole machine's: the superuser may change it without any capability."""
+    with os.scandir("/proc") as entries:
+        shown = [one for one in entries if not one.name.isdigit() and not one.is_symlink()]
+    changed = [one.path for one in shown if one.is_dir() or one.stat().st_mode & 0o222]
+    return tuple(sorted(path for path in changed if os.access(path, os.F_OK)))
 
 
 @functools.cache

@@ -72,6 +72,8 @@ class Layout(Struct, frozen=True, kw_only=True):
 
     kinds: dict[str, Kind]
     pinned: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+    """What runs outside of the sandbox, where that lies in what is writable."""
 
     def kind(self, path: str) -> Kind:
         """How a path (absolute, resolved) is seen."""
@@ -104,7 +106,8 @@ def lay_out(policy: SandboxPolicy, granted: Iterable[str] = (), fixed: Iterable[
     kinds.update({one: Kind.READ for one in fixed if layout.kind(one) is Kind.WRITE and one in _existing([one])})
     for path in [one for one in kinds if not _visible(one, layout)]:
         del kinds[path]
-    return Layout(kinds=kinds, pinned=_pinned(layout))
+    code = tuple(one for one in map(os.path.realpath, policy.code) if one in kinds and _in_writable(one, layout))
+    return Layout(kinds=kinds, pinned=_pinned(layout), code=code)
 
 
 def fixed_places(layout: Layout, git_dirs: Iterable[str]) -> tuple[str, ...]:
@@ -247,6 +250,10 @@ def _visible(path: str, layout: Layout) -> bool:
     if kind is Kind.HIDDEN and above is Kind.PRIVATE:
         return False  # not there at all
     return kind is not above or kind in (Kind.PRIVATE, Kind.WRITE)
+
+
+def _in_writable(path: str, layout: Layout) -> bool:
+    return layout.kind(os.path.dirname(path)) is Kind.WRITE
 
 
 def _pinned(layout: Layout) -> tuple[str, ...]:
