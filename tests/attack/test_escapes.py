@@ -16,8 +16,8 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
+import pytest_asyncio
 from escapes import ALL, BWRAP, LANDLOCK, Escape
 
 from hermes.safety.places import Places
@@ -26,6 +26,7 @@ from hermes.tools.backends.local import LocalBackend
 from hermes.tools.backends.sandbox import SandboxBackend
 from hermes.tools.backends.sandbox_policy import SandboxPolicy
 from hermes.tools.backends.sandbox_probe import Held, Probe, Way
+from hermes.tools.backends.wardens import Wardens
 
 CANARY = "canary" + hashlib.sha256(b"sandbox").hexdigest()[:20]
 PROBES = {way: Probe(os.environ, (Way(way),)) for way in (BWRAP, LANDLOCK)}
@@ -71,9 +72,10 @@ class World:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         (self.home / "keys").symlink_to(".ssh")
-        subprocess.run(["git", "init", "-q", str(self.work)], check=True, env={"PATH": os.environ["PATH"]})
-        shutil.rmtree(self.work / ".git/hooks")
-        (self.work / ".git/hooks").mkdir()
+        for name in ("hooks", "objects", "refs/heads"):
+            (self.work / ".git" / name).mkdir(parents=True)
+        (self.work / ".git/HEAD").write_text("ref: refs/heads/main\n")
+        (self.work / ".git/config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = false\n")
         hook = self.work / ".git/hooks/post-commit"
         hook.write_text("#!/bin/sh\n")
         hook.chmod(0o755)
@@ -202,6 +204,13 @@ class World:
         return found
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def wardens() -> AsyncIterator[Wardens]:
+    made = Wardens(os.environ)
+    yield made
+    await made.close()
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     with World(tmp_path.resolve() / "world") as made:
@@ -233,10 +242,11 @@ CASES = [(way, escape) for way in (BWRAP, LANDLOCK) for escape in ALL if escape.
 CASES = [(way, one) for way, one in CASES if way == BWRAP or one.network != "allowlist" or one.bites]
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(("way", "escape"), CASES, ids=[f"{way}: {one.name}" for way, one in CASES])
-async def test_no_way_out(world: World, way: str, escape: Escape) -> None:
+async def test_no_way_out(world: World, wardens: Wardens, way: str, escape: Escape) -> None:
     await held(way)
-    backend = SandboxBackend(world.environment, world.policy(escape), probe=PROBES[way])
+    backend = SandboxBackend(world.environment, world.policy(escape), probe=PROBES[way], wardens=wardens)
     before = world.picture()
     try:
         output = await attempt(world, escape, backend)
@@ -298,14 +308,3 @@ def _open_to_all(program: str) -> bool:
     """Whether others than its owner may run it."""
     real = Path(program).resolve()
     return real.is_file() and all(folder.stat().st_mode & 1 for folder in (real, *real.parents))
-
-
-@contextlib.asynccontextmanager
-async def opened(world: World, way: str, **changes: object) -> AsyncIterator[SandboxBackend]:
-    await held(way)
-    policy = msgspec.structs.replace(world.policy(ALL[0]), **changes)
-    backend = SandboxBackend(world.environment, policy, probe=PROBES[way])
-    try:
-        yield backend
-    finally:
-        await backend.close()
