@@ -23,12 +23,14 @@ from hermes.tools.backends.sandbox_policy import (
     Layout,
     SandboxPolicy,
     code_places,
+    fixed_places,
     grant_refused,
     is_or_below,
     lay_out,
 )
 from hermes.tools.backends.sandbox_probe import Held, Probe, Way
 from hermes.tools.backends.sandbox_room import Room
+from hermes.tools.backends.sandbox_seatbelt import SeatbeltBox
 from hermes.tools.backends.wardens import Wardens
 
 _OUTWARD = frozenset(
@@ -52,6 +54,7 @@ _OUTWARD = frozenset(
     }
 )
 """Variables that lead to services of this machine, and to temporary folders that are not the session's."""
+_TOO_MANY = "The workspace has too many folders to look for git hooks in all of them."
 _ORDER = (Network.OFF, Network.ALLOWLIST, Network.ON)
 
 
@@ -79,12 +82,19 @@ class SandboxBackend:
         inner = {name: value for name, value in environment.items() if name not in _OUTWARD}
         self._local = LocalBackend(inner, passed=passed, held=held, wardens=wardens)
         code = policy.code or code_places(str(Path(__file__).resolve().parents[2]))
-        self._policy = msgspec.structs.replace(policy, code=code)
+        workspace = os.path.realpath(policy.places.workspace)
+        self._policy = msgspec.structs.replace(
+            policy,
+            code=code,
+            places=msgspec.structs.replace(policy.places, workspace=workspace),
+            writable=tuple(map(os.path.realpath, policy.writable)),
+        )
         self._probe = probe or Probe(environment)
         self._hosts = Hosts(policy.hosts, resolve)
         self._room: Room | None = None
         self._granted: list[str] = []
         self._running: list[SandboxRunning] = []
+        self._fixed: tuple[str, ...] = ()
         self._plants = Plants()
         self._looking = asyncio.Lock()
         self._doors = itertools.count()
@@ -124,7 +134,7 @@ class SandboxBackend:
 
     async def look(self, layout: Layout, sink: Sink) -> None:
         """Take what programs would obey out of the way, after a command that could have made it."""
-        fixed = held_by_kernel(layout) if (await self.held()).way is Way.BUBBLEWRAP else _never
+        fixed = held_by_kernel(layout) if (await self.held()).way is not Way.LANDLOCK else _never
         async with self._looking:
             notes = await asyncio.to_thread(self._plants.look, self._roots(), PROJECT_FILES, fixed)
         self.notices += notes
@@ -133,7 +143,7 @@ class SandboxBackend:
 
     def layout(self) -> Layout:
         """How the folders of this machine are seen now."""
-        return lay_out(self._policy, self._granted, self._plants.git_dirs())
+        return lay_out(self._policy, self._granted, self._fixed)
 
     def outside(self, path: str) -> str:
         """Where a path that a command names lies on this machine: /tmp is a folder of the session's own."""
@@ -196,10 +206,15 @@ class SandboxBackend:
             await one.let_go()
         if not self._running:
             async with self._looking:
-                await asyncio.to_thread(self._plants.begin, self._roots(), PROJECT_FILES)
-            if not self._plants.complete:
-                self.notices.append("The workspace has too many folders to look for git hooks in all of them.")
+                await asyncio.to_thread(self._begin)
         return await asyncio.to_thread(self.layout)
+
+    def _begin(self) -> None:
+        layout = lay_out(self._policy, self._granted)
+        self._plants.begin(layout.of(Kind.WRITE), PROJECT_FILES)
+        self._fixed = fixed_places(layout, self._plants.git_dirs())
+        if not self._plants.complete and _TOO_MANY not in self.notices:
+            self.notices.append(_TOO_MANY)
 
     def _roots(self) -> list[str]:
         return lay_out(self._policy, self._granted).of(Kind.WRITE)
@@ -209,10 +224,14 @@ class SandboxBackend:
             self._room = Room([os.path.realpath(one) for one in self._policy.private if os.path.isdir(one)])
         return self._room
 
-    def _box(self, held: Held, command: Command, layout: Layout, network: Network, door: str) -> BwrapBox | LandlockBox:
+    def _box(
+        self, held: Held, command: Command, layout: Layout, network: Network, door: str
+    ) -> BwrapBox | LandlockBox | SeatbeltBox:
         room = self._opened()
         if held.way is Way.BUBBLEWRAP:
             return BwrapBox(command, room, layout, network, program=held.program, abi=held.abi, door=door)
+        if held.way is Way.SEATBELT:
+            return SeatbeltBox(command, room, layout, network)
         return LandlockBox(command, room, layout, network, abi=held.abi)
 
 

@@ -43,13 +43,9 @@ class BwrapBox:
         self, command: Command, room: Room, layout: Layout, network: Network, *, program: str, abi: int, door: str = ""
     ) -> None:
         self.folder = room.outside(command.cwd)
-        tmp = next(iter(room.stands_for), room.tmp)
+        own = room.caches("/tmp") if "/tmp" in room.stands_for else room.variables(room.tmp)  # noqa: S108
+        self.variables: Mapping[str, str] = {**own, **(_PROXIES if door else {})}
         self.temporary: str | None = None
-        self.variables: Mapping[str, str] = {
-            **room.caches(tmp),
-            **({} if room.stands_for else {"TMPDIR": tmp}),
-            **(_PROXIES if door else {}),
-        }
         self._cwd = command.cwd
         self._pty = command.pty
         self._room = room
@@ -108,8 +104,12 @@ class BwrapBox:
     def _mounts(self) -> list[str]:
         """Parents before what is in them, so that the deepest counts."""
         options = ["--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/dev/shm", "--proc", "/proc"]  # noqa: S108
+        for path in _parameters():
+            options += ["--ro-bind", path, path]
         kinds = self._layout.kinds
         veils = ["/dev"]
+        if "/tmp" not in self._room.stands_for:  # noqa: S108
+            kinds = {**kinds, self._room.tmp: Kind.WRITE}
         for path in sorted({*kinds, *self._layout.pinned}, key=lambda one: one.split("/")):
             kind = kinds.get(path, Kind.WRITE)
             if kind is Kind.PRIVATE:
@@ -129,6 +129,15 @@ class BwrapBox:
         for path in veils:
             options += ["--remount-ro", path]
         return options
+
+
+@functools.cache
+def _parameters() -> tuple[str, ...]:
+    """What of /proc is the whole machine's: the superuser may change it without any capability."""
+    with os.scandir("/proc") as entries:
+        shown = [one for one in entries if not one.name.isdigit() and not one.is_symlink()]
+    changed = [one.path for one in shown if one.is_dir() or one.stat().st_mode & 0o222]
+    return tuple(sorted(path for path in changed if os.access(path, os.F_OK)))
 
 
 @functools.cache

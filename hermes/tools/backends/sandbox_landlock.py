@@ -46,10 +46,7 @@ class LandlockBox:
 
     def __init__(self, command: Command, room: Room, layout: Layout, network: Network, *, abi: int) -> None:
         self.folder = room.outside(command.cwd)
-        self.variables: Mapping[str, str] = {
-            **room.caches(room.tmp),
-            **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), room.tmp),
-        }
+        self.variables: Mapping[str, str] = room.variables(room.tmp)
         self.temporary: str | None = room.tmp
         self._abi = abi
         self._layout = layout
@@ -100,7 +97,8 @@ class LandlockBox:
         write = _READ | _CHANGE | _REFER | _TRUNCATE
         yield "/", 1 << 3  # names of folders and files can be seen everywhere
         yield from ((path, _READ) for path in _beside(self._layout))
-        yield from ((path, write) for path in (self._tmp, *self._layout.of(Kind.WRITE)))
+        for root in (self._tmp, *self._layout.of(Kind.WRITE)):
+            yield from ((path, write) for path in _without(root, self._layout.code))
         yield from ((path, _READ | 1 << 1 | _TRUNCATE | _IOCTL) for path in (*_HARMLESS, *_TERMINALS, *self._terminal))
 
 
@@ -119,6 +117,19 @@ def write_anew(handle: int, data: bytes) -> None:
     os.ftruncate(handle, 0)
     os.pwrite(handle, data, 0)
     os.lseek(handle, 0, os.SEEK_SET)
+
+
+def _without(root: str, code: Sequence[str]) -> Iterator[str]:
+    """`root`, or what is in it but for `code`, so that nothing new can be made directly beside that."""
+    if root in code:
+        return
+    if not any(path.startswith(root + "/") for path in code):
+        yield root
+        return
+    with contextlib.suppress(OSError), os.scandir(root) as entries:
+        for entry in entries:
+            if not entry.is_symlink():
+                yield from _without(entry.path, code)
 
 
 def _beside(layout: Layout) -> Iterator[str]:

@@ -54,6 +54,10 @@ class Room:
         """Variables that lead caches of tools to where they can be written, by the name that commands know it by."""
         return {name: f"{tmp}/{folder}" for name, folder in _CACHES.items()}
 
+    def variables(self, tmp: str) -> dict[str, str]:
+        """The same, and those that lead temporary files there, for where /tmp is not the session's own."""
+        return {**self.caches(tmp), **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), tmp)}
+
     async def close(self) -> None:
         """Remove it all; a command may have left trees in it that are too deep for anything but `rm`."""
         with contextlib.suppress(OSError):
