@@ -147,7 +147,7 @@ class SandboxBackend:
 
     def outside(self, path: str) -> str:
         """Where a path that a command names lies on this machine: /tmp is a folder of the session's own."""
-        return path if self._open(os.path.normpath(path)) else self._opened().outside(path)
+        return self._opened().outside(path)
 
     def _open(self, path: str) -> bool:
         """Whether a path lies in a folder that commands see, and may write, as this machine does."""
@@ -221,7 +221,7 @@ class SandboxBackend:
 
     def _opened(self) -> Room:
         if self._room is None:
-            self._room = Room([os.path.realpath(one) for one in self._policy.private if os.path.isdir(one)])
+            self._room = Room([os.path.realpath(one) for one in self._policy.private if os.path.isdir(one)], seen=self._open)
         return self._room
 
     def _box(

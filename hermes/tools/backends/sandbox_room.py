@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hermes.core.errors import ToolError
 
@@ -15,10 +15,13 @@ _PATIENCE = 20.0
 class Room:
     """A private folder, made at once and removed by `close`. `private` are the folders that it stands in for.
 
-    Sockets of ours, and what hides others, lie beside the folders that commands see, out of their reach.
+    `seen` says of a path that commands see it as this machine does, though it lies in one of those. Sockets of ours, and what hides others, lie beside the folders that commands see, out of their reach.
     """
 
-    def __init__(self, private: Sequence[str], parent: str | None = None) -> None:
+    def __init__(
+        self, private: Sequence[str], parent: str | None = None, *, seen: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        self._seen = seen
         try:
             self.root = os.path.realpath(tempfile.mkdtemp(prefix="hermes-", dir=parent))
             self.stands_for: dict[str, str] = {}
@@ -39,7 +42,7 @@ class Room:
         """Where a path of a command's lies on this machine: its /tmp is in the session's own folder."""
         plain = os.path.normpath(path)
         for inside, folder in self.stands_for.items():
-            if plain == inside or plain.startswith(inside + "/"):
+            if (plain == inside or plain.startswith(inside + "/")) and not self._seen(plain):
                 return folder + plain[len(inside) :]
         return path
 
