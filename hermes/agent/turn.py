@@ -21,6 +21,7 @@ from hermes.llm.metering import Meter
 from hermes.tools.executor import Batch, Executor
 from hermes.tools.registry import Toolbox
 from hermes.tools.session import ToolContext
+from hermes.tools.taint import Taint
 from hermes.util.clock import Clock
 
 Emit = Callable[[Event], Awaitable[None]]
@@ -92,6 +93,7 @@ class TurnState:
     model: ModelClient
     budget: Budget
     guard: Guard
+    taint: Taint
     resumed: "Resumed | None" = None
     """What is known of this turn when its first process died."""
     messages: list[Message] = field(default_factory=list)
@@ -118,6 +120,7 @@ class TurnState:
     async def append(self, message: Message, emit: Emit, usage: Usage | None = None) -> None:
         """Let the transcript grow: the lineage, the turn's own list and, through `emit`, the store."""
         self.lineage.extend((message,))
+        self.taint.note(message)
         self.messages.append(message)
         if message.role is not Role.ASSISTANT:
             self.batch, self.answered = None, {}

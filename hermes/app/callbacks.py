@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hermes.core.events import ApprovalAsked, Event, RequestEnded, RequestStarted, ToolEnded, ToolStarted, TurnEnded
+from hermes.core.outcomes import AnswerScope
 from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
 from hermes.runtime.actor import SessionActor
 from hermes.util.text import one_line
 
 logger = logging.getLogger(__name__)
+_SCOPES = {scope.value: scope for scope in AnswerScope}
 
 
 @dataclass(kw_only=True)
@@ -37,8 +39,8 @@ class Callbacks:
     """The name of a tool whose call has begun to arrive."""
     status_callback: Callable[[str, str], None] | None = None
     """`(state, detail)`; state is `thinking`, `executing` or `idle`."""
-    approval_callback: Callable[[str, str], bool] | None = None
-    """`(command, reason)` returns whether it may run; anything but True means no."""
+    approval_callback: Callable[[str, str], bool | str] | None = None
+    """`(command, reason)` returns True or `once`, `session`, `always`; anything else means no."""
 
 
 class CallbackAdapter:
@@ -101,9 +103,9 @@ class CallbackAdapter:
             return
         asked = asyncio.get_running_loop().run_in_executor(None, ask, event.subject, event.reason)
 
-        def answered(future: "asyncio.Future[bool]") -> None:
-            allowed = not future.cancelled() and future.exception() is None and future.result() is True
-            self._actor.approvals.answer(event.approval_id, allowed=allowed, by="callback")
+        def answered(future: "asyncio.Future[bool | str]") -> None:
+            said = None if future.cancelled() or future.exception() is not None else future.result()
+            self._actor.approvals.answer(event.approval_id, scope=_scope(said), by="callback")
 
         asked.add_done_callback(answered)
 
@@ -118,6 +120,13 @@ class CallbackAsker:
         """The callback's answer; None where there is no callback."""
         callback = self._callbacks.clarify_callback
         return await asyncio.to_thread(callback, question, list(choices)) if callback is not None else None
+
+
+def _scope(said: bool | str | None) -> AnswerScope:
+    """The answer that a callback's value stands for."""
+    if said is True:
+        return AnswerScope.ONCE
+    return _SCOPES.get(said, AnswerScope.DENY) if isinstance(said, str) else AnswerScope.DENY
 
 
 def _tell(callback: Callable[[str], None] | None, text: str) -> None:

@@ -30,6 +30,20 @@ async def stored_sessions(environ: Mapping[str, str]) -> "AsyncIterator[Sessions
         await store.close()
 
 
+@asynccontextmanager
+async def open_store(home: Home) -> "AsyncIterator[Store | None]":
+    """The home's store; None, with nothing created, when there is none yet."""
+    home.check()
+    if not home.database.exists():
+        yield None
+        return
+    store = await Store.open(home.root, SystemClock())
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
 async def find_session(store: Store, name: str) -> SessionRow:
     """The one session whose id begins with `name` or whose whole title it is. Raises NotFoundError or UsageError."""
     found = await store.find_sessions(name)

@@ -4,20 +4,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermes.app.backends import Place
 from hermes.app.options import Options
+from hermes.app.policy import session_gate
 from hermes.config.home import Home
 from hermes.config.settings import Settings
+from hermes.config.trusted import trusted_folders
 from hermes.core.errors import ConfigError
 from hermes.core.messages import PROGRAM, Message
 from hermes.core.parts import TextPart
 from hermes.safety.places import Places
 from hermes.tools import toolsets
 from hermes.tools.backends.base import Stopped
-from hermes.tools.backends.local import LocalBackend
 from hermes.tools.backends.wardens import Wardens
-from hermes.tools.gate import RuleGate
 from hermes.tools.registry import Registry, Toolbox
+from hermes.tools.rulegate import RuleGate
 from hermes.tools.session import Asker, Limits, ToolContext, ToolState
+from hermes.tools.taint import Trust
+from hermes.tools.web.access import WebAccess
 from hermes.util.clock import Clock
 from hermes.util.text import one_line
 
@@ -88,31 +92,38 @@ def session_tools(
 
     Raises ConfigError for an unknown tool set or back end, and when what was asked for holds no tool.
     """
-    if settings.terminal.backend != "local":
-        raise ConfigError(
-            f"There is no terminal back end {settings.terminal.backend!r} yet.", "Set terminal.backend to local."
-        )
     toolbox, remarks = _selected(settings, options)
     state = ToolState(cwd=Path(plan.cwd))
     spill = home.spill / plan.session_id
+    places = Places(
+        home=str(Path(environ.get("HOME") or "~").expanduser().resolve()),
+        hermes=str(home.root.resolve()),
+        workspace=str(Path(plan.cwd).resolve()),
+        own=(str(spill.resolve()),),
+    )
+    backend, remark = Place(environ, settings, wardens).backend(places, plan.lock)
+    remarks = (*remarks, *([remark] if remark else []))
     context = ToolContext(
         session_id=plan.session_id,
         state=state,
-        places=Places(
-            home=str(Path(environ.get("HOME") or "~").expanduser().resolve()),
-            hermes=str(home.root.resolve()),
-            workspace=str(Path(plan.cwd).resolve()),
-            own=(str(spill.resolve()),),
-        ),
+        places=places,
         spill=spill,
-        backend=LocalBackend(environ, passed=settings.terminal.env_passthrough, held=(plan.lock,), wardens=wardens),
+        backend=backend,
         clock=clock,
         limits=Limits(command_seconds=settings.terminal.timeout, result_characters=settings.tool_output.max_chars),
+        trust=Trust((*trusted_folders(home.trust_file), str(home.root.resolve()))),
         asker=plan.asker,
         catalogue=toolbox if toolbox.deferred_names() else None,
         search_path=environ.get("PATH", ""),
+        web=WebAccess(
+            environ=environ,
+            private=settings.security.allow_private_urls,
+            search_backend=settings.web.search_backend,
+            search_url=settings.web.search_url,
+            ca_file=settings.model.ca_bundle,
+        ),
     )
-    return SessionTools(toolbox, RuleGate((*settings.command_allowlist, *options.allow)), context, state, remarks)
+    return SessionTools(toolbox, session_gate(home, settings, options), context, state, remarks)
 
 
 def _selected(settings: Settings, options: Options) -> tuple[Toolbox, tuple[str, ...]]:

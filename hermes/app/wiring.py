@@ -15,10 +15,11 @@ from hermes.app.endpoint import Model, choose_model, open_model
 from hermes.app.limits import guard_limits
 from hermes.app.openai_form import Plain
 from hermes.app.options import Options
+from hermes.app.policy import mode_of
 from hermes.app.result import turn_result
 from hermes.app.route import Models, SessionRoute, fallbacks, side_choices, side_task
 from hermes.app.sessions import find_session, to_plain
-from hermes.app.spending import Spending
+from hermes.app.spending import Spending, SpendMeter
 from hermes.app.toolbox import Plan, SessionTools, session_tools
 from hermes.app.trajectory import write_trajectory
 from hermes.config.environment import with_dotenv
@@ -40,10 +41,11 @@ from hermes.providers.wires import wire
 from hermes.runtime.actor import Parts, SessionActor
 from hermes.runtime.approvals import Approvals
 from hermes.runtime.conversation import Conversation, open_conversation
-from hermes.runtime.epochs import SessionEpochs
+from hermes.runtime.epochs import Candidate, SessionEpochs
 from hermes.runtime.locks import session_lock
 from hermes.runtime.mailbox import Mailbox
 from hermes.runtime.recorder import Recorder
+from hermes.runtime.reviewer import ModelReviewer
 from hermes.store.rows import NewSession
 from hermes.store.store import Store
 from hermes.tools.backends.wardens import Wardens
@@ -75,6 +77,7 @@ class App:
         self._credentials: Credentials
         self._models: Models
         self._condensers: Models
+        self._reviewers: Models
         self._wardens: Wardens
 
     async def __aenter__(self) -> "App":
@@ -113,6 +116,7 @@ class App:
         self._models = Models((choice, *others), lambda one: endpoint if one is choice else self._opening(one), stack)
         self._model = await self._models.at(0)
         self._condensers = Models(side_choices(settings.auxiliary.compression), self._opening, stack)
+        self._reviewers = Models(side_choices(settings.auxiliary.approval), self._opening, stack)
         if self._model.notice:
             self.notices.append(self._model.notice)
         self._store = await Store.open(home.root, self._clock)
@@ -223,16 +227,17 @@ class App:
             self._models, partial(self._client, meter), lambda endpoint: self._frame(endpoint, tools, plan.system)
         )
         first = await route.candidate(0)
-        conversation = await open_conversation(
-            self._store, plan.session_id, wanted=first.frame, client=first.client, system=plan.system
-        )
+        conversation = await self._conversation(plan, first)
         born.append(conversation)
-        if plan.history and not conversation.messages and conversation.lost is None:
-            await self._store.append(plan.session_id, conversation.epoch, None, plan.history)
-            conversation.messages.extend(plan.history)
-            conversation.lineage.extend(plan.history)
         recorder = Recorder(self._store, session_id=plan.session_id, epoch=conversation.epoch, untitled=plan.fresh)
-        approvals = Approvals(seconds=settings.approvals.timeout)
+        approvals = Approvals(
+            self._store,
+            plan.session_id,
+            self._clock,
+            seconds=settings.approvals.timeout,
+            turn=lambda: recorder.turn_id,
+        )
+        stack.push_async_callback(approvals.close)
         condensing = side_task((self._condensers, self._models), partial(self._client, meter.side("compression")))
         epochs = SessionEpochs(self._store, conversation, recorder, route, condensing)
         actor: SessionActor
@@ -242,6 +247,7 @@ class App:
                 tools.toolbox,
                 tools.gate,
                 approver=approvals,
+                reviewer=self._reviewer(meter),
                 tool_delay=_chosen(options.tool_delay, settings.agent.tool_delay),
             ),
             context=tools.context,
@@ -269,6 +275,28 @@ class App:
         stack.callback(_tell_unfinished, tools, actor)
         stack.push_async_callback(actor.close)
         return actor
+
+    async def _conversation(self, plan: Plan, first: Candidate) -> Conversation:
+        """The session's conversation, with the history that it was given when it has none."""
+        conversation = await open_conversation(
+            self._store, plan.session_id, wanted=first.frame, client=first.client, system=plan.system
+        )
+        if plan.history and not conversation.messages and conversation.lost is None:
+            await self._store.append(plan.session_id, conversation.epoch, None, plan.history)
+            conversation.messages.extend(plan.history)
+            conversation.lineage.extend(plan.history)
+        return conversation
+
+    def _reviewer(self, meter: SpendMeter) -> ModelReviewer | None:
+        """Who looks at what the rules allow, where the person wants that."""
+        if mode_of(self._settings) != "smart":
+            return None
+        models = (self._reviewers, self._models)
+        return ModelReviewer(side_task(models, partial(self._client, meter.side("approval"))))
+
+    def yolo(self, actor: SessionActor, *, on: bool) -> None:
+        """Ask nothing in this session, or ask again. What is refused stays refused; it ends with the session."""
+        self._tools[actor.session_id].gate.leave.yolo = on
 
     async def _forget_unused(self, session_id: str, born: Sequence[Conversation]) -> None:
         """Delete a fresh session in which nothing was said; one with messages costs no look at the store."""

@@ -6,10 +6,12 @@ import os
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 
+from hermes.cli.offer import YES
 from hermes.cli.terminal import Lines, set_modes, terminal_kept
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
+from hermes.core.outcomes import AnswerScope
 from hermes.runtime.actor import SessionActor
-from hermes.util.text import inert
+from hermes.util.text import inert, visible
 
 
 @contextlib.contextmanager
@@ -89,13 +91,9 @@ class TerminalAsker:
             task.cancel()
 
     async def _approve(self, event: ApprovalAsked) -> None:
-        line = await self._answer(
-            f"\n! {event.tool} wants to run:\n    {inert(event.subject)}\n  {inert(event.reason)}\n"
-            "  Allow it this once? [y/N] "
-        )
-        allowed = line is not None and line.strip().lower() in ("y", "yes", "是", "好")
+        line = await self._answer(question_text(event))
         if self._actor is not None:
-            self._actor.approvals.answer(event.approval_id, allowed=allowed, by="person")
+            self._actor.approvals.answer(event.approval_id, scope=meant(line, event), by="person")
 
     async def _answer(self, question: str) -> str | None:
         """Show a question when the one before has its answer, and wait for a line that is typed after it."""
@@ -109,3 +107,29 @@ class TerminalAsker:
     def _show(self, text: str) -> None:
         with contextlib.suppress(OSError):
             os.write(self._descriptor, text.encode())
+
+
+def question_text(event: ApprovalAsked) -> str:
+    """The question as it is shown: exactly what would run, why it is asked about, and what each answer covers."""
+    where = f"  in {visible(event.cwd)}\n" if event.cwd else ""
+    lines = [f"\n! {event.tool} wants to run:\n    {visible(event.subject)}\n{where}  {visible(event.reason)}\n"]
+    letters = "o"
+    if event.session_covers:
+        lines.append(f"  [s]ession also allows, until it is closed: {visible(event.session_covers)}\n")
+        letters += "/s"
+    if event.always_covers:
+        lines.append(f"  [a]lways also allows, from now on: {visible(event.always_covers)}\n")
+        letters += "/a"
+    return "".join([*lines, f"  Allow it [o]nce? [{letters}/N] "])
+
+
+def meant(line: str | None, event: ApprovalAsked) -> AnswerScope:
+    """The answer that a line stands for. Enter alone, and whatever is not understood or was not offered, mean no."""
+    word = (line or "").strip().lower()
+    if word in ("o", "once", *YES):
+        return AnswerScope.ONCE
+    if word in ("s", "session") and event.session_covers:
+        return AnswerScope.SESSION
+    if word in ("a", "always") and event.always_covers:
+        return AnswerScope.ALWAYS
+    return AnswerScope.DENY

@@ -19,6 +19,7 @@ COMMANDS = {
     "/help": "this list",
     "/new": "begin a new session; the one before is kept",
     "/stop": "end the background processes (`/stop all` too); Ctrl-C stops an answer",
+    "/yolo": "ask nothing in this session (refusals stand); again: ask as before",
     "/session": "this session's id, model, window and tokens used so far",
     "/quit": "leave (as /exit and Ctrl-D do)",
 }
@@ -26,6 +27,9 @@ HELP = f"""\
 Type a message and Enter. Ctrl-C stops an answer, and clears a line that is being typed.
 A line {FENCE} begins a message of several lines, which ends with the next {FENCE}.
 """ + "\n".join(f"  {name:<10}{what}" for name, what in COMMANDS.items())
+YOLO = """\
+!! NO QUESTIONS: until this session is closed everything that would need your yes runs without it:
+!! deleting, sending, running what was downloaded. Only what is never allowed stays refused. /yolo ends it."""
 LEAVING = ("/quit", "/exit")
 _COMMAND = re.compile(r"(/[A-Za-z][\w-]*)(?:[ \t]+(.*))?")
 """A line that is a command, and what stands behind it. A path has a second slash, and is a message."""
@@ -41,6 +45,7 @@ class Dialogue:
         self._source = source
         self._actor = actor
         self._begin = begin
+        self._yolo = False
 
     async def run(self) -> int:
         """Talk until the person leaves or the input ends; returns the exit code."""
@@ -124,8 +129,12 @@ class Dialogue:
         elif name == "/new":
             await self._app.close_session(self._actor)
             self._kept()
-            self._actor = await self._begin()
+            self._actor, self._yolo = await self._begin(), False
             print(f"Session {self._actor.session_id}.")
+        elif name == "/yolo":
+            self._yolo = not self._yolo
+            self._app.yolo(self._actor, on=self._yolo)
+            print(YOLO if self._yolo else "Questions are asked again.")
         elif name == "/session":
             await self._describe()
         else:

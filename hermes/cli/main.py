@@ -10,6 +10,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "sessions": ("hermes.cli.sessions", "list, show, search, export and delete sessions"),
     "usage": ("hermes.cli.spending", "tokens and money spent, and what the caps leave"),
     "auth": ("hermes.cli.auth", "list, add, remove and reset the keys of model providers"),
+    "approvals": ("hermes.cli.approvals", "list and answer the questions that wait for you"),
+    "trust": ("hermes.cli.trust", "vouch for a project's folder, or list the trusted ones"),
     "home": ("hermes.cli.home", "show the home folder, or agree to share one with another program"),
     "version": ("hermes.cli.version", "show the version"),
 }

@@ -18,6 +18,7 @@ class Home:
         self.config_file = root / "config.yaml"
         self.env_file = root / ".env"
         self.auth_file = root / "auth.json"
+        self.trust_file = root / "trust.json"
         self.identity_file = root / "SOUL.md"
         self.database = root / "hermes.db"
         self.cache = root / "cache"

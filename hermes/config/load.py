@@ -63,6 +63,9 @@ def load_settings(home: Home) -> LoadedSettings:
         del known[name]
     if isinstance(known.get("model"), str):
         known["model"] = {"default": known["model"]}
+    approvals = known.get("approvals")
+    if isinstance(approvals, dict) and isinstance(approvals.get("mode"), bool):
+        known["approvals"] = {**approvals, "mode": "ask" if approvals["mode"] else "off"}  # YAML reads off as false
     try:
         settings = msgspec.convert(known, Settings, strict=False)
     except msgspec.ValidationError as error:
@@ -70,8 +73,6 @@ def load_settings(home: Home) -> LoadedSettings:
         raise ConfigError(f"{home.config_file}: {reason}.", "Mend that line and try again.") from None
     _check_numbers(settings, home.config_file)
     _check_strategies(settings, home.config_file)
-    if settings.approvals.mode != "ask":
-        warnings.append(f"config.yaml: approvals.mode {settings.approvals.mode!r} is not there yet; this version asks.")
     return LoadedSettings(settings=settings, warnings=tuple(warnings))
 
 

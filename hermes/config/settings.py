@@ -75,24 +75,68 @@ class AgentSettings(Struct, frozen=True):
     """Whether every turn is also written as JSON to `trajectories/` in the home."""
 
 
+class SandboxSettings(Struct, frozen=True):
+    """What commands in the sandbox may reach (`terminal.sandbox:`)."""
+
+    network: str | bool = "allowlist"
+    """`off`, `allowlist` (hosts of `security.allowed_hosts`; others are asked about once) or `on`."""
+    writable: tuple[str, ...] = ()
+    """Folders besides the workspace and the session's own /tmp that commands may write."""
+
+
 class TerminalSettings(Struct, frozen=True):
     """How commands run (`terminal:`)."""
 
-    backend: str = "local"
-    """Where commands run."""
+    backend: str = "auto"
+    """Where commands run: `sandbox` (held back by the kernel), `local` (with all of your rights), or `auto`: the
+    sandbox wherever there is one."""
+    sandbox: SandboxSettings = SandboxSettings()
     timeout: float = 180.0
     """Seconds that a command in the foreground may take unless the model asks for more (at most 600)."""
     env_passthrough: tuple[str, ...] = ()
     """Names of variables that look like secrets and are handed to commands all the same."""
 
 
+class RuleSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """One rule of the person's own about calls, with examples that are checked when it is read."""
+
+    pattern: str = ""
+    """What it is about, as in `command_allowlist`; for other tools `TOOL PATH` or `TOOL URL`."""
+    verdict: str = "ask"
+    """`allow`, `ask` or `deny`. Of several rules, and of what Hermes says itself, the strictest counts; `allow` takes
+    the place of a person's yes."""
+    reason: str = ""
+    """What the person asked, and the model, are told."""
+    match: tuple[str, ...] = ()
+    """Examples that the pattern must cover."""
+    no_match: tuple[str, ...] = ()
+    """Examples that it must not cover."""
+
+
 class ApprovalSettings(Struct, frozen=True):
     """When a person is asked (`approvals:`)."""
 
     mode: str = "ask"
-    """`ask`; other modes come with the full gate."""
+    """`ask`; `smart` (a small model looks at what the rules allow, and can only ask for more: `auxiliary.approval`); or
+    `off`, which counts only inside the back end that `off_in` names."""
+    off_in: str = ""
+    """The back end, such as `sandbox` or `docker`, in which mode `off` asks nothing. Refusals stand."""
     timeout: float = 300.0
     """Seconds that a question waits for its answer; no answer means no."""
+    rules: tuple[RuleSettings, ...] = ()
+    """Rules of your own: `pattern`, `verdict` (`allow`, `ask`, `deny`), `reason`, and examples, `match` and
+    `no_match`."""
+
+
+class SecuritySettings(Struct, frozen=True):
+    """What may be reached (`security:`)."""
+
+    allowed_hosts: tuple[str, ...] = ()
+    """Patterns of hosts (`*.example.com`) that need no question, from a sandbox and while text from strangers stands in
+    the conversation."""
+    allow_private_urls: tuple[str, ...] = ()
+    """Hosts of your own network that may be fetched: names (`nas.local`, `*.lan`), addresses (`192.168.1.0/24`), each
+    with a port if only that one is meant (`localhost:8080`). Where clouds hand out keys stays closed."""
 
 
 class ToolSettings(Struct, frozen=True):
@@ -100,6 +144,15 @@ class ToolSettings(Struct, frozen=True):
 
     max_chars: int = 50_000
     """Characters of one result that a model is shown; the rest goes to a file it can read."""
+
+
+class WebSettings(Struct, frozen=True):
+    """How the web is searched (`web:`)."""
+
+    search_backend: str = ""
+    """`searxng`, `brave`, `tavily` or `duckduckgo`; empty: the first of them whose key or address is there."""
+    search_url: str = ""
+    """Where the search engine is: needed for `searxng` (or SEARXNG_URL); for others a server that stands in for it."""
 
 
 class CapSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -175,6 +228,8 @@ class AuxiliarySettings(Struct, frozen=True):
 
     compression: SideTaskSettings = SideTaskSettings()
     """Condensing the older part of a conversation that has become too long."""
+    approval: SideTaskSettings = SideTaskSettings()
+    """Looking at commands in the mode `smart` of `approvals`."""
 
 
 class Settings(Struct, frozen=True):
@@ -184,7 +239,9 @@ class Settings(Struct, frozen=True):
     agent: AgentSettings = AgentSettings()
     terminal: TerminalSettings = TerminalSettings()
     approvals: ApprovalSettings = ApprovalSettings()
+    security: SecuritySettings = SecuritySettings()
     tool_output: ToolSettings = ToolSettings()
+    web: WebSettings = WebSettings()
     spending: SpendingSettings = SpendingSettings()
     prices: Mapping[str, PriceSettings] = {}
     """Prices that go before the built-in ones, by model or `PROVIDER/MODEL`; a name may end in `*`."""

@@ -5,13 +5,15 @@ What is covered is kept in the store. Nothing is changed before the summary is t
 
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from hermes.core.messages import Message, Role, program_message
+from hermes.core.messages import PROGRAM, Message, Role, program_message
+from hermes.core.parts import TextPart
 from hermes.core.stream import Failure
 from hermes.llm.auxiliary import SideTask
 from hermes.llm.exchange import Emit
 from hermes.store.rows import StoredMessage
+from hermes.tools.taint import inherited
 
 KEPT_SHARE = 0.3
 """The part of the conversation's text, counted from its end, that stays as it is."""
@@ -51,7 +53,9 @@ async def compact(rows: Sequence[StoredMessage], task: SideTask, emit: Emit) -> 
     text = f"{_OPENING}{said}\n\nNotes:\n{answer}"
     if len(text) >= sum(_size(message) for message in older):
         return "What it would be condensed to is no shorter."
-    return Compaction(tuple(row.id for row in rows[:cut]), program_message(Role.USER, text))
+    # What is made from strangers' text is as strange as they are.
+    summary = structs.replace(program_message(Role.USER, ""), parts=(TextPart(text, inherited(older) or PROGRAM),))
+    return Compaction(tuple(row.id for row in rows[:cut]), summary)
 
 
 def _cut(rows: Sequence[StoredMessage]) -> int:

@@ -124,6 +124,11 @@ class ApprovalAsked(Struct, frozen=True, tag="approval_asked"):
     subject: str
     rule: str
     reason: str
+    cwd: str = ""
+    session_covers: str = ""
+    """What an answer for the session would cover, in words; empty where there is no such answer."""
+    always_covers: str = ""
+    """The same for an answer for good."""
 
 
 class ApprovalAnswered(Struct, frozen=True, tag="approval_answered"):

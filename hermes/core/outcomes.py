@@ -81,3 +81,14 @@ class Scope(StrEnum):
     """Every key of the account."""
     UPSTREAM = "upstream"
     """The provider, or a router's supplier, whatever the key."""
+
+
+class AnswerScope(StrEnum):
+    """How far a person's answer to an approval reaches. Every yes covers the one call; wider ones what is shown too."""
+
+    DENY = "deny"
+    ONCE = "once"
+    SESSION = "session"
+    """Also what the question shows for it, until the session is closed."""
+    ALWAYS = "always"
+    """Also what the question shows for it, from now on: it is written into the person's settings."""

@@ -18,11 +18,23 @@ class Source(StrEnum):
     OTHER = "other"
 
 
+_STRANGERS = frozenset({Source.WEB, Source.MCP, Source.OTHER, Source.FILE})
+
+
 class Provenance(Struct, frozen=True, omit_defaults=True):
-    """The origin of a part: its kind, and the tool, path or URL that it came through."""
+    """The origin of a part: its kind, and the tool, path or URL that it came through.
+
+    `vouched` says that the person trusts this origin, as with files of a project of theirs.
+    """
 
     source: Source
     label: str = ""
+    vouched: bool = False
+
+    @property
+    def untrusted(self) -> bool:
+        """Whether it is a stranger's: nobody has vouched for it."""
+        return self.source in _STRANGERS and not self.vouched
 
 
 class TextPart(Struct, frozen=True, omit_defaults=True, tag="text"):

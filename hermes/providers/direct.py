@@ -6,7 +6,8 @@ what each call and each chunk cost there. It knows no proxies: `http.Transport` 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
 from ssl import SSLContext
 from types import TracebackType
 
@@ -46,16 +47,27 @@ class DirectTransport:
         self._closed = False
 
     def open(
-        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes, timeouts: HttpTimeouts
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes,
+        timeouts: HttpTimeouts,
+        addresses: Sequence[str] = (),
     ) -> "_Exchange":
-        """Send a request and wait for the answer's head; see `HttpTransport.open`."""
+        """Send a request and wait for the answer's head; see `HttpTransport.open`.
+
+        With `addresses` (of the URL's host, judged by the caller) a connection of its own is made to the first of them
+        that answers, and the name is not looked up; Host and the TLS server name stay the URL's.
+        """
         where = target(url)
         lines = [f"{method} {where.path} HTTP/1.1", f"Host: {where.authority}", "Accept-Encoding: identity"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         if body or method not in ("GET", "HEAD"):
             lines.append(f"Content-Length: {len(body)}")
         head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
-        return _Exchange(self, where, head, body, timeouts)
+        return _Exchange(self, where, head, body, timeouts, tuple(addresses))
 
     async def close(self) -> None:
         """Close every idle connection; one in use is closed by leaving its context."""
@@ -88,8 +100,14 @@ class DirectTransport:
         connection.idle_since = asyncio.get_running_loop().time()
         connections.append(connection)
 
-    async def connect(self, where: Target, seconds: float) -> "_Connection":
-        """A fresh connection. Raises `TransportError`."""
+    async def connect(self, where: Target, seconds: float, addresses: Sequence[str] = ()) -> "_Connection":
+        """A fresh connection, to the first of `addresses` that answers if there are any. Raises `TransportError`."""
+        for address in addresses[:-1]:
+            with contextlib.suppress(TransportError):
+                return await self._connect(where, seconds / len(addresses), address)
+        return await self._connect(where, seconds / max(len(addresses), 1), addresses[-1] if addresses else where.host)
+
+    async def _connect(self, where: Target, seconds: float, address: str) -> "_Connection":
         loop = asyncio.get_running_loop()
         if where.secure and self._tls is None:
             self._tls = tls_context(self._environ, self._ca_file)
@@ -103,7 +121,7 @@ class DirectTransport:
                 else:
                     await loop.create_connection(
                         lambda: connection,
-                        where.host,
+                        address,
                         where.port,
                         ssl=context,
                         server_hostname=name,
@@ -237,18 +255,25 @@ class _Exchange:
     """One request and its answer, as an async context."""
 
     def __init__(
-        self, transport: DirectTransport, where: Target, head: bytes, body: bytes, timeouts: HttpTimeouts
+        self,
+        transport: DirectTransport,
+        where: Target,
+        head: bytes,
+        body: bytes,
+        timeouts: HttpTimeouts,
+        addresses: tuple[str, ...],
     ) -> None:
         self._owner = transport
         self._where = where
         self._head = head
         self._body = body
         self._timeouts = timeouts
+        self._addresses = addresses
         self._connection: _Connection | None = None
         self._stream: _Stream | None = None
 
     async def __aenter__(self) -> "_Stream":
-        connection = self._owner.take(self._where)
+        connection = None if self._addresses else self._owner.take(self._where)
         if connection is not None:
             try:
                 return await self._send(connection)
@@ -256,7 +281,7 @@ class _Exchange:
                 # The server closed the pooled connection before it saw the request: that is no failure of the request.
                 if connection.received or error.kind is not FailureKind.CUT:
                     raise
-        return await self._send(await self._owner.connect(self._where, self._timeouts.connect))
+        return await self._send(await self._owner.connect(self._where, self._timeouts.connect, self._addresses))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -264,7 +289,7 @@ class _Exchange:
         connection, self._connection = self._connection, None
         if connection is None:
             return
-        if self._stream is not None and self._stream.reusable:
+        if self._stream is not None and self._stream.reusable and not self._addresses:
             self._owner.give_back(self._where, connection)
         else:
             connection.abort()
@@ -357,9 +382,9 @@ class _Stream:
         data, self._arrived = self._arrived, b""
         while True:
             if data:
-                plain = self._coding.feed(framing.feed(data, self._where))
-                if plain:
-                    yield plain
+                for plain in self._coding.feed(framing.feed(data, self._where)):
+                    if plain:
+                        yield plain
             if framing.done:
                 return
             if isinstance(framing, UntilClose):

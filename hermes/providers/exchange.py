@@ -3,6 +3,7 @@
 import socket
 import ssl
 import zlib
+from collections.abc import Iterator
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.providers.proxies import is_loopback
 
+_PIECE = 256 * 1024
 _LOCAL_WAIT = 0.5
 """Seconds between tries to reach a server on this machine that refuses connections."""
 
@@ -131,12 +133,19 @@ class BodyCoding:
             )
         self._decoder = zlib.decompressobj(47) if wanted not in ("", "identity") else None
 
-    def feed(self, data: bytes) -> bytes:
-        """The plain bytes. Raises `TransportError` when they are not what the server says."""
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The plain bytes, in pieces of at most 256 KB: a few packed bytes may stand for very many.
+
+        Raises `TransportError` when they are not what the server says.
+        """
         if self._decoder is None:
-            return data
+            yield data
+            return
         try:
-            return self._decoder.decompress(data)
+            while data and not self._decoder.eof:
+                plain = self._decoder.decompress(data, _PIECE)
+                data = self._decoder.unconsumed_tail
+                yield plain
         except zlib.error as error:
             raise TransportError(
                 FailureKind.BAD_RESPONSE, f"{self._where.authority} sent a body that cannot be unpacked: {error}."

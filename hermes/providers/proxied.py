@@ -152,9 +152,9 @@ class _Httpx2Stream:
         coding = BodyCoding(self.headers.get("content-encoding", ""), self._where)
         try:
             async for chunk in self._answer.aiter_raw():
-                plain = coding.feed(chunk)
-                if plain:
-                    yield plain
+                for plain in coding.feed(chunk):
+                    if plain:
+                        yield plain
         except httpx2.TimeoutException as error:
             raise slow_failure(self._where, self._seconds) from error
         except httpx2.TransportError as error:

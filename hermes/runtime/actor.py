@@ -66,6 +66,8 @@ class SessionActor:
         self._broken: HermesError | None = None
         self.on_turn_end: list[TurnHook] = []
         """What is done after each turn, in order, before its waiter hears of its end."""
+        lost = conversation.lost.messages if conversation.lost is not None else ()
+        parts.deps.context.state.taint.restart([*conversation.messages, *lost])
         for row in waiting:
             self._mailbox.restore(Letter(Inbound.decode(row.body), row.id))
 
@@ -264,6 +266,7 @@ class SessionActor:
             model=self.conversation.client,
             budget=Budget(self._max_turns),
             guard=Guard(self._guard),
+            taint=self._deps.context.state.taint,
             resumed=resumed,
             housekeeping=self._deps.toolbox.housekeeping,
         )

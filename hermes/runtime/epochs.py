@@ -152,6 +152,7 @@ class SessionEpochs:
         lineage.extend(conversation.messages, carried=True)
         if state is not None:
             lineage.extend(state.messages, carried=True)
+            state.taint.restart([*conversation.messages, *state.messages])
             state.lineage, state.model = lineage, candidate.client
         conversation.begin(number, candidate.frame, lineage, candidate.client)
         self._recorder.epoch = number

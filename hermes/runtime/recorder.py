@@ -70,6 +70,11 @@ class Recorder:
         """The turn that runs, and the number by which it is ours; None between turns."""
         return Owner(self._turn_id, self._fence) if self._fence else None
 
+    @property
+    def turn_id(self) -> str:
+        """The turn that runs; empty between turns."""
+        return self._turn_id
+
     def take(self, letters: Sequence[str]) -> None:
         """Let these rows of the inbox become part of the transcript with the next message."""
         self._taken += tuple(letters)

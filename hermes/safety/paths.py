@@ -99,11 +99,25 @@ def read_refused(path: str, places: Places) -> str:
     return "it shows the inside of running programs" if _SECRET_PROC.search(path) else ""
 
 
+def secret_places(places: Places) -> tuple[str, ...]:
+    """The folders and files that commands may not read, `open_places` aside: keys, and what is Hermes' own."""
+    return (places.hermes, *(f"{places.home}/{name}" for name in _SECRET_HOME), *_SECRET_SYSTEM)
+
+
+def open_places(places: Places) -> tuple[str, ...]:
+    """What may be read inside `secret_places`; of `.ssh` see `is_ssh_public`."""
+    return (*(f"{places.hermes}/{name}" for name in _OPEN_HERMES), *places.own)
+
+
+def is_ssh_public(path: str) -> bool:
+    """Whether this is one of the files in `.ssh` that hold no key."""
+    return _SSH_PUBLIC.search(path) is not None
+
+
 def reaches(path: str, places: Places) -> str:
     """A path with wildcards, with the protected folder or file written out that it may lead into, if there is one."""
     parts = path.split("/")
-    protected = (places.hermes, *(f"{places.home}/{name}" for name in _SECRET_HOME), *_SECRET_SYSTEM)
-    for target in protected:
+    for target in secret_places(places):
         wanted = target.split("/")
         if len(wanted) <= len(parts) and all(map(_may_be, wanted, parts)):
             return "/".join([*wanted, *parts[len(wanted) :]])

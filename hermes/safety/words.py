@@ -1,102 +1,21 @@
-"""Rules that are only words: programs that always ask, and words that ask when they follow a program in this order."""
+"""What a shell command is made of, as far as it can be told before it runs: words, streams, folders, state."""
 
-from collections.abc import Iterator
+import os.path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-_REASONS = {
-    "stops": "it stops what the machine needs",
-    "loses": "it deletes or stops what others may need",
-    "opens": "it gives a container power over this machine",
-    "wall": "it opens the firewall, or turns a protection off",
-    "net": "it cuts the network",
-    "time": "it changes what runs later by itself",
-    "system": "it changes the running system",
-    "users": "it changes who may use the machine",
-    "rights": "it runs with another user's rights",
-    "destroys": "it destroys files or databases for good",
-    "publishes": "it publishes, or takes back what was published",
-    "traces": "it wipes or rewrites the history of commands",
-    "raw": "it runs a raw connection or a transfer script",
-    "fills": "it fills the disk",
-}
+from msgspec import Struct
 
-_ALWAYS = """
-rights: sudo doas su pkexec runas gosu
-users: useradd userdel usermod adduser deluser groupadd groupdel gpasswd passwd chpasswd visudo vipw chsh newusers
-system: modprobe rmmod insmod kexec update-initramfs grub-install update-grub tune2fs losetup swapoff fsfreeze hdparm
-system: efibootmgr chroot setcap
-destroys: shred wipe scrub dropdb dropuser
-stops: halt hibernate vssadmin taskkill powershell gdb fuser
-"""
-
-_FLOOR = {
-    "shutdown": "", "reboot": "", "poweroff": "", "halt": "", "init": "0 6", "telinit": "0 6",
-    "systemctl": "reboot poweroff halt kexec",
-}  # fmt: skip
-
-_SEQUENCES = """
-stops systemctl: stop, disable, mask, kill, isolate, rescue, suspend, hibernate, edit
-stops service: stop
-stops sv: down, stop
-stops initctl: stop
-stops launchctl: load, unload, bootout, bootstrap, remove
-stops loginctl: terminate*
-time loginctl: enable-linger
-time at: -f
-wall iptables: -F, --flush, -P
-wall ip6tables: -F, --flush
-wall nft: flush
-wall ufw: disable, reset
-wall setenforce: 0
-net ifconfig: down
-net ip: link set down, route flush, route del, addr flush
-system sysctl: -w, -p*
-system mount: --bind, -o, /dev/*, --rbind, --move
-system umount: *
-loses kubectl: delete, drain, cordon, scale, replace, exec
-loses helm: uninstall, delete, rollback
-loses terraform: destroy, apply -auto-approve, state rm, apply -destroy*
-loses tofu: destroy, apply -auto-approve
-loses pulumi: destroy, up --yes, stack rm
-loses cdk: destroy
-loses aws: s3 rm, s3 rb, * delete*, * terminate*, * stop-instances, s3 sync --delete, * purge*
-loses gcloud: delete, * delete, reset
-loses gsutil: rm, rb
-loses az: delete, purge
-loses doctl: delete
-loses heroku: *:destroy, pg:reset
-loses gh: repo delete, release delete, secret set, secret delete, api -X DELETE
-loses vault: delete, destroy
-loses redis-cli: FLUSHALL, FLUSHDB, flushall, flushdb
-loses docker: system prune, volume rm, volume prune, image prune -a*, container prune, network prune, kill, swarm leave
-loses docker: rm -f*, rm -v*, compose down -v*, compose down --volumes, service rm, stack rm, builder prune -a*, rmi -f*
-opens docker: run --privileged, run --device*, run --pid=host, run --cap-add*, run -v /*, run --volume /*, run -v/*
-opens docker: run --security-opt*, run --net=host, run --mount*, run --volume=/*, run --userns=host, exec --privileged
-loses podman: system prune, system reset, volume rm, volume prune, rm -f*, kill
-opens podman: run --privileged, run --device*, run -v /*, run --volume /*, run --pid=host
-loses apt: purge, remove, autoremove
-loses apt-get: purge, remove, autoremove
-loses dpkg: --purge, -P, --remove, -r
-loses yum: remove, erase
-loses dnf: remove, erase
-loses pacman: -R*
-loses zypper: remove, rm
-loses apk: del
-loses brew: uninstall --force
-loses zpool: destroy, labelclear
-loses zfs: destroy, rollback
-loses lvremove: *
-loses vgremove: *
-loses pvremove: *
-loses mdadm: --stop, --zero-superblock
-loses reg: delete
-users net: user
-publishes npm: publish, unpublish
-publishes twine: upload
-traces history: -c, -w, -d
-raw lftp: -e
-raw openssl: s_client -quiet
-fills fallocate: -l
-"""
+SECRET = "secret"  # noqa: S105 - the name of a label
+"""Holds keys, or what else must not leave."""
+FETCHED = "fetched"
+"""Comes from another host."""
+DECODED = "decoded"
+"""Was decoded from a form that hides what it says."""
+NONE: frozenset[str] = frozenset()
+_LONGEST_SUBJECT = 2_000
+_DEEPEST = 4096
+"""Characters of a folder's path that are followed: Linux's PATH_MAX."""
 
 
 def words(text: str) -> frozenset[str]:
@@ -104,27 +23,93 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def _rows(table: str) -> Iterator[tuple[list[str], str]]:
-    for line in table.strip().splitlines():
-        head, _, rest = line.partition(": ")
-        yield head.split(), rest
+class Word(Struct, frozen=True, gc=False):
+    """One argument. What is only known when it runs stands in `text` as `${NAME}` or `$()`, and `dynamic` is set.
+
+    `labels` say where its parts come from (SECRET, FETCHED, DECODED).
+    """
+
+    text: str
+    dynamic: bool = False
+    quoted: bool = False
+    labels: frozenset[str] = NONE
 
 
-def _sequences() -> dict[str, list[tuple[tuple[str, ...], str]]]:
-    table: dict[str, list[tuple[tuple[str, ...], str]]] = {}
-    for (reason, program), rest in _rows(_SEQUENCES):
-        table.setdefault(program, []).extend((tuple(part.split()), _REASONS[reason]) for part in rest.split(", "))
-    return table
+class Stream(Struct, frozen=True, gc=False):
+    """What flows through a pipe, or stands in a file. `text` is None when it cannot be told."""
+
+    text: str | None = None
+    labels: frozenset[str] = NONE
 
 
-ALWAYS: dict[str, str] = {name: _REASONS[head[0]] for head, rest in _rows(_ALWAYS) for name in rest.split()}
-"""Programs that ask whatever their arguments, with the reason."""
+NOTHING = Stream("")
+UNTOLD = Stream()
 
-FLOOR: dict[str, frozenset[str]] = {name: words(text) for name, text in _FLOOR.items()}
-"""Programs that are never run with one of these words; with none given: never at all."""
 
-SEQUENCES = _sequences()
-"""By program: words that ask when they follow in this order, with the reason. `*` ends a beginning."""
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The folders that a line has been in, the present one last. `told` is False when text alone does not say more."""
 
-NETWORK = words("curl wget nc ncat netcat socat ftp sftp http https telnet mail sendmail")
-"""Programs that send what they are given elsewhere."""
+    own: str
+    been: tuple[str, ...]
+    told: bool = True
+
+    @property
+    def now(self) -> str:
+        """The present folder."""
+        return self.been[-1]
+
+    def to(self, folder: str) -> "Where":
+        """After a change of folder."""
+        if len(folder) > _DEEPEST:
+            # Followed further, a line of nothing but `cd a` costs the square of its length. What is really deeper than
+            # it is taken for here can only come out higher up again, where more is asked about.
+            return self.lost()
+        # The third folder and those after it count as one: by then nothing but the whole line can be allowed.
+        return self if folder == self.now else replace(self, been=(*self.been[:2], folder))
+
+    def lost(self) -> "Where":
+        """After something that may have changed the folder."""
+        return replace(self, told=False) if self.told else self
+
+    def subject(self, text: str) -> str:
+        """What a pattern has to cover for `text` to run here; empty when it cannot be told whether it runs here."""
+        if not self.told or len(text) > _LONGEST_SUBJECT:
+            return ""
+        if self.been == (self.own,):
+            return text
+        # A change of folder may fail or be skipped: the line then runs in the one before, which must be the session's.
+        return f"cd {self.now} && {text}" if len(self.been) == 1 or self.been == (self.own, self.now) else ""
+
+
+@dataclass(slots=True)
+class State:
+    """What a shell knows while it runs. `files` is shared by all of them: what one writes, another one reads."""
+
+    where: Where
+    variables: dict[str, Word]
+    arrays: dict[str, list[Word]]
+    functions: dict[str, object]
+    files: dict[str, Stream]
+    positional: Sequence[Word] | None = None
+
+    def copy(self, where: Where | None = None) -> "State":
+        """For a subshell: it knows what this one knows, and changes nothing here but files."""
+        return State(
+            where or self.where,
+            dict(self.variables),
+            dict(self.arrays),
+            dict(self.functions),
+            self.files,
+            self.positional,
+        )
+
+
+def started(own: str, cwd: str, known: Mapping[str, str]) -> State:
+    """A shell that starts in `cwd` with these variables; `own` is the session's folder."""
+    return State(Where(own, (cwd,)), {name: Word(text) for name, text in known.items()}, {}, {}, {})
+
+
+def basename(text: str) -> str:
+    """The last part of a path; the text itself when it is none."""
+    return os.path.basename(text) if "/" in text else text

@@ -173,4 +173,32 @@ CREATE TABLE key_uses (
 ) STRICT, WITHOUT ROWID;
 """
 
-HERMES = Schema(application_id=0x4845524D, steps=(_FIRST, _SECOND))
+_THIRD = """
+-- Questions to the person. state: pending, answered, taken (by the one call that asked, or because it ran out of time).
+-- seal is a hash of what the answer is for. The question's words go when it is taken; who said what about which rule
+-- stays.
+CREATE TABLE approvals (
+    id TEXT PRIMARY KEY,
+    session_id TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
+    turn_id TEXT NOT NULL,
+    call_id TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    rule TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    cwd TEXT NOT NULL,
+    seal TEXT NOT NULL,
+    session_covers TEXT NOT NULL,
+    always_covers TEXT NOT NULL,
+    asked_at REAL NOT NULL,
+    expires_at REAL NOT NULL,
+    state TEXT NOT NULL DEFAULT 'pending',
+    scope TEXT NOT NULL DEFAULT '',
+    answered_by TEXT NOT NULL DEFAULT '',
+    answered_at REAL
+) STRICT;
+CREATE INDEX approvals_turn ON approvals (turn_id, call_id);
+CREATE INDEX approvals_pending ON approvals (session_id) WHERE state = 'pending';
+"""
+
+HERMES = Schema(application_id=0x4845524D, steps=(_FIRST, _SECOND, _THIRD))

@@ -13,6 +13,7 @@ from hermes.core.errors import StoreError
 from hermes.core.messages import Message, Role
 from hermes.store import transcript
 from hermes.store.access import SessionAccess, TranscriptAccess, TurnAccess
+from hermes.store.approvals import ApprovalAccess
 from hermes.store.db import Database
 from hermes.store.keys import KeyAccess, any_key_notes
 from hermes.store.ledger import SpendAccess
@@ -30,7 +31,7 @@ FOLLOW_EVERY = 512
 """The index is brought up to date whenever a message's id passes a multiple of this, so no search has much to do."""
 
 
-class Store(SessionAccess, TranscriptAccess, TurnAccess, SpendAccess, KeyAccess):
+class Store(SessionAccess, TranscriptAccess, TurnAccess, SpendAccess, KeyAccess, ApprovalAccess):
     """One folder's `hermes.db` and `search.db`, used from one event loop; any number of processes may have it open.
 
     A write is on disk when it returns; a read sees every write that was awaited before. Methods raise `StoreError`

@@ -36,7 +36,10 @@ class TempHome:
 
     @classmethod
     def for_server(cls, url: str, *, api_mode: str = "", more_config: Mapping[str, object] | None = None) -> Self:
-        """A home whose model is the scripted server at `url`."""
+        """A home whose model is the scripted server at `url`, and whose commands run as they are.
+
+        `more_config` may say otherwise: `{"terminal": {"backend": "sandbox"}}`.
+        """
         model: dict[str, object] = {
             "default": "mock-model",
             "provider": "custom",
@@ -46,7 +49,7 @@ class TempHome:
         }
         if api_mode:
             model["api_mode"] = api_mode
-        return cls({"model": model, **(more_config or {})})
+        return cls({"model": model, "terminal": {"backend": "local"}, **(more_config or {})})
 
     def __enter__(self) -> Self:
         self.root = Path(tempfile.mkdtemp(prefix="hermes-home-")).resolve()

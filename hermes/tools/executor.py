@@ -9,17 +9,20 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from hermes.core.errors import ToolError
-from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, Refused, ToolEnded, ToolStarted
-from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
+from hermes.core.events import Event, Refused, ToolEnded, ToolStarted
+from hermes.core.parts import Provenance, Source, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import EffectJournal, Intent
-from hermes.safety.findings import Verdict
-from hermes.tools.gate import NOBODY, TIMED_OUT, Answer, ApprovalRequest, Approver, Decision, Gate
+from hermes.safety.fencing import fence
+from hermes.safety.findings import EffectKind, Verdict
+from hermes.tools.asking import CallDoor, Questions
+from hermes.tools.gate import NOBODY, TIMED_OUT, Answer, Approver, Decision, Gate, Reviewer
 from hermes.tools.plan import Step, stages
 from hermes.tools.registry import Toolbox
 from hermes.tools.schema import Arguments, ArgumentsError
 from hermes.tools.session import ToolContext
 from hermes.tools.spill import BATCH_CAP, PREVIEW, RESULT_CAP, spill
 from hermes.tools.tool import PathUse, Tool, ToolOutput
+from hermes.tools.weighing import origin
 from hermes.util.text import clean_surrogates
 
 Emit = Callable[[Event], None]
@@ -92,16 +95,22 @@ class _UnusableError(Exception):
 class Executor:
     """Runs batches of calls for one session.
 
-    Without an `approver` nobody can be asked, so what needs an answer is refused. `tool_delay` is the pause in seconds
-    between calls that run one after another.
+    Without an `approver` nobody can be asked, so what needs an answer is refused. A `reviewer` looks at what the rules
+    allow, and can only ask for more. `tool_delay` is the pause in seconds between calls that run one after another.
     """
 
     def __init__(
-        self, toolbox: Toolbox, gate: Gate, *, approver: Approver | None = None, tool_delay: float = 0.0
+        self,
+        toolbox: Toolbox,
+        gate: Gate,
+        *,
+        approver: Approver | None = None,
+        reviewer: Reviewer | None = None,
+        tool_delay: float = 0.0,
     ) -> None:
         self._toolbox = toolbox
-        self._gate = gate
-        self._approver = approver
+        self._questions = Questions(gate, approver)
+        self._reviewer = reviewer
         self._delay = tool_delay
 
     async def run(
@@ -112,10 +121,10 @@ class Executor:
         What a tool raises becomes its result. Raises what `journal` raises; when cancelled, running tools are cancelled
         and awaited first, and `batch.results()` is complete all the same.
         """
-        round_ = _Round(self._toolbox, self._gate, batch, context, journal, emit)
+        round_ = _Round(self._toolbox, self._questions, batch, context, journal, emit)
         ready: list[_Prepared] = []
         for index, call in enumerate(batch.calls):
-            prepared = await round_.prepare(index, call, self._approver)
+            prepared = await round_.prepare(index, call, self._reviewer)
             if prepared is not None:
                 ready.append(prepared)
         if ready:
@@ -132,10 +141,17 @@ class _Round:
     """One batch under way."""
 
     def __init__(
-        self, toolbox: Toolbox, gate: Gate, batch: Batch, context: ToolContext, journal: EffectJournal, emit: Emit
+        self,
+        toolbox: Toolbox,
+        questions: Questions,
+        batch: Batch,
+        context: ToolContext,
+        journal: EffectJournal,
+        emit: Emit,
     ) -> None:
         self._toolbox = toolbox
-        self._gate = gate
+        self._gate = questions.gate
+        self._questions = questions
         self._batch = batch
         self._context = context
         self._journal = journal
@@ -143,20 +159,26 @@ class _Round:
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._asked = False
 
-    async def prepare(self, index: int, call: ToolCallPart, approver: Approver | None) -> _Prepared | None:
+    async def prepare(self, index: int, call: ToolCallPart, reviewer: Reviewer | None) -> _Prepared | None:
         """Resolve, validate and gate one call; None when it already has its result."""
         try:
             tool, arguments, raw = self._resolve(call.name, call.arguments)
         except _UnusableError as why:
             await self._close(index, call, call.name, str(why), ToolStatus.INVALID)
             return None
-        decision = self._gate.decide(tool, arguments, self._context)
-        answer = None
-        if decision.verdict is Verdict.ASK:
-            answer = await self._ask(call, tool, decision, approver)
-        if decision.verdict is Verdict.DENY or (answer is not None and not answer.allowed):
-            await self._refuse(index, call, tool, decision, answer)
+
+        def decide() -> Decision:
+            return self._gate.decide(tool, arguments, self._context)
+
+        decision = decide()
+        if reviewer is not None and decision.verdict is Verdict.ALLOW:
+            decision = await reviewer.review(decision, tool, arguments)
+        leave = await self._questions.settle(call.call_id, tool.name, decision, decide, self._emit)
+        self._asked = self._asked or leave.asked
+        if not leave.given:
+            await self._refuse(index, call, tool, leave.decision, leave.answer)
             return None
+        decision = leave.decision
         paths = tuple(PathUse(self._context.real(use.path) or use.path, use.write) for use in tool.paths(arguments))
         return _Prepared(index, call, tool, arguments, raw, decision, paths)
 
@@ -183,6 +205,7 @@ class _Round:
                 return
             started = self._context.clock.monotonic()
             self._batch.begin(item.index)
+            self._note_written(item)
             self._emit(ToolStarted(item.call.call_id, item.tool.name, item.raw, item.tool.line(item.arguments)))
             try:
                 output = await self._output(item)
@@ -194,12 +217,12 @@ class _Round:
                 self._batch.failed.add(item.call.call_id)
             self._batch.finish(item.index, result)
             await self._journal.done(result)
-            self._ended(item, result.status, started, result.text)
+            self._ended(item, result.status, started, clean_surrogates(output.text))
 
     async def _output(self, item: _Prepared) -> ToolOutput:
         """Run the tool. This is the one place where what a tool raises is turned into its result."""
         try:
-            return await item.tool.run(self._context.for_call(item.call.call_id), item.arguments)
+            return await item.tool.run(self._for_call(item), item.arguments)
         except ToolError as error:
             return ToolOutput(text=str(error), status=ToolStatus.ERROR)
         except Exception as error:  # noqa: BLE001 - a tool's own fault must not end the turn; it is logged and told
@@ -225,17 +248,6 @@ class _Round:
             raise _UnusableError(f"{name} cannot call itself. Name the tool that you mean.")
         return self._resolve(target.name, target.arguments)
 
-    async def _ask(self, call: ToolCallPart, tool: Tool, decision: Decision, approver: Approver | None) -> Answer:
-        if approver is None:
-            return Answer(allowed=False, by=NOBODY)
-        self._asked = True
-        approval_id = f"approval_{os.urandom(8).hex()}"
-        about = (call.call_id, tool.name, decision.subject, decision.rule, decision.reason)
-        self._emit(ApprovalAsked(approval_id, *about))
-        answer = await approver.ask(ApprovalRequest(approval_id, *about))
-        self._emit(ApprovalAnswered(approval_id, answer.allowed, answer.by))
-        return answer
-
     async def _refuse(
         self, index: int, call: ToolCallPart, tool: Tool, decision: Decision, answer: Answer | None
     ) -> None:
@@ -256,20 +268,54 @@ class _Round:
         self._emit(ToolEnded(call.call_id, name, status, 0.0, _beginning(text)))
 
     def _changed(self, item: _Prepared) -> bool:
-        return self._gate.decide(item.tool, item.arguments, self._context) != item.decision
+        now = self._gate.decide(item.tool, item.arguments, self._context)
+        return now.verdict is not Verdict.ALLOW and now != item.decision
+
+    def _for_call(self, item: _Prepared) -> ToolContext:
+        call_id, name = item.call.call_id, item.tool.name
+        door = CallDoor(call_id, name, self._questions, self._context, self._emit)
+        return self._context.for_call(call_id, offline=item.decision.offline, door=door)
+
+    def _note_written(self, item: _Prepared) -> None:
+        """Keep in mind what the call writes, and whose text stood in the conversation when it did."""
+        state = self._context.state
+        written = [use.path for use in item.paths if use.write]
+        for effect in item.decision.effects:
+            if effect.kind in (EffectKind.WRITES, EffectKind.OVERWRITES):
+                written += [
+                    os.path.realpath(self._context.backend.outside(target))
+                    for target in effect.targets
+                    if target[:1] == "/"
+                ]
+        if written:
+            state.wrote |= dict.fromkeys(written, "\n".join(state.taint.sources()))
+
+    def _origin(self, item: _Prepared, output: ToolOutput) -> Provenance | None:
+        """Whose text a result is."""
+        said = output.provenance
+        if output.status is not ToolStatus.OK or (said is not None and said.source is not Source.FILE):
+            return said  # what a tool says of its own failure is ours
+        paths = [use.path for use in item.paths if not use.write]
+        if item.tool.command(item.arguments):
+            paths.append(os.path.realpath(item.decision.cwd or self._context.state.cwd))
+        found = origin(item.decision.effects, paths, self._context)
+        return found or (said and structs.replace(said, vouched=True))
 
     def _result(self, item: _Prepared, output: ToolOutput) -> ToolResultPart:
         text = clean_surrogates(output.text)
+        provenance = self._origin(item, output)
         crowded = len(text) > 2 * PREVIEW and self._batch.characters + len(text) > BATCH_CAP
         if crowded or len(text) > min(item.tool.cap or self._context.limits.result_characters, RESULT_CAP):
             text = self._spilled(text, item.call.call_id)
+        if provenance is not None and provenance.untrusted:
+            text = fence(text, provenance)
         return ToolResultPart(
             call_id=item.call.call_id,
             name=item.call.name,
             text=text,
             status=output.status,
             images=output.images,
-            provenance=output.provenance,
+            provenance=provenance,
         )
 
     def _spilled(self, text: str, call_id: str) -> str:

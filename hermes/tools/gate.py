@@ -1,22 +1,37 @@
 """What stands between a call and its effect: the gate decides, a person answers where it asks."""
 
-import os.path
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from hermes.safety.findings import Finding, Verdict
+from hermes.core.outcomes import AnswerScope
+from hermes.safety.findings import Effect, Verdict
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Tool
 
 
-class Decision(Struct, frozen=True):
-    """What may happen with a call. `subject` is the command, or the tool and path, that the decision is about.
+class Grant(Struct, frozen=True):
+    """Something that a person allows for the rest of a session.
 
-    A decision is for one folder: the same command in another one is another decision. `pattern` is what would have to
-    be among the allowed patterns for the call to run without a question; empty where none would help.
+    `pattern` is in the language of `hermes.safety.patterns`. `seal` is filled where what runs is a file: the grant is
+    for the content that the file had. `source` lifts the taint of a source instead.
+    """
+
+    pattern: str = ""
+    seal: str = ""
+    source: str = ""
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    """What may happen with a call.
+
+    `subject` is what a person is shown: the command, or the tool with what it would touch. `seal` is a hash of all that
+    the decision was made on: the command, its folder and variables, where its paths lead, the files that it runs. When
+    any of it is another by the time the call runs, the decision is another one too. `grants` and `always` are what the
+    wider answers would cover; empty where there is no such answer. `pattern` is what would have to be among the allowed
+    patterns for the call to run without a question.
     """
 
     verdict: Verdict
@@ -25,9 +40,29 @@ class Decision(Struct, frozen=True):
     subject: str = ""
     cwd: str = ""
     pattern: str = ""
+    grants: tuple[Grant, ...] = ()
+    always: tuple[str, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    seal: str = ""
+    offline: bool = False
+    """Whether a sandbox must give it no network: nobody can tell what it would run."""
+
+    def covers(self, scope: AnswerScope) -> str:
+        """What an answer of this scope would cover, in words; empty where there is no such answer."""
+        if scope is AnswerScope.ALWAYS:
+            return ", ".join(f"`{pattern}`" for pattern in self.always)
+        if scope is not AnswerScope.SESSION:
+            return "this call" if scope is AnswerScope.ONCE else ""
+        named = [
+            f"everything that text from {grant.source} leads to"
+            if grant.source
+            else f"`{grant.pattern}`" + (" as the file is now" if grant.seal else "")
+            for grant in self.grants
+        ]
+        return ", ".join(named)
 
 
-ALLOWED = Decision(Verdict.ALLOW)
+ALLOWED = Decision(verdict=Verdict.ALLOW)
 
 
 NOBODY = "nobody there to ask"
@@ -35,8 +70,8 @@ TIMED_OUT = "no answer in time"
 """Who answered, where no person did."""
 
 
-class ApprovalRequest(Struct, frozen=True):
-    """A question to the person: may this call have its effect?"""
+class ApprovalRequest(Struct, frozen=True, kw_only=True):
+    """A question to the person: may this call have its effect? The wider answers come with what they would cover."""
 
     approval_id: str
     call_id: str
@@ -44,21 +79,34 @@ class ApprovalRequest(Struct, frozen=True):
     subject: str
     rule: str
     reason: str
+    cwd: str = ""
+    seal: str = ""
+    session_covers: str = ""
+    always_covers: str = ""
 
 
 class Answer(Struct, frozen=True):
     """The person's answer. `by` says whose it is; `note` is for the model (why not, what instead)."""
 
-    allowed: bool
+    scope: AnswerScope
     by: str
     note: str = ""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the call may run."""
+        return self.scope is not AnswerScope.DENY
 
 
 class Approver(Protocol):
     """Puts approval questions to a person. No answer in time, or nobody there, is an answer: not allowed."""
 
-    async def ask(self, request: ApprovalRequest) -> Answer:
-        """The person's answer."""
+    async def ask(self, request: ApprovalRequest, show: Callable[[ApprovalRequest], None]) -> Answer:
+        """The person's answer, given once to one caller.
+
+        `show` is called once the question is on disk, with the id by which it can be answered: an older one when the
+        same call asked already, before its process died. It is not called when nobody can be asked.
+        """
         ...
 
 
@@ -69,61 +117,28 @@ class Gate(Protocol):
         """The decision for a call. Fast, without effects; symlinks are resolved as they are now."""
         ...
 
+    def connection(self, host: str, port: int, context: ToolContext) -> Decision:
+        """The decision for a connection that a command in a sandbox wants to make."""
+        ...
 
-class RuleGate:
-    """Decides by the rules of `hermes.safety`.
+    def opening(self, path: str, context: ToolContext) -> Decision:
+        """The decision for a path that a command in a sandbox wants to write."""
+        ...
 
-    `allow` holds patterns of the person's: what one of them covers needs no answer (`hermes.safety.patterns`), nor does
-    a line that is one of them, letter by letter. A pattern never lifts a refusal.
-    """
+    async def keep(self, decision: Decision, scope: AnswerScope) -> None:
+        """Remember what a person's answer covers beyond the call. Raises HermesError when it cannot be kept."""
+        ...
 
-    def __init__(self, allow: Sequence[str] = ()) -> None:
-        self._allow = tuple(pattern.strip() for pattern in allow)
 
-    def decide(self, tool: Tool, arguments: Arguments, context: ToolContext) -> Decision:
-        """The strictest of what the rules say about the call's paths and command."""
-        for use in tool.paths(arguments):
-            refused = self._path(use.path, write=use.write, context=context)
-            if refused:
-                subject = f"{tool.name} {use.path}"
-                return Decision(Verdict.DENY, "protected-path", f"{use.path} is not open to tools: {refused}", subject)
-        command = tool.command(arguments)
-        if not command:
-            return ALLOWED
-        from hermes.safety.commands import judge  # its tables and patterns are read when there is a command to judge
+class Reviewer(Protocol):
+    """Looks at a call that the rules allow. It can only make the decision stricter."""
 
-        folder = str(arguments.get("workdir") or ".")
-        real = context.real(folder)
-        cwd = real if real is not None and ".." in folder.split("/") else str(context.resolve(folder))
-        places = context.places
-        if real == places.workspace:
-            places = structs.replace(places, workspace=cwd)  # the session's own folder by the name it goes by here
-        line = command.strip() if cwd == places.workspace else f"cd {cwd} && {command.strip()}"
-        return self._strictest(judge(command, cwd, places), Decision(Verdict.ASK, "", "", command, cwd, line))
+    async def review(self, decision: Decision, tool: Tool, arguments: Arguments) -> Decision:
+        """The same decision, or one that asks."""
+        ...
 
-    def _path(self, path: str, *, write: bool, context: ToolContext) -> str:
-        from hermes.safety.paths import read_refused, write_refused
 
-        places = context.places
-        refused = write_refused if write else read_refused
-        real = context.real(path)
-        if real is None:
-            return "where it leads cannot be told"
-        named = str(context.resolve(path))
-        return refused(real, places) or (refused(os.path.normpath(named), places) if named != real else "")
-
-    def _strictest(self, findings: Sequence[Finding], asked: Decision) -> Decision:
-        """What the findings come to. `asked` is about the command, its pattern the one that allows the whole line."""
-        from hermes.safety.patterns import covers, literal
-
-        for finding in findings:
-            if finding.verdict is Verdict.DENY:
-                return structs.replace(
-                    asked, verdict=Verdict.DENY, rule=finding.rule, reason=finding.reason, pattern=""
-                )
-        asks = [one for one in findings if not any(covers(pattern, one.subject) for pattern in self._allow)]
-        if not asks or asked.pattern in self._allow:
-            return ALLOWED
-        subjects = {one.subject for one in asks}
-        pattern = literal(subjects.pop()) if len(subjects) == 1 and "" not in subjects else asked.pattern
-        return structs.replace(asked, rule=asks[0].rule, reason=asks[0].reason, pattern=pattern)
+def offered(decision: Decision) -> Sequence[AnswerScope]:
+    """The answers that a question has."""
+    wider = [scope for scope in (AnswerScope.SESSION, AnswerScope.ALWAYS) if decision.covers(scope)]
+    return (AnswerScope.ONCE, *wider, AnswerScope.DENY)

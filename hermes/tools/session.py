@@ -10,8 +10,10 @@ from msgspec import Struct
 
 from hermes.core.frame import ToolSchema
 from hermes.safety.places import Places
-from hermes.tools.backends.base import TerminalBackend
+from hermes.tools.backends.base import Door, TerminalBackend
 from hermes.tools.processes import ProcessTable
+from hermes.tools.taint import Taint, Trust
+from hermes.tools.web.access import WebAccess
 from hermes.util.clock import Clock
 
 
@@ -61,6 +63,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_LIMITS = Limits()
+NOTHING_TRUSTED = Trust()
 
 
 @dataclass(slots=True)
@@ -74,6 +77,10 @@ class ToolState:
     """Variables of the backend's own that commands removed."""
     seen: dict[str, FileStamp] = field(default_factory=dict)
     """Files by real path as this session last read or wrote them."""
+    wrote: dict[str, str] = field(default_factory=dict)
+    """Files that this session wrote or had written, by real path, with the untrusted sources that stood in the
+    conversation then, one a line."""
+    taint: Taint = field(default_factory=Taint)
     todos: list[Todo] = field(default_factory=list)
     processes: ProcessTable = field(default_factory=ProcessTable)
 
@@ -86,8 +93,10 @@ class ToolState:
 class ToolContext:
     """Everything a tool gets besides its arguments. One for a session; `for_call` names the call.
 
-    `asker` is None where nobody can be asked. `catalogue` is None when there are no deferred tools. `search_path` is
-    the PATH on which programs such as ripgrep are looked for.
+    `trust` says whose files the person vouches for; `web` is None where there is no way to the web. `offline` and
+    `door` are for one call's commands: no network, and who is asked for more. `asker` is None where nobody can be
+    asked. `catalogue` is None when there are no deferred tools. `search_path` is the PATH on which programs such as
+    ripgrep are looked for.
     """
 
     session_id: str
@@ -97,19 +106,23 @@ class ToolContext:
     backend: TerminalBackend
     clock: Clock
     limits: Limits = DEFAULT_LIMITS
+    trust: Trust = NOTHING_TRUSTED
+    offline: bool = False
+    door: Door | None = None
     asker: Asker | None = None
     catalogue: Catalogue | None = None
     search_path: str = ""
+    web: WebAccess | None = None
     search_seconds: float = 30.0
     call_id: str = ""
 
-    def for_call(self, call_id: str) -> "ToolContext":
+    def for_call(self, call_id: str, *, offline: bool = False, door: Door | None = None) -> "ToolContext":
         """The same context, for one call."""
-        return replace(self, call_id=call_id)
+        return replace(self, call_id=call_id, offline=offline, door=door)
 
     def resolve(self, path: str) -> Path:
         """`path` as the person means it: `~` is their home, relative means from the current folder. Not normalised."""
-        return Path(self.places.expand(path, str(self.state.cwd)))
+        return Path(self.backend.outside(self.places.expand(path, str(self.state.cwd))))
 
     def real(self, path: str) -> str | None:
         """The same with every symlink followed, as it is now; None when that cannot be told."""

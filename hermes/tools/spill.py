@@ -14,10 +14,10 @@ PREVIEW = 1_500
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-def spill(text: str, folder: Path, call_id: str) -> str:
-    """Write `text` to a new private file in `folder`; the preview that stands for it. Raises OSError."""
+def write_spill(text: str, folder: Path, name: str) -> Path:
+    """Write `text` to a new private file in `folder`, named after a call. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    stem = _UNSAFE.sub("_", call_id)[:64] or "result"
+    stem = _UNSAFE.sub("_", name)[:64] or "result"
     for number in range(1000):
         path = folder / (f"{stem}.txt" if not number else f"{stem}_{number}.txt")
         try:
@@ -26,9 +26,13 @@ def spill(text: str, folder: Path, call_id: str) -> str:
             continue
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="") as file:
             file.write(text)
-        break
-    else:
-        raise FileExistsError(f"too many files named {stem} in {folder}")
+        return path
+    raise FileExistsError(f"too many files named {stem} in {folder}")
+
+
+def spill(text: str, folder: Path, call_id: str) -> str:
+    """Write `text` to a new private file in `folder`; the preview that stands for it. Raises OSError."""
+    path = write_spill(text, folder, call_id)
     lines = text.count("\n") + 1
     return (
         f"{head_and_tail(text, PREVIEW)}\n\n[The result has {len(text)} characters in {lines} lines, too many to show. "

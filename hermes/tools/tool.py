@@ -72,6 +72,8 @@ class Traits(TypedDict, total=False):
     summary: Callable[[Arguments], str]
     paths: Callable[[Arguments], Sequence[PathUse]]
     command: Callable[[Arguments], str]
+    hosts: Callable[[Arguments], Sequence[str]]
+    keeps: Callable[[Arguments], str]
     redirect: Callable[[Arguments], Redirect]
     available: Callable[[Mapping[str, str]], bool]
 
@@ -106,6 +108,10 @@ class Tool(Struct, frozen=True, kw_only=True):
     """The paths it will touch, for the gate and for running calls side by side."""
     command: Callable[[Arguments], str] = lambda _: ""
     """The shell text it will run, for the gate; empty when none."""
+    hosts: Callable[[Arguments], Sequence[str]] = lambda _: ()
+    """The URLs that it will reach because the model named them, for the gate. Not those that the person set up."""
+    keeps: Callable[[Arguments], str] = lambda _: ""
+    """What it will keep beyond the session (a memory, a skill, a job), in a few words, for the gate; empty: nothing."""
     redirect: Callable[[Arguments], Redirect] | None = None
     """For a tool that only stands for another: which call it is."""
     available: Callable[[Mapping[str, str]], bool] = lambda _: True

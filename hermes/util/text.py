@@ -38,6 +38,21 @@ def inert(text: str) -> str:
     return _CONTROL.sub("", text.replace("\r\n", "\n")) if _CONTROL.search(text) else text
 
 
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f"
+    "\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uff01-\uff5e\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
+)
+
+
+def visible(text: str) -> str:
+    """The text with every character that a person cannot see, or takes for another one, written out as an escape."""
+    return (
+        _HIDDEN.sub(lambda match: f"\\u{{{ord(match[0]):x}}}", text)
+        if not text.isascii() or _HIDDEN.search(text)
+        else text
+    )
+
+
 def sentence(text: str) -> str:
     """The text with an end, so that another sentence can follow it."""
     text = text.rstrip()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.safety.commands import judge
+from hermes.safety.commands import analyse
 from hermes.safety.findings import Verdict
 from hermes.safety.paths import read_refused
 from hermes.safety.patterns import covers
@@ -15,7 +15,7 @@ def passes(command: str, *allow: str) -> bool:
     """Whether the command would run without a question."""
     return not any(
         finding.verdict is Verdict.DENY or not any(covers(one, finding.subject) for one in allow)
-        for finding in judge(command, "/home/u/proj", PLACES)
+        for finding in analyse(command, "/home/u/proj", PLACES).findings
     )
 
 

@@ -12,8 +12,8 @@ from hermes.core.protocols import Intent
 from hermes.safety.places import Places
 from hermes.tools.backends.local import LocalBackend
 from hermes.tools.executor import Batch, Executor
-from hermes.tools.gate import RuleGate
 from hermes.tools.registry import Registry, Toolbox
+from hermes.tools.rulegate import RuleGate
 from hermes.tools.schema import ArgumentsError
 from hermes.tools.session import ToolContext, ToolState
 from hermes.tools.tool import Parallel, Tool
@@ -91,6 +91,7 @@ def test_what_is_said_of_a_call_never_fails(tool: Tool, text: str) -> None:
     assert len(tool.line(given)) <= 120
     assert all(use.path is not None for use in tool.paths(given))
     assert isinstance(tool.command(given), str)
+    assert all(isinstance(url, str) for url in tool.hosts(given))
 
 
 @every_tool
@@ -117,6 +118,8 @@ def test_tools_that_write_or_run_are_known_to_the_gate(tool: Tool) -> None:
         assert tool.paths(given)
     if "command" in properties(tool):
         assert tool.command({"command": "x"}) == "x"
+    if "urls" in properties(tool):
+        assert tool.hosts({"urls": ["https://example.com/a"]}) == ["https://example.com/a"]
 
 
 def test_the_default_set_is_small() -> None:

@@ -223,14 +223,14 @@ async def test_an_approval_is_asked_in_the_middle_of_a_chat() -> None:
             async with on_a_terminal(home) as screen:
                 await screen.shows_next("> ")
                 screen.type("clean\r")
-                await screen.shows_next("[y/N]")
+                await screen.shows_next("/N] ")
                 screen.type("y\n")
                 await screen.shows_next("Gone.")
                 assert not (home.cwd / "old").exists()
                 (home.cwd / "old").mkdir()
                 await screen.shows_next("> ")
                 screen.type("again\r")
-                await screen.shows_next("[y/N]")
+                await screen.shows_next("/N] ")
                 screen.type(CTRL_C)
                 await screen.shows_next("> ")
                 # The question that was withdrawn must not take the next line for its answer.

@@ -17,7 +17,7 @@ async def test_a_piped_one_shot_asks_on_the_terminal_and_yes_runs_it() -> None:
             (home.cwd / "old").mkdir()
             async with on_a_terminal(home, "-z", "clean", piped=True) as screen:
                 await screen.shows("rm -r old")
-                await screen.shows("[y/N]")
+                await screen.shows("/N] ")
                 screen.type("y\n")
                 assert await screen.end() == 0
                 assert screen.process.stdout is not None
@@ -30,7 +30,7 @@ async def test_enter_alone_means_no() -> None:
         with TempHome.for_server(server.url) as home:
             (home.cwd / "old").mkdir()
             async with on_a_terminal(home, "-z", "clean", piped=True) as screen:
-                await screen.shows("[y/N]")
+                await screen.shows("/N] ")
                 screen.type("\n")
                 assert await screen.end() == 0
             assert (home.cwd / "old").exists()
@@ -65,7 +65,7 @@ async def test_escape_sequences_in_a_question_are_inert() -> None:
     async with ScriptedServer([Say(calls=(Call("terminal", {"command": command}),)), Say("ok")]) as server:
         with TempHome.for_server(server.url) as home:
             async with on_a_terminal(home, "-z", "clean", piped=True) as screen:
-                await screen.shows("[y/N]")
+                await screen.shows("/N] ")
                 assert "\x1b" not in screen.text
                 assert "\u202e" not in screen.text
                 screen.type("n\n")

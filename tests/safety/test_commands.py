@@ -5,12 +5,16 @@ import time
 
 import pytest
 
-from hermes.safety.commands import judge
-from hermes.safety.findings import Verdict
+from hermes.safety.commands import analyse
+from hermes.safety.findings import Finding, Verdict
 from hermes.safety.patterns import covers, literal
 from hermes.safety.places import Places
 
 PLACES = Places(home="/home/ann", hermes="/home/ann/.hermes", workspace="/home/ann/proj")
+
+
+def judge(command: str, cwd: str, places: Places) -> list[Finding]:
+    return list(analyse(command, cwd, places).findings)
 
 
 def verdict(command: str, cwd: str = "/home/ann/proj") -> Verdict:
@@ -215,7 +219,7 @@ def test_a_finding_names_the_simple_command() -> None:
         ("ssh host rm -r build", ""),
         ("rm -r $X", ""),
         ("rm -r $(cat list)", ""),
-        ("rm -r $HOME/x", "rm -r ${HOME}/x"),
+        ("rm -r $HOME/x", "rm -r /home/ann/x"),
         ("psql <<E\nDROP TABLE t\nE", ""),
         ("psql -c 'DROP TABLE t'", "psql -c DROP TABLE t"),
         ("echo x >> ~/.bashrc", "> /home/ann/.bashrc"),

@@ -1,21 +1,24 @@
 """A session's context on real folders, and a way to make calls through the real executor."""
 
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from hermes.core.events import Event
+from hermes.core.outcomes import AnswerScope
 from hermes.core.parts import ToolCallPart, ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.safety.places import Places
 from hermes.tools.backends.local import LocalBackend
 from hermes.tools.executor import Batch, Executor
-from hermes.tools.gate import Answer, ApprovalRequest, RuleGate
+from hermes.tools.gate import Answer, ApprovalRequest
 from hermes.tools.registry import Registry, Toolbox
+from hermes.tools.rulegate import Policy, RuleGate
 from hermes.tools.session import ToolContext, ToolState
+from hermes.tools.taint import Trust
 from hermes.util.clock import SystemClock
 
 
@@ -37,15 +40,18 @@ class Journal:
 class Person:
     """Answers approval questions and questions of the model's from a list."""
 
-    def __init__(self, *answers: bool, says: str | None = None) -> None:
+    def __init__(self, *answers: bool | AnswerScope, says: str | None = None) -> None:
         self.answers = list(answers)
         self.says = says
         self.asked: list[ApprovalRequest] = []
         self.questions: list[tuple[str, list[str]]] = []
 
-    async def ask(self, request: ApprovalRequest) -> Answer:
+    async def ask(self, request: ApprovalRequest, show: Callable[[ApprovalRequest], None]) -> Answer:
         self.asked.append(request)
-        return Answer(allowed=self.answers.pop(0), by="person")
+        show(request)
+        answer = self.answers.pop(0)
+        scope = answer if isinstance(answer, AnswerScope) else AnswerScope.ONCE if answer else AnswerScope.DENY
+        return Answer(scope=scope, by="person")
 
 
 class Listener:
@@ -85,7 +91,7 @@ class Session:
         await self.context.backend.close()
 
     def executor(self) -> Executor:
-        return Executor(self.toolbox, RuleGate(self.allow), approver=self.person, tool_delay=self.delay)
+        return Executor(self.toolbox, RuleGate(Policy(allow=self.allow)), approver=self.person, tool_delay=self.delay)
 
     async def batch(self, *calls: tuple[str, Mapping[str, object]]) -> tuple[ToolResultPart, ...]:
         parts = [
@@ -114,6 +120,7 @@ def make_context(folder: Path, **changes: object) -> ToolContext:
         "spill": spill,
         "backend": LocalBackend({**os.environ, "HOME": str(home)}),
         "clock": SystemClock(),
+        "trust": Trust((str(folder),)),
         "search_path": os.environ.get("PATH", ""),
     }
     return ToolContext(**{**values, **changes})  # type: ignore[arg-type]

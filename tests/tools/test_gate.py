@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from hermes.safety.findings import Verdict
-from hermes.tools.gate import Decision, RuleGate
+from hermes.tools.gate import Decision
 from hermes.tools.registry import Registry
+from hermes.tools.rulegate import Policy, RuleGate
 from hermes.tools.session import ToolContext
 
 from .conftest import Session, make_context
@@ -18,7 +19,7 @@ def decided(context: ToolContext, command: str, *allow: str, workdir: str = "") 
     tool = Registry().select(("terminal",)).find("terminal")
     assert tool is not None
     raw = msgspec.json.encode({"command": command, "workdir": workdir}).decode()
-    return RuleGate(allow).decide(tool, tool.parameters.decode(raw), context)
+    return RuleGate(Policy(allow=tuple(allow))).decide(tool, tool.parameters.decode(raw), context)
 
 
 @pytest.mark.parametrize(

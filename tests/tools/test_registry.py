@@ -17,6 +17,8 @@ from hermes.tools.toolsets import Toolset
 from .conftest import Listener, Session, make_context
 
 DEFAULT = ["read_file", "write_file", "patch", "search_files", "terminal", "process", "todo", "clarify"]
+WEB = ["web_search", "web_extract"]
+DEFAULT += WEB
 
 
 @tool("rare", deferred=True, parallel=Parallel.SAFE, repeatable=True)
@@ -56,12 +58,12 @@ def test_every_file_holds_a_tool_of_its_name() -> None:
     ("enabled", "disabled", "names"),
     [
         (["file"], [], DEFAULT[:4]),
-        (["*"], ["file", "terminal"], ["todo", "clarify"]),
+        (["*"], ["file", "terminal"], ["todo", "clarify", *WEB]),
         (["todo", "file", "todo"], ["file"], ["todo"]),
-        (["safe"], [], []),
+        (["safe"], [], WEB),
         (["hermes-cli"], [], DEFAULT),
-        (["debugging"], [], ["terminal", "process", *DEFAULT[:4]]),
-        (["hermes-webhook"], [], ["clarify"]),
+        (["debugging"], [], ["terminal", "process", *WEB, *DEFAULT[:4]]),
+        (["hermes-webhook"], [], ["clarify", *WEB]),
         ([], [], []),
     ],
 )
@@ -72,17 +74,17 @@ def test_sets_with_includes(enabled: list[str], disabled: list[str], names: list
 def test_an_unknown_set_is_named_with_what_was_meant() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'terminal'"):
         Registry().select(["terminl"])
-    with pytest.raises(ConfigError, match=r"no toolset 'zzz'. Sets with tools are: clarify, coding, "):
+    with pytest.raises(ConfigError, match=r"no toolset 'zzz'. Sets with tools are: browser, clarify, coding, "):
         Registry().select(["file"], ["zzz"])
 
 
 def test_sets_without_tools_are_told_apart_and_not_offered() -> None:
     registry = Registry()
-    assert registry.empty(["file", "web", "safe", "coding"]) == ["web", "safe"]
-    assert "web" not in registry.filled() and "hermes-" not in registry.filled()
+    assert registry.empty(["file", "tts", "vision", "coding"]) == ["tts", "vision"]
+    assert "tts" not in registry.filled() and "hermes-" not in registry.filled()
     with pytest.raises(ConfigError) as error:
-        registry.select(["wed"])
-    assert "web" not in str(error.value)
+        registry.select(["ttts"])
+    assert "tts" not in str(error.value).replace("ttts", "")
 
 
 def test_cycles_end_and_each_tool_stands_once() -> None:

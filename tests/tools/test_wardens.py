@@ -294,6 +294,18 @@ class Elsewhere:
     """A place whose other end is gone."""
 
     name = "elsewhere"
+    contained = False
+
+    def writable(self, path: str) -> bool:
+        return True
+
+    def outside(self, path: str) -> str:
+        return path
+
+    def grant(self, path: str) -> None: ...
+
+    def denied_path(self, output: str, cwd: str) -> str:
+        return ""
 
     async def start(self, command: Command, sink: object) -> Remote:
         return Remote()

@@ -116,6 +116,22 @@ class TerminalBackend(Protocol):
     contained: bool
     """Whether the kernel, or another machine, keeps its commands from this machine's files and network."""
 
+    def writable(self, path: str) -> bool:
+        """Whether commands may write here (absolute, resolved); file tools hold to the same."""
+        ...
+
+    def outside(self, path: str) -> str:
+        """Where a path that commands name (absolute) lies on this machine."""
+        ...
+
+    def denied_path(self, output: str, cwd: str) -> str:
+        """What a command was kept from writing, as its output tells, where a person may open it; empty: nothing."""
+        ...
+
+    def grant(self, path: str) -> None:
+        """Let this session's commands write here, too: a person said so. Raises `ToolError` when it is protected."""
+        ...
+
     async def start(self, command: Command, sink: Sink) -> Running:
         """Start a command. Raises `ToolError` when it cannot be started. The caller owns the result and must end it."""
         ...

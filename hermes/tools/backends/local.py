@@ -13,7 +13,7 @@ from hermes.core.errors import ToolError
 from hermes.safety.environment import public_environment
 from hermes.tools.backends.base import Command, Exit, ShellState, Sink, Stopped
 from hermes.tools.backends.direct import Direct
-from hermes.tools.backends.warden import NOTE
+from hermes.tools.backends.warden import NOTE, OTHERS
 from hermes.tools.backends.wardens import Order, Wardens
 
 _CHUNK = 65_536
@@ -25,6 +25,8 @@ _PATIENCE = ((signal.SIGINT, 1.5), (signal.SIGTERM, 1.5), (signal.SIGKILL, 1.0))
 _QUIET = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 _OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "TERM", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", *_QUIET})
 """Variables that belong to each shell, and those that would change what a later one runs: never carried on."""
+_LARGEST_NOTE = 4 * 1024 * 1024
+"""Bytes of a state that is believed; no environment that a program can be started with is larger."""
 
 
 class Tree(Protocol):
@@ -55,6 +57,29 @@ class Tree(Protocol):
         """Let what an ended shell left live on without us."""
 
 
+class Box(Protocol):
+    """What a command is put into, so that it reaches less than this process. Made for one command."""
+
+    folder: str
+    """Where the program that makes the box is started, if not in the command's folder."""
+    variables: Mapping[str, str]
+    """Laid under the command's own variables, over the backend's. What stays as given is no change of the command's."""
+    temporary: str | None
+    """Where a file can be made that both this process and the command can write."""
+    handles: Sequence[int]
+    """What that program gets besides the command's streams."""
+
+    def wrap(
+        self, shell: Sequence[str], environment: Mapping[str, str], handles: Sequence[int]
+    ) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        """The program that makes the box and runs `shell` in it, with its own variables; where it finds `handles`."""
+        ...
+
+    def script(self, text: str, terminal: str) -> tuple[str, ...]:
+        """Arguments for a shell to run `text`, on the `terminal` of that name or, when it is empty, on none."""
+        ...
+
+
 class LocalBackend:
     """Runs commands with the shell of this machine, under wardens where there can be some.
 
@@ -83,14 +108,31 @@ class LocalBackend:
         self._own = wardens is None
         self._started: list[LocalRunning] = []
 
-    async def start(self, command: Command, sink: Sink) -> "LocalRunning":
+    def writable(self, path: str) -> bool:
+        """Nothing is closed but what the rules protect."""
+        return True
+
+    def outside(self, path: str) -> str:
+        """Commands see this machine as it is."""
+        return path
+
+    def denied_path(self, output: str, cwd: str) -> str:
+        """Nothing is kept from commands here."""
+        return ""
+
+    def grant(self, path: str) -> None:
+        """Everything is open already."""
+
+    async def start(self, command: Command, sink: Sink, box: Box | None = None) -> "LocalRunning":
         """Start a command in a session of its own. Raises `ToolError` when it cannot be started."""
         import tempfile
+
+        base = {**self._environment, **box.variables} if box is not None else self._environment
 
         with contextlib.ExitStack() as undo:
             note: IO[bytes] | None = None
             if command.hold_state:
-                note = undo.enter_context(tempfile.TemporaryFile())
+                note = undo.enter_context(tempfile.TemporaryFile(dir=box.temporary if box is not None else None))
             near, far = _terminal() if command.pty else _pipes(interactive=command.interactive)
             for handle in set(near) - {-1}:
                 undo.callback(os.close, handle)
@@ -98,51 +140,52 @@ class LocalBackend:
                 for handle in far:
                     ends.callback(os.close, handle)
                 try:
-                    tree = await self._spawn(command, far, note)
+                    tree = await self._spawn(command, far, note, box)
                 except (OSError, ValueError) as error:
                     raise ToolError(_why_not(error, command)) from None
             undo.pop_all()
-        running = LocalRunning(tree, near, sink, note, self._environment)
+        running = LocalRunning(tree, near, sink, note, base)
         self._started = [one for one in self._started if not one.over]
         self._started.append(running)
         return running
 
-    async def _spawn(self, command: Command, far: tuple[int, ...], note: IO[bytes] | None) -> Tree:
+    async def _spawn(self, command: Command, far: tuple[int, ...], note: IO[bytes] | None, box: Box | None) -> Tree:
         """Start the shell on the command's ends of the pipes, or on its terminal. It returns once the program runs."""
-        kept = {name: value for name, value in self._environment.items() if name not in command.unset}
-        order = Order(
-            folder=command.cwd,
-            arguments=self._arguments(command, far, NOTE if note is not None else None),
-            environment={**kept, **command.environment, **_QUIET, "TERM": "xterm" if command.pty else "dumb"},
-            source=far[0] if command.pty or command.interactive else None,
-            output=far[-1],
-            note=note.fileno() if note is not None else None,
-        )
-        return await self._wardens.start(order, self._held) or self._without_warden(command, far, order)
 
-    def _arguments(self, command: Command, far: tuple[int, ...], note: int | None) -> tuple[str, ...]:
+        def order(note_at: int, others_at: Sequence[int]) -> Order:
+            arguments, environment = self._program(command, far, note_at if note is not None else None, box)
+            if box is not None:
+                arguments, environment = box.wrap(arguments, environment, others_at)
+            return Order(
+                folder=(box.folder if box is not None else "") or command.cwd,
+                arguments=arguments,
+                environment=environment,
+                source=far[0] if command.pty or command.interactive else None,
+                output=far[-1],
+                note=note.fileno() if note is not None else None,
+                others=others,
+            )
+
+        others = box.handles if box is not None else ()
+        tree = await self._wardens.start(order(NOTE, range(OTHERS, OTHERS + len(others))), self._held)
+        return tree or _without_warden(order(note.fileno() if note is not None else NOTE, others))
+
+    def _program(
+        self, command: Command, far: tuple[int, ...], note: int | None, box: Box | None
+    ) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        """The shell that runs the command, and its variables."""
+        base = {**self._environment, **box.variables} if box is not None else self._environment
+        kept = {name: value for name, value in base.items() if name not in command.unset}
+        environment = {**kept, **command.environment, **_QUIET, "TERM": "xterm" if command.pty else "dumb"}
         script = command.text
         if note is not None:
             report = f'{{ pwd; printf "\\0"; /usr/bin/env -0; }} >/dev/fd/{note} 2>/dev/null'
             script = f"trap '{report}' EXIT; {script}"
-        if command.pty:
-            # The shell leads its session, so the terminal that it opens becomes the one that controls it.
-            script = f": <{os.ttyname(far[0])}; {script}"
-        return (self._shell, "-c", script)
-
-    def _without_warden(self, command: Command, far: tuple[int, ...], order: Order) -> Direct:
-        return Direct(
-            subprocess.Popen(
-                self._arguments(command, far, order.note),
-                cwd=order.folder,
-                env=order.environment,
-                stdin=order.source if order.source is not None else subprocess.DEVNULL,
-                stdout=order.output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                pass_fds=(order.note,) if order.note is not None else (),
-            )
-        )
+        terminal = os.ttyname(far[0]) if command.pty else ""
+        if box is not None:
+            return (self._shell, *box.script(script, terminal)), environment
+        # The shell leads its session, so the terminal that it opens becomes the one that controls it.
+        return (self._shell, "-c", f": <{terminal}; {script}" if terminal else script), environment
 
     async def close(self) -> None:
         """Let go of what ended commands left running; wardens of commands that were not ended end them."""
@@ -291,6 +334,21 @@ class LocalRunning:
             self._ended.set_result(Exit(code=code, state=state, left_running=self._tree.left()))
 
 
+def _without_warden(order: Order) -> Direct:
+    return Direct(
+        subprocess.Popen(
+            order.arguments,
+            cwd=order.folder,
+            env=order.environment,
+            stdin=order.source if order.source is not None else subprocess.DEVNULL,
+            stdout=order.output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=(*([order.note] if order.note is not None else []), *order.others),
+        )
+    )
+
+
 def _pipes(*, interactive: bool) -> tuple[tuple[int, int], tuple[int, ...]]:
     """(our ends: output, input or -1), (the command's ends: input if any, output)."""
     output, command_output = os.pipe()
@@ -312,17 +370,26 @@ def _terminal() -> tuple[tuple[int, int], tuple[int, ...]]:
 
 
 def _state(note: int, base: Mapping[str, str]) -> ShellState | None:
-    """What the shell wrote at its end; None when it could not (it was killed, or replaced itself)."""
-    cwd, found, rest = os.pread(note, os.fstat(note).st_size, 0).partition(b"\n\0")
-    if not found:
+    """What the shell wrote at its end; None when it could not (it was killed, or replaced itself).
+
+    A command can write what it likes there: no more than it could export, and nothing that would keep others from
+    starting.
+    """
+    size = os.fstat(note).st_size
+    cwd, found, rest = os.pread(note, min(size, _LARGEST_NOTE), 0).partition(b"\n\0")
+    if not found or not cwd.startswith(b"/") or b"\0" in cwd or size > _LARGEST_NOTE:
         return None
-    pairs = (os.fsdecode(item).partition("=") for item in rest.split(b"\0") if item)
-    variables = {name: value for name, _, value in pairs if name not in _OWN}
+    variables = _variables(rest)
     return ShellState(
         cwd=os.fsdecode(cwd),
         environment={name: value for name, value in variables.items() if base.get(name) != value},
         unset=frozenset(name for name in base if name not in variables and name not in _OWN),
     )
+
+
+def _variables(block: bytes) -> dict[str, str]:
+    pairs = (os.fsdecode(item).partition("=") for item in block.split(b"\0") if item)
+    return {name: value for name, _, value in pairs if name and name not in _OWN}
 
 
 def _why_not(error: Exception, command: Command) -> str:

@@ -11,15 +11,16 @@ It runs as a process of its own with the standard library only, and imports litt
   any more it may be given the next command, which saves a fork. An end of the leash without a word means that Hermes
   died: then it ends them all before it leaves.
 
-On the leash, to the warden: `ORDER` with handles beside it (output, input if any, note if any, and what it is to hold
-while anything of the command lives), 4 bytes of length and a marshalled (has input, has note, folder, arguments,
-environment); single bytes, each a signal's number or `RELEASE`. From it, 5 bytes each, a letter and a number: `W` a
-warden is there (its process id), `S` started (process id), `E` not started (error number, 0 for an unusable text), `X`
-the shell has ended (its code), `G` nothing is left.
+On the leash, to the warden: `ORDER` with handles beside it (output, input if any, note if any, what else the command
+gets, and what the warden is to hold while anything of the command lives), 4 bytes of length and a marshalled (has
+input, has note, number of others, folder, arguments, environment); single bytes, each a signal's number or `RELEASE`.
+From it, 5 bytes each, a letter and a number: `W` a warden is there (its process id), `S` started (process id), `E` not
+started (error number, 0 for an unusable text), `X` the shell has ended (its code), `G` nothing is left.
 """
 
 import _socket  # a third of the start-up is saved by not importing what `socket` lays over it
 import contextlib
+import fcntl
 import gc
 import marshal
 import os
@@ -33,6 +34,8 @@ ORDER = 0
 RELEASE = 255
 NOTE = 3
 """The handle at which a command finds its note."""
+OTHERS = 4
+"""The first of the handles at which a command finds what else it gets."""
 
 _GRACE = 0.5
 """Seconds between TERM and KILL for what a dead Hermes left."""
@@ -55,6 +58,8 @@ _IGNORED = (
     signal.SIGXFSZ,
 )
 _NAP = 0.002
+_ASIDE = 64
+"""Where handles are moved that could be in the way of those that a command gets."""
 _NEVER = float("inf")
 
 
@@ -205,10 +210,15 @@ class _Warden:
         """Run a command as ordered; closes the handles that were the command's own."""
         size = int.from_bytes(_exactly(self._leash, 4), "little")
         order = marshal.loads(_exactly(self._leash, size))  # noqa: S302 - from the process that started this one
-        has_input, has_note, folder, arguments, environment = order
+        has_input, has_note, others, folder, arguments, environment = order
+        own = 1 + has_input + has_note + others
+        for number, handle in enumerate(handles[:own] if others else ()):
+            handles[number] = fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, _ASIDE)
+            os.close(handle)
         places = [(handles[0], 1), (handles[0], 2), (handles[1] if has_input else 0, 0)]
         if has_note:
             places.append((handles[1 + has_input], NOTE))
+        places += zip(handles[own - others : own], range(OTHERS, OTHERS + others), strict=True)
         try:
             os.chdir(folder)
             self._shell = os.posix_spawn(
@@ -226,7 +236,7 @@ class _Warden:
         finally:
             os.chdir("/")  # so that it keeps no file system busy
         _tell(self._leash, b"S", self._shell)
-        for _ in range(1 + has_input + has_note):
+        for _ in range(own):
             os.close(handles.pop(0))
         return True
 

@@ -36,7 +36,10 @@ _QUEUE_NAP = 0.005
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """What to run, and the handles it gets. `source` None stands for no input at all."""
+    """What to run, and the handles it gets. `source` None stands for no input at all.
+
+    `others` are found by the command at `warden.OTHERS` and following.
+    """
 
     folder: str
     arguments: Sequence[str]
@@ -44,6 +47,7 @@ class Order(Struct, frozen=True, kw_only=True):
     output: int
     source: int | None = None
     note: int | None = None
+    others: Sequence[int] = ()
 
 
 class Warden(Struct, frozen=True):
@@ -94,6 +98,7 @@ class Wardens:
         """
         packed = _packed(order)
         handles = [one for one in (order.output, order.source, order.note) if one is not None]
+        handles += order.others
         try:
             async with asyncio.timeout(_PATIENCE):
                 while (chosen := await self._warden()) is not None:
@@ -370,6 +375,7 @@ def _packed(order: Order) -> bytes:
         (
             order.source is not None,
             order.note is not None,
+            len(order.others),
             os.fsencode(order.folder),
             [os.fsencode(one) for one in order.arguments],
             {os.fsencode(name): os.fsencode(value) for name, value in order.environment.items()},

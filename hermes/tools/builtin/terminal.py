@@ -1,6 +1,7 @@
 """`terminal`: shell commands, in the foreground with a limit of time or in the background."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,7 @@ from msgspec import Meta, Struct
 
 from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus
-from hermes.tools.backends.base import Command, Exit, Running, Stopped
+from hermes.tools.backends.base import Command, Exit, Network, Running, Stopped
 from hermes.tools.output import HeadTail, cut
 from hermes.tools.session import ToolContext, ToolState
 from hermes.tools.tool import ToolOutput, tool
@@ -38,7 +39,7 @@ async def terminal(ctx: ToolContext, args: Order) -> ToolOutput:
     if not args.command.strip():
         raise ToolError("The command is empty.")
     state = ctx.state
-    cwd = str(ctx.resolve(args.workdir)) if args.workdir else _folder(ctx)
+    cwd = ctx.places.expand(args.workdir, str(state.cwd)) if args.workdir else _folder(ctx)
     command = Command(
         text=args.command,
         cwd=cwd,
@@ -47,6 +48,8 @@ async def terminal(ctx: ToolContext, args: Order) -> ToolOutput:
         interactive=args.background,
         pty=args.pty,
         hold_state=not args.background,
+        network=_reach(ctx),
+        door=ctx.door,
     )
     if not args.background:
         seconds = min(args.timeout if args.timeout > 0 else ctx.limits.command_seconds, MAX_TIMEOUT)
@@ -56,6 +59,14 @@ async def terminal(ctx: ToolContext, args: Order) -> ToolOutput:
     )
     pid = process.running.pid if process.running else 0
     return ToolOutput(text=f"Started {process.process_id} (pid {pid}) in {cwd}. See its output with process.")
+
+
+def _reach(ctx: ToolContext) -> Network:
+    """The most that a command may reach: nothing when nobody can tell what it runs, and, while a stranger's text stands
+    in the conversation, no host that was not allowed."""
+    if ctx.offline:
+        return Network.OFF
+    return Network.ALLOWLIST if ctx.state.taint.sources() else Network.ON
 
 
 async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_folder: bool) -> ToolOutput:
@@ -82,7 +93,20 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
     if ended.left_running:
         ctx.state.processes.adopt(order, running, ended, ctx.clock.now())
         notes.append("it left processes running, whose output is lost; use background for those")
+    if ended.code != 0:
+        notes += await _opened(ctx, text, order.cwd)
     return ToolOutput(text=_with_notes(text, notes), failed=ended.code != 0)
+
+
+async def _opened(ctx: ToolContext, output: str, cwd: str) -> list[str]:
+    """Ask the person about a write that the sandbox refused. The command is not run again: part of it was done."""
+    path = ctx.backend.denied_path(output, cwd)
+    if not path or ctx.door is None:
+        return []
+    if not await ctx.door.write(path):
+        return [f"the sandbox keeps {path} from being written, and that was not allowed"]
+    ctx.backend.grant(path)
+    return [f"the sandbox kept {path} from being written; it is allowed now: run what is left again"]
 
 
 async def _ended(state: ToolState, order: Command, running: Running, seconds: float) -> Exit | Stopped:
@@ -112,7 +136,7 @@ def _keep(state: ToolState, ended: Exit, order: Command, *, keep_folder: bool) -
 
 def _folder(ctx: ToolContext) -> str:
     """The current folder; the workspace again when it is gone."""
-    if not ctx.state.cwd.is_dir():
+    if not os.path.isdir(ctx.backend.outside(str(ctx.state.cwd))):
         ctx.state.cwd = Path(ctx.places.workspace)
     return str(ctx.state.cwd)
 

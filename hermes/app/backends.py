@@ -1,0 +1,77 @@
+"""Where the commands of a session run, as the person's settings say."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import hermes
+from hermes.config.settings import Settings
+from hermes.core.errors import ConfigError
+from hermes.safety.places import Places
+from hermes.tools.backends.base import Network, TerminalBackend
+from hermes.tools.backends.local import LocalBackend
+from hermes.tools.backends.wardens import Wardens
+
+BACKENDS = ("auto", "sandbox", "local")
+UNBOXED = (
+    "There is no sandbox on this machine: commands run with all of your rights. Install bubblewrap (Linux), or set "
+    "terminal.backend to local if that is what you want."
+)
+
+
+class Place:
+    """What every backend of a process is made with."""
+
+    def __init__(self, environ: Mapping[str, str], settings: Settings, wardens: Wardens) -> None:
+        self._environ = environ
+        self._settings = settings
+        self._wardens = wardens
+
+    def backend(self, places: Places, lock: int) -> tuple[TerminalBackend, str]:
+        """The backend of a session, and a line for the person; empty when there is nothing to say.
+
+        `auto` takes the sandbox wherever the kernel has one. Raises ConfigError for a name or a mode that is none.
+        """
+        terminal = self._settings.terminal
+        if terminal.backend not in BACKENDS:
+            raise ConfigError(
+                f"There is no terminal back end {terminal.backend!r}.",
+                f"Set terminal.backend to one of: {', '.join(BACKENDS)}.",
+            )
+        boxed = terminal.backend == "sandbox"
+        if terminal.backend == "auto":
+            from hermes.tools.backends.sandbox_probe import possible
+
+            boxed = possible(self._environ)
+        if not boxed:
+            return self._local(lock), "" if terminal.backend == "local" else UNBOXED
+        return self._sandbox(places, lock), ""
+
+    def _local(self, lock: int) -> TerminalBackend:
+        passed = self._settings.terminal.env_passthrough
+        return LocalBackend(self._environ, passed=passed, held=(lock,), wardens=self._wardens)
+
+    def _sandbox(self, places: Places, lock: int) -> TerminalBackend:
+        from hermes.tools.backends.sandbox import SandboxBackend
+        from hermes.tools.backends.sandbox_policy import SandboxPolicy, code_places
+
+        settings = self._settings.terminal
+        policy = SandboxPolicy(
+            places=places,
+            writable=tuple(str(Path(one).expanduser().resolve()) for one in settings.sandbox.writable),
+            code=code_places(str(Path(hermes.__file__).parent)),
+            network=network_of(settings.sandbox.network),
+            hosts=self._settings.security.allowed_hosts,
+        )
+        return SandboxBackend(
+            self._environ, policy, passed=settings.env_passthrough, held=(lock,), wardens=self._wardens
+        )
+
+
+def network_of(named: object) -> Network:
+    """The network mode of this name; YAML reads a bare `off` and `on` as false and true. Raises ConfigError."""
+    try:
+        return Network({"False": "off", "True": "on"}.get(str(named), str(named).lower()))
+    except ValueError:
+        raise ConfigError(
+            f"There is no network mode {named!r}.", "Set terminal.sandbox.network to off, allowlist or on."
+        ) from None

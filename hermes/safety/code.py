@@ -1,0 +1,139 @@
+"""What a program text in another language than shell would do, by the calls that stand in it."""
+
+import base64
+import re
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Code:
+    """What was found in a program text."""
+
+    harmful: list[tuple[str, bool]] = field(default_factory=list)
+    """Reasons, each with whether a sandbox takes the harm out of it."""
+    deleted: list[str] = field(default_factory=list)
+    recursive: bool = False
+    written: list[str] = field(default_factory=list)
+    spawned: list[list[str]] = field(default_factory=list)
+    shelled: list[str] = field(default_factory=list)
+    paths: set[str] = field(default_factory=set)
+    hosts: set[str] = field(default_factory=set)
+    sends: bool = False
+    fetches: bool = False
+    environment: bool = False
+    bomb: bool = False
+
+
+_STRING = re.compile(r"'((?:[^'\\\n]|\\.){0,2000})'|\"((?:[^\"\\\n]|\\.){0,2000})\"|`((?:[^`\\]|\\.){0,2000})`|<([~/$*][^<>\n]{0,200})>")
+_PATHS = re.compile(r"[~\w./$*-]+")
+_URL = re.compile(r"\bhttps?://([\w.-]+)")
+
+_SPAWNS: dict[str, str] = {
+    "perl": r"\bsystem\b|\bexec\b|`|\bqx\b|\bfork\b|open\s*\(?[^;]{0,80}(\"|')?\s*(\||-\||\|-)|popen|\bsyscall\b|IPC::",
+    "ruby": r"\bsystem\b|\bexec\b|`|%x|\bfork\b|\bspawn\b|popen|Open3|PTY\.|Kernel\.|IO\.popen|instance_eval|\.send\b|Process\.",
+    "node": r"child_process|\bexec(Sync|File|FileSync)?\s*\(|\bspawn(Sync)?\s*\(|process\.(kill|binding|dlopen)|Bun\.(spawn|\$)|Deno\.(run|Command)|cluster\.fork|worker_threads|\$`",
+    "php": r"\b(system|exec|shell_exec|passthru|popen|proc_open|pcntl_\w+|posix_kill|mail)\s*\(|`",
+    "lua": r"os\.execute|io\.popen|loadstring|package\.loadlib|\bload\s*\(",
+    "tclsh": r"\bexec\b|\bopen\s+[\"{]?\||\bsocket\b",
+    "osascript": r"do shell script|system events|tell application",
+    "pwsh": r"Invoke-Expression|\biex\b|Start-Process|Invoke-Command|\bcmd\b|&\s*['\"(]|DownloadString|DownloadFile|Add-Type|\bsaps\b",
+    "r": r"\bsystem2?\s*\(|shell\s*\(", "Rscript": r"\bsystem2?\s*\(|shell\s*\(|pipe\s*\(", "julia": r"\brun\s*\(|`|ccall", "expect": r"\bspawn\b|\bexec\b|\bsystem\b",
+    "groovy": r"\.execute\(|ProcessBuilder|Runtime", "scala": r"sys\.process|Runtime", "elixir": r"System\.cmd|:os\.cmd|Port\.open", "erl": r"os:cmd|open_port",
+    "deno": r"Deno\.(run|Command)|child_process", "swipl": r"\bshell\(|process_create", "guile": r"\(system", "sbcl": r"run-program", "clojure": r"clojure\.java\.shell|Runtime", "racket": r"\(system|subprocess", "ghc": r"System\.Process|callCommand",
+    "octave": r"\bsystem\b|unix\(", "irb": r"\bsystem\b|`|%x", "jshell": r"Runtime|ProcessBuilder", "luajit": r"os\.execute|io\.popen|ffi",
+}  # fmt: skip
+_DELETES = re.compile(
+    r"rmtree|\bunlink(Sync)?\b|\brmdir(Sync)?\b|\brmSync\b|\brm\s*\(|rm_rf?\b|remove_(dir|entry|tree)|File\.delete|FileUtils\.(rm|remove)\w*|Dir\.(delete|rmdir)|"
+    r"remove(_tree|Sync|dirs)?\s*\(|os\.remove|os\.rename|Remove-Item|\bdel\b\s|\bri\b\s|Clear-Content|Deno\.remove|file\.remove|unlink\(|file\s+delete|truncate(Sync)?\s*\(|"
+    r"\.delete\s*(if|\()|deleteDirectory|rimraf|Format-Volume|Clear-Disk|Stop-Computer|Restart-Computer|\brm\(|delete_file|deltree",
+    re.IGNORECASE,
+)
+_WRITES = re.compile(
+    r"writeFile(Sync)?\s*\(\s*(['\"`])([^'\"`]+)\2|appendFile(Sync)?\s*\(\s*(['\"`])([^'\"`]+)\5|createWriteStream\s*\(\s*(['\"`])([^'\"`]+)\7|"
+    r"File\.write\s*\(?\s*(['\"])([^'\"]+)\9|file_put_contents\s*\(\s*(['\"])([^'\"]+)\11|"
+    r"(?:open|File\.open|File\.new|fopen|io\.open)\s*\(?\s*(?:[\w$]+\s*,\s*)?(['\"])([^'\"]+)\13\s*,\s*['\"](?:[rb]*[wa+]|>)",
+)
+_WRITES_ANY = re.compile(
+    r"(writeFile|appendFile|createWriteStream|file_put_contents|File\.write|copyFile|renameSync|symlink|chmod|chown|Set-Content|Out-File|FileUtils\.(cp|mv|ln)|IO\.write|fs\.rename|open\s*\(?[^;]{0,120}['\"]\s*(\+?>|w|a)|"
+    r"cpSync|writeSync|Deno\.write|Bun\.write|writeLines)",
+)
+_SENDS = re.compile(
+    r"\bsocket\b|TCPSocket|net\.(connect|Socket|createConnection)|tls\.connect|dgram|IO::Socket|fsockopen|stream_socket|curl_(init|exec)|"
+    r"method\s*:\s*['\"`](POST|PUT|PATCH)|Net::HTTP\.(post|put)|Net::SMTP|LWP::|HTTP::Tiny|\.post\s*\(|Invoke-RestMethod|Invoke-WebRequest|\biwr\b|socket\.|XMLHttpRequest|sendBeacon|System\.Net",
+    re.IGNORECASE,
+)
+_FETCHES = re.compile(r"\bfetch\s*\(|https?\.(get|request)|file_get_contents\s*\(\s*['\"]https?:|open-uri|URI\.open|Net::HTTP|LWP|HTTP::Tiny|urlopen|axios|WebClient", re.IGNORECASE)
+_EVALUATES = re.compile(
+    r"\beval\b|new Function|Function\s*\(|vm\.run|instance_eval|class_eval|assert\s*\(\s*\$|create_function|call_user_func|include\s*\(?\s*['\"$]|require\s*\(?\s*['\"]https?:|fromCharCode|"
+    r"\bloadstring\b|pack\s*\(?\s*['\"][Hhumw]|unpack\s*\(|decode64|base64_decode|atob\s*\(|from\s*\([^)]*['\"](base64|hex)|FromBase64String|str_rot13|gzinflate|chr\s*\(|\.pack\b|MIME::Base64",
+    re.IGNORECASE,
+)
+_ENVIRONMENT = re.compile(r"process\.env(?!\.(HOME|PATH|USER|NODE_ENV|PWD|SHELL|LANG|TERM|CI|PORT)\b)|ENV(?!\[['\"](HOME|PATH|USER|LANG)['\"]\])\b|getenv|%ENV|\$_ENV|\$_SERVER|os\.getenv|Get-ChildItem env:|gci env:|environ")
+_FORKS = re.compile(r"(loop\s*(do|\{)|while\s*\(?\s*(1|true)|for\s*\(\s*;;|\bwhile\s*\(1\)|until\s+false).{0,60}\bfork\b|fork\s+while|\bfork\b\s*(\(\))?\s*while|spawn\(process\.(execPath|argv)|fork\(__filename", re.IGNORECASE | re.DOTALL)
+_KILLS = re.compile(r"\bkill\b\s*\(?\s*['\"\d:%-]|process\.kill|posix_kill|Stop-Process|Process\.kill|setuid|setgid|POSIX::set|\$[<>(]\s*=\s*0|mlock|ctypes|dlopen|syscall|ptrace")
+_COMMAND = re.compile(
+    r"(?:\bsystem|\bexec|execSync|spawnSync|shell_exec|passthru|popen|os\.execute|qx|%x|do shell script)\s*\(?\s*(?:'((?:[^'\\]|\\.){1,500})'|\"((?:[^\"\\]|\\.){1,500})\"|\{([^}]{1,300})\}|\(([^)]{1,300})\))|`([^`]{1,500})`"
+)
+_DESTROYS_HERE = re.compile(r"rmtree|rm_rf|rmSync|remove_entry|recursive", re.IGNORECASE)
+
+
+def other_code(text: str, language: str) -> Code:
+    """What a text of perl, ruby, node, php, lua and their like would do."""
+    code = Code()
+    text = _uncommented(text, language)
+    spawns = _SPAWNS.get(language, r"\bsystem\b|\bexec\b|`|popen|spawn")
+    for found in _COMMAND.finditer(text[:30_000]):
+        command = next((one for one in found.groups() if one), "")
+        if command and not (found[5] and language in ("node", "deno", "pwsh")):
+            code.shelled.append(command.replace('\\"', '"'))
+    if _FORKS.search(text):
+        code.bomb = True
+    if re.search(spawns, text, re.IGNORECASE if language == "pwsh" else 0):
+        code.harmful.append(("the program text starts programs", True))
+    if _DELETES.search(text):
+        code.recursive = _DESTROYS_HERE.search(text) is not None
+        code.deleted += [path for path in _strings(text) if path.startswith(("/", "~")) and len(path) < 200]
+        code.harmful.append(("the program text deletes", False))
+    if _KILLS.search(text):
+        code.harmful.append(("the program text ends processes, or changes who it is", True))
+    if _EVALUATES.search(text):
+        code.harmful.append(("the program text makes code out of data", True))
+    _files(text, code)
+    code.environment = _ENVIRONMENT.search(text) is not None
+    code.hosts |= set(_URL.findall(text))
+    code.sends = _SENDS.search(text) is not None
+    code.fetches = _FETCHES.search(text) is not None
+    if code.sends and not code.hosts:
+        code.harmful.append(("the program text opens connections", False))
+    code.paths |= {token for token in _PATHS.findall(text) if "/" in token or token.startswith((".", "~"))}
+    return code
+
+
+def _uncommented(text: str, language: str) -> str:
+    if language in ("node", "php", "deno"):
+        return re.sub(r"(?m)^\s*//.*$", "", text)
+    return re.sub(r"(?m)^\s*#(?!!).*$", "", text) if language in ("perl", "ruby", "r", "Rscript", "julia", "tclsh") else text
+
+
+def _strings(text: str) -> list[str]:
+    found = []
+    for match in _STRING.finditer(text[:30_000]):
+        found.append(next((one for one in match.groups() if one is not None), ""))
+    return found[:200]
+
+
+def _files(text: str, code: Code) -> None:
+    written = [next((one for one in found.groups()[1::2] if one), "") for found in _WRITES.finditer(text[:30_000])]
+    groups = [[one for one in found.groups() if one and len(one) > 1] for found in _WRITES.finditer(text[:30_000])]
+    for given in groups:
+        code.written += [one for one in given if one not in ("'", '"', "`", "Sync")][-1:]
+    if not written and _WRITES_ANY.search(text):
+        code.harmful.append(("the program text writes files", True))
+
+
+def plain_base64(text: str) -> str | None:
+    """A text that base64 hides; None when it hides none."""
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True).decode()
+    except (ValueError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,433 @@
+"""What the words of a shell text come to: quotes, variables, substitutions, braces, as far as they are constant."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from tree_sitter import Node
+
+from hermes.safety.environment import holds_secret
+from hermes.safety.parameters import arithmetic, expand_parameter
+from hermes.safety.places import Places
+from hermes.safety.syntax import text_of
+from hermes.safety.words import NONE, SECRET, State, Stream, Word
+
+_ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
+_IN_QUOTES = re.compile(r'\\([$`"\\\n])')
+_ANSI = re.compile(
+    r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|c(.)|(.))", re.DOTALL
+)
+_ANSI_NAMED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
+_RANGE = re.compile(r"(-?\d{1,9}|[A-Za-z])\.\.(-?\d{1,9}|[A-Za-z])(?:\.\.(-?\d{1,6}))?$")
+_MOST_BRACES = 64
+_MOST_TEXT = 100_000
+"""Characters that folding may make out of a word: beyond it the word counts as not known."""
+_MOST_PARTS = 1_000
+_DEEPEST = 30
+_HELD = 0xE000
+"""Characters of the private use area stand for the parts of a word that brace expansion must not look into."""
+
+Part = str | Word | list[Word]
+
+
+class Substitutes(Protocol):
+    """Who runs what stands in substitutions."""
+
+    places: Places
+
+    def substitute(self, node: Node, state: State) -> Stream:
+        """The output of the commands in a node, run in a copy of the state."""
+        ...
+
+    def pseudo_file(self, node: Node, state: State) -> Word:
+        """The file that stands for a process."""
+        ...
+
+
+def unescape(text: str) -> str:
+    """An unquoted text without its backslashes."""
+    return _ESCAPED.sub(lambda found: "" if found[1] == "\n" else found[1], text) if "\\" in text else text
+
+
+def ansi(text: str) -> str:
+    """What `$'text'` is."""
+
+    def one(found: re.Match[str]) -> str:
+        code = found[1] or found[2] or found[3]
+        if code or found[4]:
+            number = int(code, 16) if code else int(found[4], 8) & 0xFF
+            return chr(number) if 0 < number < 0x110000 else ""
+        if found[5]:
+            return chr(ord(found[5]) & 0x1F)
+        return _ANSI_NAMED.get(found[6], found[6])
+
+    return _ANSI.sub(one, text) if "\\" in text else text
+
+
+class Expander:
+    """Turns nodes into words."""
+
+    def __init__(self, host: Substitutes) -> None:
+        self._host = host
+
+    def words(self, nodes: Sequence[Node], state: State) -> list[Word]:
+        """The words that the nodes of arguments come to. Those that touch each other are parts of one."""
+        out: list[Word] = []
+        at = 0
+        while at < len(nodes):
+            node = nodes[at]
+            at += 1
+            if node.type == "word" and (at == len(nodes) or nodes[at].start_byte != node.end_byte):
+                text = text_of(node)
+                if "{" not in text:
+                    out.append(Word(unescape(text), quoted="\\" in text))
+                    continue
+            parts = self._parts(node, state, 0)
+            while at < len(nodes) and nodes[at].start_byte == nodes[at - 1].end_byte:
+                if text_of(nodes[at - 1]) == "$" and parts[-1:] == ["$"]:
+                    parts.pop()  # `$"text"`: a translated text
+                parts += self._parts(nodes[at], state, 0)
+                at += 1
+            out += self._fields(parts, state)
+        return out
+
+    def one(self, node: Node, state: State) -> Word:
+        """The one word that a node comes to where nothing is split: a value, a target, a here-string."""
+        parts = self._parts(node, state, 0)
+        flat: list[str | Word] = []
+        for part in parts:
+            if isinstance(part, list):
+                flat += [Word(" ".join(word.text for word in part), any(word.dynamic for word in part))]
+            else:
+                flat.append(part)
+        return _joined(flat)
+
+    def _parts(self, node: Node, state: State, depth: int) -> list[Part]:
+        if depth > _DEEPEST:
+            return [Word("$()", dynamic=True)]
+        match node.type:
+            case "concatenation" | "command_name":
+                return self._concatenated(node, state, depth)
+            case "string":
+                return self._quoted(node, state, depth)
+            case "raw_string":
+                return [Word(text_of(node)[1:-1], quoted=True)]
+            case "ansi_c_string":
+                return [Word(ansi(text_of(node)[2:-1]), quoted=True)]
+            case "simple_expansion" | "expansion":
+                return [self._parameter(node, state, quoted=False)]
+            case "command_substitution":
+                return [self._substituted(node, state)]
+            case "process_substitution":
+                return [self._host.pseudo_file(node, state)]
+            case "arithmetic_expansion":
+                return [self._number(node, state)]
+            case "translated_string":
+                return self._parts(node.children[-1], state, depth + 1)
+            case _:
+                return _literal(text_of(node))
+
+    def _concatenated(self, node: Node, state: State, depth: int) -> list[Part]:
+        parts: list[Part] = []
+        children = node.children
+        if len(children) > _MOST_PARTS:
+            return [Word("$()", dynamic=True)]
+        for child in children:
+            parts += self._parts(child, state, depth + 1)
+        return parts
+
+    def _quoted(self, node: Node, state: State, depth: int) -> list[Part]:
+        """A text in double quotes. What lies between the nodes inside it counts: the tree leaves line ends out."""
+        del depth
+        inner = [child for child in node.named_children if child.type != "string_content"]
+        source = node.text or b""
+        if len(inner) > _MOST_PARTS:
+            return [Word("$()", dynamic=True, quoted=True)]
+        if not inner:
+            return [Word(_dequoted(source[1:-1]), quoted=True)]
+        parts: list[Part] = []
+        begins, at = node.start_byte, 1
+        for child in inner:
+            literal = source[at : child.start_byte - begins]
+            if literal:
+                parts.append(Word(_dequoted(literal), quoted=True))
+            at = child.end_byte - begins
+            parts.append(self._within_quotes(child, state))
+        if source[at:-1]:
+            parts.append(Word(_dequoted(source[at:-1]), quoted=True))
+        return parts
+
+    def _within_quotes(self, node: Node, state: State) -> Word | list[Word]:
+        if node.type == "command_substitution":
+            word = self._substituted(node, state)
+        elif node.type == "arithmetic_expansion":
+            word = self._number(node, state)
+        elif node.type in ("simple_expansion", "expansion"):
+            value = self._parameter(node, state, quoted=True)
+            if isinstance(value, list):
+                return value
+            word = value
+        else:
+            word = Word(text_of(node))
+        return Word(word.text, word.dynamic, quoted=True, labels=word.labels)
+
+    def _substituted(self, node: Node, state: State) -> Word:
+        stream = self._host.substitute(node, state)
+        if stream.text is None or len(stream.text) > _MOST_TEXT:
+            return Word("$()", dynamic=True, labels=stream.labels)
+        return Word(stream.text.rstrip("\n"), labels=stream.labels)
+
+    def _number(self, node: Node, state: State) -> Word:
+        for child in node.named_children:
+            self.visit_inside(child, state)
+        text = text_of(node)
+        number = arithmetic(text[text.index("(") + 2 if text.startswith("$((") else 2 : -2], state)
+        return Word("${N}", dynamic=True) if number is None else Word(str(number))
+
+    def visit_inside(self, node: Node, state: State) -> None:
+        """Run the substitutions that stand anywhere in a node."""
+        waiting = [node]
+        while waiting:
+            current = waiting.pop()
+            if current.type in ("command_substitution", "process_substitution"):
+                self._host.substitute(current, state)
+            else:
+                waiting += current.named_children
+
+    def _parameter(self, node: Node, state: State, *, quoted: bool) -> Word | list[Word]:
+        source = text_of(node)
+        if not source.startswith("${"):
+            return self.variable(source[1:], state, quoted=quoted)
+
+        def operand() -> Word:
+            return self._operand(node, state)
+
+        for child in node.named_children:
+            if child.type not in ("variable_name", "special_variable_name", "word", "number", "regex", "subscript"):
+                self.visit_inside(child, state)
+        found = expand_parameter(source[2:-1], state, self.variable, operand)
+        if isinstance(found, list) and not quoted:
+            return found
+        return found
+
+    def _operand(self, node: Node, state: State) -> Word:
+        """What stands behind the operator of `${NAME:-...}`."""
+        after = False
+        nodes: list[Node] = []
+        for child in node.children:
+            if child.type in (":-", "-", ":=", "=", ":+", "+", ":?", "?") and not after:
+                after = True
+            elif after and child.type != "}":
+                nodes.append(child)
+        parts: list[str | Word] = []
+        for child in nodes:
+            parts.append(self.one(child, state))
+        return _joined(parts)
+
+    def variable(self, name: str, state: State, *, quoted: bool = False) -> Word | list[Word]:
+        """The value of a variable, or the positional words."""
+        if name in ("@", "*"):
+            if state.positional is None:
+                return Word("${@}", dynamic=True)
+            return list(state.positional)
+        if name.isdigit() and name != "0" and state.positional is not None:
+            at = int(name) - 1 if len(name) < 5 else 9999
+            return state.positional[at] if at < len(state.positional) else Word("")
+        value = state.variables.get(name)
+        if value is None and name in state.arrays:
+            value = (state.arrays[name] or [Word("")])[0]
+        if value is None:
+            known = self._known(name, state)
+            if known is not None:
+                return Word(known)
+            labels = frozenset({SECRET}) if holds_secret(name) else NONE
+            return Word("${" + name + "}", dynamic=True, labels=labels)
+        if holds_secret(name):
+            return Word(value.text, value.dynamic, value.quoted, value.labels | {SECRET})
+        return value
+
+    def _known(self, name: str, state: State) -> str | None:
+        places = self._host.places
+        match name:
+            case "HOME":
+                return places.home
+            case "PWD":
+                return state.where.now if state.where.told else None
+            case "HERMES_HOME":
+                return places.hermes
+            case "USER" | "LOGNAME":
+                return places.home.rpartition("/")[2]
+            case _:
+                return None
+
+    def _fields(self, parts: list[Part], state: State) -> list[Word]:
+        if len(parts) == 1 and isinstance(parts[0], str) and "{" not in parts[0]:
+            return [Word(parts[0])]
+        if any(isinstance(part, str) and "{" in part for part in parts):
+            written = _braced(parts)
+            return [word for one in written for word in _split(one, state)]
+        return _split(parts, state)
+
+
+def _literal(text: str) -> list[Part]:
+    if "\\" not in text:
+        return [text]
+    parts: list[Part] = []
+    at = 0
+    for found in _ESCAPED.finditer(text):
+        if found.start() > at:
+            parts.append(text[at : found.start()])
+        if found[1] != "\n":
+            parts.append(Word(found[1], quoted=True))
+        at = found.end()
+    if at < len(text):
+        parts.append(text[at:])
+    return parts
+
+
+def _dequoted(source: bytes) -> str:
+    text = source.decode("utf-8", "replace")
+    return _IN_QUOTES.sub(lambda found: "" if found[1] == "\n" else found[1], text) if "\\" in text else text
+
+
+def _joined(parts: Sequence[str | Word]) -> Word:
+    if len(parts) == 1 and isinstance(parts[0], Word):
+        return parts[0]
+    texts, dynamic, quoted, labels = [], False, False, NONE
+    for part in parts:
+        if isinstance(part, str):
+            texts.append(part)
+        else:
+            texts.append(part.text)
+            dynamic = dynamic or part.dynamic
+            quoted = quoted or part.quoted
+            labels |= part.labels
+    return Word("".join(texts), dynamic, quoted, labels)
+
+
+def _braced(parts: list[Part]) -> list[list[Part]]:
+    """Brace expansion of the unquoted parts; what is quoted or expanded is held out of it."""
+    held: list[Part] = []
+    text = ""
+    for part in parts:
+        if isinstance(part, str):
+            text += part
+        else:
+            text += chr(_HELD + len(held))
+            held.append(part)
+    if len(held) > 1000 or len(text) > 4096:
+        return [parts]
+    return [_released(one, held) for one in braces(text)]
+
+
+def _released(text: str, held: list[Part]) -> list[Part]:
+    parts: list[Part] = []
+    plain = ""
+    for char in text:
+        if _HELD <= ord(char) < _HELD + len(held):
+            if plain:
+                parts.append(plain)
+            plain = ""
+            parts.append(held[ord(char) - _HELD])
+        else:
+            plain += char
+    if plain:
+        parts.append(plain)
+    return parts
+
+
+def braces(text: str) -> list[str]:
+    """What brace expansion makes of a text; the text itself where it makes nothing, or too much."""
+    done: list[str] = []
+    waiting = [text]
+    while waiting:
+        current = waiting.pop()
+        found = _first_brace(current)
+        if found is None or len(done) + len(waiting) > _MOST_BRACES:
+            done.append(current)
+            continue
+        begin, end, choices = found
+        waiting += [current[:begin] + choice + current[end:] for choice in reversed(choices)]
+    return done if len(done) <= _MOST_BRACES * 2 else [text]
+
+
+def _first_brace(text: str) -> tuple[int, int, list[str]] | None:
+    begin = text.find("{")
+    tries = 0
+    while begin >= 0 and tries < 8:
+        tries += 1
+        depth, commas, end = 0, [begin], -1
+        for at in range(begin, len(text)):
+            char = text[at]
+            depth += (char == "{") - (char == "}")
+            if char == "," and depth == 1:
+                commas.append(at)
+            if depth == 0:
+                end = at
+                break
+        if end > 0:
+            if len(commas) > 1:
+                commas.append(end)
+                return begin, end + 1, [text[a + 1 : b] for a, b in zip(commas, commas[1:], strict=False)]
+            choices = brace_range(text[begin + 1 : end])
+            if choices:
+                return begin, end + 1, choices
+        begin = text.find("{", begin + 1)
+    return None
+
+
+def brace_range(text: str) -> list[str]:
+    """`1..5` or `a..c`; empty when it is none, or too long."""
+    found = _RANGE.match(text)
+    if not found:
+        return []
+    if found[1].lstrip("-").isdigit() and found[2].lstrip("-").isdigit():
+        ends, back = (int(found[1]), int(found[2])), str
+    elif len(found[1]) == 1 and len(found[2]) == 1 and found[1].isalpha() and found[2].isalpha():
+        ends, back = (ord(found[1]), ord(found[2])), chr
+    else:
+        return []
+    step = abs(int(found[3] or 1)) or 1
+    first, last = ends
+    count = abs(last - first) // step + 1
+    if count > _MOST_BRACES:
+        return []
+    step = step if last >= first else -step
+    render: Callable[[int], str] = back
+    return [render(first + step * at) for at in range(count)]
+
+
+def _split(parts: list[Part], state: State) -> list[Word]:
+    """Field splitting of what was expanded without quotes; nothing at all becomes no word."""
+    separators = state.variables.get("IFS")
+    fields: list[list[str | Word]] = [[]]
+    for part in parts:
+        if isinstance(part, str):
+            fields[-1].append(part)
+        elif isinstance(part, list):
+            for place, word in enumerate(part):
+                if place:
+                    fields.append([])
+                fields[-1].append(Word(word.text, word.dynamic, quoted=True, labels=word.labels))
+        elif part.quoted or part.dynamic:
+            fields[-1].append(part)
+        else:
+            _split_part(part, separators, fields)
+    return [_joined(field) for field in fields if field]
+
+
+def _split_part(part: Word, separators: Word | None, fields: list[list[str | Word]]) -> None:
+    text = part.text
+    if separators is not None and not separators.dynamic:
+        for char in separators.text:
+            text = text.replace(char, " ")
+        pieces = text.split(" ") if separators.text else [text]
+    else:
+        pieces = re.split(r"[ \t\n]", text) if any(char in text for char in " \t\n") else [text]
+    first = True
+    for piece in pieces:
+        if not first and fields[-1]:
+            fields.append([])
+        if piece:
+            fields[-1].append(Word(piece, labels=part.labels))
+        first = False

@@ -1,0 +1,50 @@
+"""A person's own rules about calls, with examples that are checked when they are read."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from hermes.core.errors import ConfigError
+from hermes.safety.findings import Finding, Verdict
+from hermes.safety.patterns import covers
+
+
+class Rule(Struct, frozen=True, forbid_unknown_fields=True):
+    """A pattern with what it means.
+
+    `match` and `no_match` are examples: subjects that the pattern must cover, and some that it must not. A rule whose
+    examples do not hold is refused, so that a pattern means what its writer thought.
+    """
+
+    pattern: str
+    verdict: Verdict
+    reason: str = ""
+    match: tuple[str, ...] = ()
+    no_match: tuple[str, ...] = ()
+
+
+def checked(rules: Sequence[Rule], where: str) -> tuple[Rule, ...]:
+    """The rules. Raises ConfigError for an empty pattern and for an example that does not hold."""
+    for number, rule in enumerate(rules, 1):
+        place = f"{where}, rule {number} ({rule.pattern!r})"
+        if not rule.pattern.strip():
+            raise ConfigError(f"{place} has no pattern.", "Give it one, or take the rule out.")
+        wrong = [one for one in rule.match if not covers(rule.pattern, one)]
+        wrong += [one for one in rule.no_match if covers(rule.pattern, one)]
+        if wrong:
+            said = "does not cover" if wrong[0] in rule.match else "covers"
+            raise ConfigError(f"{place} {said} its example {wrong[0]!r}.", "Change the pattern or the example.")
+    return tuple(rules)
+
+
+def said_by(rules: Iterable[Rule], subjects: Iterable[str]) -> list[Finding]:
+    """What the person's rules say against these subjects; rules that allow say nothing here."""
+    strict = [rule for rule in rules if rule.verdict is not Verdict.ALLOW]
+    if not strict:
+        return []
+    return [
+        Finding(rule.verdict, "policy", rule.reason or f"your rule `{rule.pattern}` is about it", subject)
+        for subject in subjects
+        for rule in strict
+        if covers(rule.pattern, subject)
+    ]

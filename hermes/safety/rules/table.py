@@ -1,0 +1,135 @@
+"""All rules by the name of the program, and what is judged of every call."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from hermes.safety.call import Call
+from hermes.safety.findings import EffectKind
+from hermes.safety.rules import builders, files, git, interpreters, machine, network, own, remote, text, wrappers
+from hermes.safety.words import NONE, NOTHING, SECRET, Stream, Word
+from hermes.safety.words import words as word_set
+
+Rule = Callable[[Call], Stream | None]
+
+RULES: dict[str, Rule] = {
+    **builders.RULES,
+    **remote.RULES,
+    **text.RULES,
+    **files.RULES,
+    **machine.RULES,
+    **network.RULES,
+    **interpreters.RULES,
+    **wrappers.RULES,
+    **git.RULES,
+    **own.RULES,
+    "npm": builders.node_packages,
+    "yarn": builders.node_packages,
+    "pnpm": builders.node_packages,
+    "pip": builders.pip,
+}
+"""What judges a call, by the name of the program."""
+
+LOOKERS = word_set(
+    """
+    echo printf ls du tree realpath readlink stat test [ [[ chmod chown mkdir ssh ssh-keygen ssh-add ssh-copy-id git cd
+    file dirname basename rm rmdir touch export declare local readonly unset set alias which type scp rsync curl wget
+    sh bash zsh dash python python3 node perl ruby docker podman sudo env find kubectl tar cp mv ln install sftp
+    """
+)
+"""Programs whose words may name a file with keys without showing what is in it, or that judge that by themselves."""
+
+_PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk gawk jq yq ack pgrep")
+_READERS = word_set(
+    """
+    true false : test [ [[ ls dir pwd date cal uptime who w whoami id groups uname hostname arch nproc free df du tree stat file wc uniq comm
+    diff cmp join paste column expand fmt pr cksum md5sum sha1sum sha256sum sha512sum b2sum md5 shasum nm objdump readelf ldd size od hexdump
+    grep egrep fgrep rg ag ack pgrep jq yq xmllint which whereis type hash help info apropos whatis tldr man locate ps top htop btop pstree lsof ss
+    netstat lsblk blkid lscpu lsmem lspci lsusb lsmod dmesg journalctl last lastlog vmstat iostat sar env-show getconf getent locale tty stty
+    clear reset sleep wait jobs fg bg disown shift return exit break continue let getopts ulimit umask times caller compgen complete shopt bind
+    dirname basename realpath readlink mktemp mkdir tput expr bc dc factor seq shuf tsort look spell aspell spellcheck wall write mesg logger say notify-send
+    code subl open xdg-open fold fmt cloc tokei scc ncdu dust exa eza lsd bat delta fzf zoxide history-show pbcopy pbpaste xclip xsel wl-copy
+    cal ncal figlet cowsay lolcat neofetch fastfetch task todo bd jira hostid logname users finger mtr traceroute tracepath whois arp nmap
+    md5deep identify exiftool ffprobe mediainfo pdfinfo pdftotext sha224sum sum zipinfo unrar-list gzip gunzip bzip2 xz unxz zstd
+    ssh-keygen ssh-add ssh-copy-id ssh-keyscan pytest-show python-config mkfifo coproc enable builtin-show command-show suspend logout popd-show
+    """
+)
+"""Programs that only look, or whose writing is harmless: they run no code out of the folder."""
+KNOWN = frozenset(RULES) | _READERS
+DANGEROUS = tuple(sorted(files.DANGEROUS))
+_COMMANDS = frozenset({
+    *files.RULES, *machine.RULES, *wrappers.SHELLS, "sudo", "doas", "env", "eval", "exec", "xargs", "curl", "wget", "git", "nc", "mkfs.ext4", "busybox", "docker", "kubectl",
+    "python", "python3", "perl", "ruby", "node",
+}) - {"find", "net", "install", "sort", "at", "host", "history", "set", "unset", "ip", "reg", "sc", "service", "batch", "init", "format", "erase", "del", "tee", "touch", "cp", "port",
+      "pip", "gem", "cargo", "brew", "snap", "apt", "yum", "dnf", "pkg", "conda", "ln", "route", "mount", "kill", "zip", "tar", "level", "chage", "skill", "tc", "iw", "crash", "git",
+      "node", "python", "python3", "perl", "ruby", "docker", "kubectl", "env", "exec", "eval"}  # fmt: skip
+_TEXT_OPTIONS = re.compile(r"--?(exec|execute|command|cmd|run|eval|shell|script|hook|on-\w+|pre\w*|post\w*|e|c|x)$")
+_COMMAND_TEXT = re.compile(
+    r"\brm\s+(-\w+\s+)*-\w*[rR]|\bmkfs\b|\bdd\s+if=|(curl|wget)\b[^|]{0,300}\|\s*\w*sh\b|removeSync|:\(\)\s*\{|\b(sudo|shutdown|reboot)\s"
+)
+
+
+def judged(call: Call) -> Stream:
+    """Judge a call by every rule that is for it; what it writes to its output."""
+    name = call.name
+    rule = RULES.get(name) or (RULES.get(name.rstrip("0123456789.-")) if name[-1:].isdigit() else None)
+    out: Stream | None = None
+    if rule is not None:
+        out = rule(call)
+    elif name.startswith("mkfs."):
+        files.disk(call)
+    labels = NONE
+    if name not in LOOKERS and call.words and rule is not interpreters.interpreter:
+        labels = call.reads(call.words[1:] if name in _PATTERN_FIRST else call.words)
+    if rule is None and name not in _READERS:
+        _unknown_program(call)
+    if out is None:
+        out = Stream(None, call.stdin.labels | labels) if name not in ("true", "false", ":") else NOTHING
+    elif labels:
+        out = Stream(out.text, out.labels | labels)
+    if _SHOWS_KEYS.match(" ".join((name, *call.args[:6]))):
+        out = Stream(out.text, out.labels | {SECRET})
+    elif HOOKS.match(name) and not call.fed:
+        out = Stream(out.text, out.labels | {"hook"})
+    return out
+
+
+_SHOWS_KEYS = re.compile(
+    r"gcloud auth print|aws (configure (get|export)|sts|secretsmanager get|ssm get)|gh auth token|vault (read|kv get|token)|kubectl (.* )?(get|describe) secrets?|kubectl config view|"
+    r"pass (show )?\w|security find-\w+-password|op (read|item|get)|ssh-add -L|git (config .*(-l|--list|--get-regexp|credential)|credential)|heroku config|az account get-access|npm token|"
+    r"secret-tool (lookup|search)|gpg2? .*--export-secret|keyring get|bw get|lpass show|docker (inspect|config)|history|ps .*e|fc -l|pg_dumpall|doctl auth|chamber|sops (-d|decrypt)|"
+    r"systemctl show-environment|launchctl getenv|terraform (output|state pull)|age -d|ansible-vault (view|decrypt)"
+)
+HOOKS = re.compile(
+    r"(ssh-agent|direnv|pyenv|rbenv|nodenv|starship|zoxide|fzf|mise|asdf|brew|opam|conda|fnm|thefuck|keychain|gpg-agent|dircolors|"
+    r"register-python-argcomplete|kubectl|docker|gh|mcfly|atuin|navi|luarocks|jenv|goenv|plenv|resize|tset|lesspipe|minikube|poetry|uv|helm|"
+    r"oh-my-posh|swiftly|pdm|hatch|rustup|lesskey|locale|vivid|sheldon|carapace|just|devbox|nix)$"
+)
+"""Programs whose output is made to be evaluated by a shell."""
+
+
+def _unknown_program(call: Call) -> None:
+    """A program without a rule: it may run what lies in its folder, or what its arguments say."""
+    call.effect(EffectKind.RUNS, (call.cwd,))
+    words = call.words
+    for at, word in enumerate(words[:12]):
+        text = word.text
+        option, equals, value = text.partition("=")
+        if equals and _TEXT_OPTIONS.match(option) and _COMMAND_TEXT.search(value):
+            _nested(call, value)
+        elif _TEXT_OPTIONS.match(text) and at + 1 < len(words) and _COMMAND_TEXT.search(words[at + 1].text):
+            _nested(call, words[at + 1].text)
+    for at, word in enumerate(words[:6]):
+        if word.text.rpartition("/")[2] in _COMMANDS and at + 1 < len(words) and not word.quoted:
+            call.run(words[at:], lost=True)
+            break
+    if any(SECRET in word.labels for word in words) and any(re.match(r"\w+://|[\w-]+(\.[\w-]+)+$", word.text) for word in words):
+        call.ask("exfiltration", "it may send keys away")
+
+
+def _nested(call: Call, text: str) -> None:
+    call.ask("nested-program", "its arguments hold a command that deletes or downloads")
+    call.script(text, lost=True)
+
+
+def _plain(words: Sequence[Word]) -> bool:
+    return not any(word.dynamic for word in words)

@@ -1,0 +1,478 @@
+"""Programs that run other programs: what they would run is judged like any other command."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from hermes.safety import flow
+from hermes.safety.call import Call, Options
+from hermes.safety.findings import EffectKind
+from hermes.safety.words import DECODED, FETCHED, NOTHING, UNTOLD, Stream, Word
+from hermes.safety.words import words as word_set
+
+Rule = Callable[[Call], Stream | None]
+SHELLS = word_set("sh bash dash zsh ksh ash fish rbash mksh csh tcsh yash elvish nu")
+_RIGHTS = "it runs with another user's rights"
+
+_PEELED: dict[str, tuple[str, str, int]] = {
+    # By program: letters with a value, long names with a value, and how many words come before the program.
+    "sudo": ("ugpCrtTUDRhcP", "user group prompt chdir host other-user role type chroot close-from command-timeout", 0),
+    "doas": ("uCa", "", 0), "nohup": ("", "", 0), "nice": ("n", "adjustment", 0), "ionice": ("cnpPu", "class classdata pid", 0),
+    "timeout": ("sk", "signal kill-after", 1), "gtimeout": ("sk", "signal kill-after", 1), "command": ("", "", 0), "builtin": ("", "", 0),
+    "exec": ("a", "", 0), "time": ("of", "output format", 0), "stdbuf": ("ioe", "input output error", 0), "unbuffer": ("", "", 0),
+    "setsid": ("", "", 0), "busybox": ("", "", 0), "toybox": ("", "", 0), "chroot": ("", "userspec groups", 1),
+    "unshare": ("SGRw", "root wd map-user map-group propagation setuid setgid", 0), "nsenter": ("tSGrw", "target setuid setgid", 0),
+    "strace": ("oepsuEbaISPX", "output trace attach expr env", 0), "ltrace": ("oepsunalx", "output", 0), "dtruss": ("p", "", 0),
+    "chrt": ("Tpd", "", 1), "taskset": ("", "", 1), "numactl": ("Nmic", "cpunodebind membind physcpubind", 0), "prlimit": ("p", "pid", 0),
+    "systemd-run": ("puMHE", "property unit description uid gid working-directory setenv slice on-calendar on-active", 0),
+    "systemd-inhibit": ("", "what who why mode", 0), "caffeinate": ("tw", "", 0), "proot": ("rbwq0", "", 0), "fakeroot": ("lsib", "", 0),
+    "dbus-run-session": ("", "config-file", 0), "dbus-launch": ("", "", 0), "faketime": ("", "", 1), "xvfb-run": ("nsefp", "server-args", 0), "catchsegv": ("", "", 0),
+    "firejail": ("", "", 0), "bwrap": ("", "", 0), "runuser": ("ugGc", "user group command", 0), "setpriv": ("", "reuid regid", 0),
+    "cpulimit": ("lpe", "limit", 0), "perf": ("e", "", 1), "valgrind": ("", "", 0), "torsocks": ("", "", 0), "proxychains": ("f", "", 0), "proxychains4": ("f", "", 0), "tsocks": ("", "", 0),
+    "coproc": ("", "", 0), "ts": ("", "", 0), "entr": ("", "", 0), "retry": ("td", "times delay", 0), "chronic": ("", "", 0), "ifne": ("", "", 0), "envdir": ("", "", 1), "softlimit": ("mcd", "", 0), "setarch": ("", "", 1), "linux32": ("", "", 0), "linux64": ("", "", 0), "eatmydata": ("", "", 0),
+    "noglob": ("", "", 0), "nocorrect": ("", "", 0), "then": ("", "", 0), "do": ("", "", 0), "else": ("", "", 0), "sg": ("c", "", 1), "newgrp": ("", "", 1), "rlwrap": ("", "", 0), "winpty": ("", "", 0), "wsl": ("de", "distribution exec", 0), "wine": ("", "", 0), "tini": ("", "", 0), "dumb-init": ("", "", 0), "gosu": ("", "", 1), "su-exec": ("", "", 1), "chpst": ("uUbem", "", 0), "mise": ("", "", 0), "pixi": ("", "", 0), "hyperfine": ("wrm", "warmup runs", 0),
+}  # fmt: skip
+_NAMED = {name: word_set(longs) for name, (_, longs, _) in _PEELED.items()}
+_ELSEWHERE = word_set("chroot nsenter unshare proot systemd-run bwrap firejail")
+
+
+def peeled(call: Call) -> Stream | None:
+    """The wrappers that take options, a few words of their own, and then a program."""
+    letters, _, skipped = _PEELED[call.name]
+    options = Options(call.words, letters, _NAMED[call.name], stop=True)
+    rest = options.operands[skipped:] if call.name != "taskset" or len(options.operands) > 1 else options.operands[1:]
+    if call.name == "sudo" or call.name == "doas":
+        return _raised(call, options, rest)
+    if call.name == "command" and options.has("v", "V"):
+        return None
+    if call.name == "runuser":
+        call.ask("privilege", _RIGHTS)
+        for word in options.all("c", "command"):
+            return call.script(word.text, lost=True)
+    if call.name in _ELSEWHERE:
+        call.effect(EffectKind.ESCALATES)
+        if call.name in ("chroot", "nsenter") and not options.has("help", "version"):
+            call.ask("system", "it changes the running system")
+        if call.name == "systemd-run" and (options.all("on-calendar", "on-active")):
+            call.ask("time", "it changes what runs later by itself")
+    if call.name in ("strace", "ltrace", "perf") and options.all("p", "attach"):
+        call.ask("kill-unknown", "it takes hold of other processes")
+    for word in options.all("o", "output"):
+        if call.name in ("strace", "ltrace", "time"):
+            call.writes(call.path(word))
+    if call.name in ("mise", "pixi", "hyperfine"):
+        for word in rest:
+            if " " in word.text:
+                call.script(word.text)
+        return None
+    return call.run(rest, lost=call.name in _ELSEWHERE or options.has("chdir"))
+
+
+def _raised(call: Call, options: Options, rest: Sequence[Word]) -> Stream | None:
+    if options.has("V", "version", "h", "help", "l", "list", "v", "validate", "k", "K") and not rest:
+        return None
+    call.effect(EffectKind.ESCALATES)
+    call.ask("privilege", _RIGHTS)
+    for word in options.all("h") if not rest else []:
+        return call.run([word])
+    words = list(rest)
+    while words and re.match(r"\w+=", words[0].text):
+        words.pop(0)
+    if options.has("e", "edit"):
+        for word in words:
+            call.writes(call.path(word))
+        return None
+    return call.run(words, lost=options.has("chdir", "D", "R", "chroot"))
+
+
+def env(call: Call) -> Stream | None:
+    """env: variables, a folder, and a program; alone it shows every variable."""
+    from hermes.safety import variables
+
+    options = Options(call.words, "uCS", word_set("unset chdir split-string"), stop=True)
+    words = list(options.operands)
+    state = call.state.copy()
+    while words and re.match(r"[A-Za-z_]\w*=", words[0].text):
+        name, _, value = words[0].text.partition("=")
+        variables.bind(call.host, name, Word(value, words[0].dynamic, labels=words[0].labels), state)
+        words.pop(0)
+    split = options.all("S", "split-string")
+    if split:
+        return call.script(" ".join([split[0].text, *(_shown(word) for word in words)]), lost=options.has("C", "chdir"))
+    if not words:
+        return Stream(None, frozenset({"secret"})) if not options.has("help", "version") else None
+    if options.has("C", "chdir"):
+        state.where = state.where.lost()
+    return call.host.run(words, state, call.stdin if call.fed else UNTOLD) if call.fed else call.host.run(words, state, UNTOLD)
+
+
+def _shown(word: Word) -> str:
+    return "'" + word.text.replace("'", "'\\''") + "'"
+
+
+def shell(call: Call) -> Stream | None:
+    """sh -c text, sh file, something | sh, sh <<< text."""
+    letters = set()
+    words = list(call.words)
+    text: Word | None = None
+    while words:
+        word = words[0]
+        if word.text in ("--rcfile", "--init-file", "-O", "+O", "-o", "+o") and len(words) > 1:
+            if word.text.endswith("file"):
+                _file(call, words[1])
+            words = words[2:]
+        elif word.text.startswith("--"):
+            words = words[1:]
+            if word.text in ("--version", "--help"):
+                return None
+        elif re.match(r"[-+][a-zA-Z]+$", word.text):
+            letters |= set(word.text[1:])
+            words = words[1:]
+        else:
+            break
+    if "c" in letters or (call.name in ("fish", "nu") and any(one.text == "--command" for one in call.words)):
+        text = words[0] if words else None
+        return _text(call, text, words[1:]) if text is not None else None
+    if "n" in letters and words:
+        return None
+    if words and words[0].text not in ("-", "/dev/stdin") and "s" not in letters:
+        return _file(call, words[0])
+    return given(call)
+
+
+def _text(call: Call, text: Word, rest: Sequence[Word]) -> Stream | None:
+    """A program text: constant, or made of pieces that are only known when it runs."""
+    if text.labels & {FETCHED, DECODED}:
+        call.ask("remote-exec", "it runs what it downloads or decodes")
+        if text.dynamic:
+            return UNTOLD
+    state = call.state.copy()
+    if rest:
+        state.positional = list(rest[1:])
+        state.variables["0"] = rest[0]
+    if text.dynamic and re.fullmatch(r"\s*(\$\(\)|\$\{\w+\}|\$\{@\})\s*.*", text.text):
+        call.ask("unknown-command", "the text that runs is only known when it runs")
+        call.effect(EffectKind.UNKNOWN)
+        return UNTOLD
+    return call.host.script(_held(text), state, call.stdin if call.fed else UNTOLD)
+
+
+def _held(text: Word) -> str:
+    """A text with unknown pieces as a shell text in which they stay unknown."""
+    return text.text.replace("$()", "${_unknown_}") if text.dynamic else text.text
+
+
+def _file(call: Call, word: Word) -> Stream | None:
+    path = word.text if word.text.startswith("/dev/fd/") else call.path(word)
+    if word.dynamic and not word.text.startswith("/dev/fd/"):
+        call.ask("unknown-command", "which script runs is only known when it runs")
+        return None
+    if word.text.startswith("/dev/fd/"):
+        held = call.state.files.get(word.text, UNTOLD)
+        if held.labels & {FETCHED, DECODED}:
+            call.ask("remote-exec", "it runs what it downloads or decodes")
+        elif held.text is not None:
+            return call.script(held.text, stdin=NOTHING)
+        else:
+            call.ask("unknown-command", "what the shell is given is only known when it runs")
+        return None
+    call.effect(EffectKind.RUNS, (path,))
+    call.reads([word])
+    flow.runs_file(call, path, shell=True)
+    return None
+
+
+def given(call: Call) -> Stream | None:
+    """A shell that reads its program from its input."""
+    if not call.fed:
+        return None
+    stream = call.stdin
+    if stream.labels & {FETCHED, DECODED}:
+        call.ask("remote-exec", "it runs what it downloads or decodes")
+        return call.script(stream.text, stdin=NOTHING) if stream.text is not None else UNTOLD
+    if stream.text is None:
+        call.ask("unknown-command", "what the shell is given is only known when it runs")
+        call.effect(EffectKind.UNKNOWN)
+        return UNTOLD
+    return call.script(stream.text, stdin=NOTHING)
+
+
+def evaluated(call: Call) -> Stream | None:
+    """eval."""
+    if not call.words:
+        return None
+    labels = frozenset(label for word in call.words for label in word.labels)
+    text = " ".join(word.text for word in call.words)
+    if labels & {FETCHED, DECODED}:
+        call.ask("remote-exec", "it runs what it downloads or decodes")
+    if any(word.dynamic for word in call.words):
+        if re.fullmatch(r"\$\(\)", text) and "hook" in labels:
+            return None
+        call.ask("unknown-command", "the text that runs is only known when it runs")
+        call.effect(EffectKind.UNKNOWN)
+        return UNTOLD
+    before = call.state.where
+    out = call.host.script(text, call.state, call.stdin if call.fed else UNTOLD)
+    if call.state.where is not before:
+        call.state.where = call.state.where.lost()
+    return out
+
+
+def folder_runner(call: Call) -> Stream | None:
+    """direnv exec DIR program, conda run -n NAME program."""
+    args = call.args
+    if call.name == "direnv" and args[:1] == ["exec"]:
+        return call.run(call.words[2:])
+    if call.name in ("conda", "mamba", "micromamba") and args[:1] == ["run"]:
+        return call.run(Options(call.words[1:], "np", word_set("name prefix cwd"), stop=True).operands)
+    if call.name in ("conda", "mamba") and args[:2] == ["env", "remove"]:
+        call.ask("rm-recursive", "it deletes folders with all that is in them")
+    return None
+
+
+def bound(call: Call) -> Stream | None:
+    """bind -x, hash -p, enable -f: other names and keys for programs."""
+    if call.name == "bind":
+        for word in call.words:
+            if ":" in word.text:
+                call.script(word.text.partition(":")[2].strip().strip("'\""), lost=True)
+    elif call.options().has("p" if call.name == "hash" else "f"):
+        call.ask("hijack", "it puts another program in the place of one")
+    return None
+
+
+def sourced(call: Call) -> Stream | None:
+    """source, `.`: a file that runs in this shell."""
+    if not call.words:
+        return None
+    word = call.words[0]
+    if word.text in ("${0}", "$0", "${BASH_SOURCE}"):
+        call.deny("fork-bomb", "it starts itself without end")
+        return None
+    if word.labels & {FETCHED, DECODED}:
+        call.ask("remote-exec", "it runs what it downloads")
+        return None
+    if word.text == "/dev/stdin":
+        return given(call)
+    if word.text.startswith("/dev/fd/"):
+        return _file(call, word)
+    if word.dynamic:
+        # A script beside a variable folder (`. "$NVM_DIR/nvm.sh"`) is a set-up file; a bare variable is anything.
+        if re.fullmatch(r"\$\{\w+\}|\$\(\)", word.text):
+            call.ask("unknown-command", "which script runs is only known when it runs")
+        return None
+    path = call.path(word)
+    call.effect(EffectKind.RUNS, (path,))
+    held = flow.runs_file(call, path, shell=False)
+    if held is not None and held.text is not None:
+        return call.host.script(held.text, call.state, UNTOLD)
+    return None
+
+
+def multiplied(call: Call) -> Stream | None:
+    """xargs, parallel: a program with what it is given as further arguments."""
+    if call.name == "xargs":
+        options = Options(call.words, "InPLdasE", word_set("max-args max-procs arg-file delimiter replace max-lines max-chars"), stop=True)
+        rest, marks = list(options.operands), [word.text for word in options.all("I", "replace")] or (["{}"] if options.has("i", "replace") else [])
+    else:
+        options = Options(call.words, "jIaNnPSS", word_set("jobs max-procs colsep delay joblog results sshlogin arg-file"), stop=True)
+        rest = list(options.operands)
+        for at, word in enumerate(rest):
+            if word.text in (":::", "::::", ":::+"):
+                values, rest = rest[at + 1 :], rest[:at]
+                return _over(call, rest, values)
+        marks = ["{}"]
+    if not rest:
+        return given(call) if call.name == "parallel" else None
+    given_text = call.stdin.text if call.fed else None
+    if given_text is not None and len(given_text) < 4000:
+        values = [Word(text, labels=call.stdin.labels) for text in _split_args(given_text, bool(marks))]
+    else:
+        values = [Word("$()", dynamic=True, labels=call.stdin.labels)]
+    name = rest[0].text.rpartition("/")[2]
+    if name in ("rm", "unlink", "shred", "rmdir", "srm", "del") and given_text is None:
+        call.effect(EffectKind.DELETES)
+        call.ask("deletes-given", "it deletes everything that it is given")
+    if call.fed and call.stdin.labels & {FETCHED, DECODED} and (name in SHELLS or "-c" in call.args):
+        call.ask("remote-exec", "it runs what it downloads or decodes")
+        return UNTOLD
+    return _filled(call, rest, values, marks)
+
+
+def _filled(call: Call, rest: Sequence[Word], values: Sequence[Word], marks: Sequence[str]) -> Stream | None:
+    out: Stream | None = None
+    if marks:
+        for value in values[:8]:
+            words = [_replaced(word, marks[0] or "{}", value) for word in rest]
+            out = call.run(words, lost=True, stdin=UNTOLD) if len(words) > 1 or " " not in words[0].text else call.script(words[0].text, lost=True)
+        return out
+    if rest[0].text.rpartition("/")[2] in ("sh", "bash", "zsh", "dash") and [word.text for word in rest[1:]] in (["-c"], ["-ic"], ["-lc"]):
+        for value in values[:8]:
+            out = call.run([*rest, value], lost=True, stdin=UNTOLD)
+        return out
+    return call.run([*rest, *values[:50]], lost=True, stdin=UNTOLD)
+
+
+def _split_args(text: str, lines: bool) -> list[str]:
+    return [line for line in text.splitlines() if line] if lines else text.replace("'", "").replace('"', "").split()
+
+
+def _replaced(word: Word, mark: str, value: Word) -> Word:
+    if mark not in word.text:
+        return word
+    return Word(word.text.replace(mark, value.text), word.dynamic or value.dynamic, labels=word.labels | value.labels)
+
+
+def _over(call: Call, rest: Sequence[Word], values: Sequence[Word]) -> Stream | None:
+    if not rest:
+        for word in values:
+            call.script(word.text, lost=True)
+        return None
+    if len(rest) == 1 and " " in rest[0].text:
+        for value in values[:8]:
+            call.script(rest[0].text.replace("{}", value.text), lost=True)
+        return None
+    out = None
+    for value in values[:8]:
+        marked = any("{}" in word.text for word in rest)
+        words = [_replaced(word, "{}", value) for word in rest] if marked else [*rest, value]
+        out = call.run(words, lost=True, stdin=UNTOLD)
+    return out
+
+
+_SSH_VALUED = "bcDEeFIiJLlmOopQRSWwB"
+_SSH_PROGRAMS = re.compile(r"(ProxyCommand|LocalCommand|KnownHostsCommand|ProxyUseFdpass)[= ]|PermitLocalCommand", re.IGNORECASE)
+
+
+def remote(call: Call) -> Stream | None:
+    """ssh, mosh: what runs on the other machine is judged as if it ran here; options may run something here."""
+    options = Options(call.words, _SSH_VALUED, word_set("ssh port"), stop=True)
+    for word in options.all("o"):
+        if _SSH_PROGRAMS.search(word.text):
+            value = re.split(r"[= ]", word.text, maxsplit=1)[-1]
+            call.ask("nested-program", "ssh is told to start a command here")
+            call.script(value, lost=True)
+    for word in [*options.all("F"), *options.all("E")]:
+        call.effect(EffectKind.READS, (call.path(word),))
+    hosts = options.operands[:1]
+    call.effect(EffectKind.SENDS if call.fed else EffectKind.FETCHES, [word.text.rpartition("@")[2] for word in hosts])
+    rest = [word for word in options.operands[1:] if word.text != "--"]
+    if call.fed and "secret" in call.stdin.labels:
+        call.ask("exfiltration", "it sends keys or the environment away")
+    if not rest:
+        return given(call) if call.fed and hosts else None
+    if any(word.dynamic and word.text in ("$()", "${@}") for word in rest[:1]):
+        call.ask("unknown-command", "the text that runs is only known when it runs")
+        return None
+    text = " ".join(_held(word) for word in rest)
+    call.script(text, lost=True)
+    return Stream(None, frozenset({FETCHED}))
+
+
+def as_user(call: Call) -> Stream | None:
+    """su: another user's shell, or one command of theirs."""
+    options = call.options("csg", word_set("command shell session-command group"))
+    if options.has("help", "version"):
+        return None
+    call.effect(EffectKind.ESCALATES)
+    call.ask("privilege", _RIGHTS)
+    for word in options.all("c", "command", "session-command"):
+        call.script(word.text, lost=True)
+    return None
+
+
+def with_text(call: Call) -> Stream | None:
+    """script -c text, watch text, flock file -c text, expect -c, tmux, screen, at."""
+    if call.name == "script":
+        options = call.options("cIOBTmEo", word_set("command log-in log-out log-io log-timing"))
+        for word in options.all("c", "command"):
+            call.script(word.text)
+        for word in options.operands[:1]:
+            call.writes(call.path(word))
+        if not options.all("c", "command") and len(options.operands) > 1:
+            return call.run(options.operands[1:])
+        return None
+    if call.name == "watch":
+        rest = Options(call.words, "nq", word_set("interval equexit"), stop=True).operands
+        return call.script(" ".join(word.text for word in rest)) if rest else None
+    if call.name == "flock":
+        options = Options(call.words, "wEc", word_set("timeout wait conflict-exit-code command"), stop=True)
+        for word in options.all("c", "command"):
+            return call.script(word.text)
+        rest = options.operands[1:]
+        if rest[:1] and rest[0].text == "-c" and len(rest) > 1:
+            return call.script(rest[1].text)
+        return call.run(rest)
+    return _multiplexed(call)
+
+
+def _multiplexed(call: Call) -> Stream | None:
+    """tmux, screen, zellij: what is typed into a window, or starts in a new one."""
+    args = call.args
+    if call.name == "screen":
+        options = Options(call.words, "SstTcehpX", stop=True)
+        if options.has("X") and "stuff" in args:
+            call.script(args[-1].replace("\\n", "\n").replace("^M", "\n"), lost=True)
+        return call.run(options.operands) if options.operands and not options.has("X") else None
+    verb = next((text for text in args if not text.startswith("-")), "")
+    rest = call.words[args.index(verb) + 1 :] if verb else []
+    options = Options(rest, "tsncxyFeSl" if call.name == "tmux" else "", stop=True)
+    if verb in ("kill-server", "kill-session") and call.name == "tmux":
+        call.ask("kill-unknown", "it ends sessions; one may be Hermes' own")
+    elif verb in ("send-keys", "send"):
+        keys = " ".join(text.text for text in options.operands if text.text not in ("Enter", "C-m"))
+        call.script(keys, lost=True)
+    elif verb in ("new-session", "new", "new-window", "neww", "split-window", "splitw", "run-shell", "run", "if-shell", "respawn-pane", "pipe-pane"):
+        if len(options.operands) == 1:
+            call.script(options.operands[0].text, lost=True)
+        elif options.operands:
+            call.run(options.operands, lost=True)
+    return None
+
+
+def trapped(call: Call) -> Stream | None:
+    """trap."""
+    operands = [word for word in call.words if word.text not in ("-l", "-p", "--")]
+    if len(operands) > 1 and operands[0].text not in ("-", ""):
+        call.script(operands[0].text)
+    return None
+
+
+def aliased(call: Call) -> Stream | None:
+    """alias NAME=TEXT."""
+    for word in call.words:
+        name, equals, text = word.text.partition("=")
+        if equals and name:
+            call.script(text)
+    return None
+
+
+def moved(call: Call) -> Stream | None:
+    """cd, pushd, popd, chdir: where the next commands run."""
+    state = call.state
+    operands = [word for word in call.words if not re.fullmatch(r"-[LPe@n]+|--", word.text)]
+    if call.name == "popd" or (operands and re.match(r"[-+]\d*$", operands[0].text)):
+        state.where = state.where.lost()
+        return NOTHING
+    target = operands[-1] if operands else None
+    state.where = state.where.to(call.path(target) if target is not None else call.host.places.home)
+    if target is not None and target.dynamic:
+        state.where = state.where.lost()
+    return NOTHING
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(_PEELED, peeled),
+    "env": env,
+    **dict.fromkeys(SHELLS, shell),
+    "eval": evaluated,
+    **dict.fromkeys(("source", "."), sourced),
+    **dict.fromkeys(("xargs", "parallel", "gxargs"), multiplied),
+    **dict.fromkeys(("ssh", "mosh", "rsh", "autossh", "sshpass-ssh"), remote),
+    "su": as_user,
+    **dict.fromkeys(("script", "watch", "flock", "tmux", "screen"), with_text),
+    **dict.fromkeys(("direnv", "conda", "mamba", "micromamba"), folder_runner),
+    **dict.fromkeys(("bind", "hash", "enable"), bound),
+    "trap": trapped,
+    "alias": aliased,
+    **dict.fromkeys(("cd", "pushd", "popd", "chdir"), moved),
+}

@@ -1,0 +1,383 @@
+"""Which URLs may be fetched. One reading of a URL, and every other reading that a program has had of it is refused.
+
+`judge_url` knows the text alone: names that must be looked up pass. `resolve_pinned` looks a name up and gives the
+addresses to connect to, all of them judged: whoever connects to those, and to nothing else, cannot be sent elsewhere by
+a name that changes its answer (DNS rebinding). A redirect is a new URL and is judged anew.
+"""
+
+import asyncio
+import fnmatch
+import ipaddress
+import re
+import socket
+import unicodedata
+from collections.abc import Sequence
+from typing import Protocol
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from hermes.safety.addresses import canonical_v4, ends_in_number, judge_address
+from hermes.safety.findings import Verdict
+from hermes.safety.words import words
+
+RESOLVE_SECONDS = 10.0
+MAX_URL = 8_192
+_MAX_ADDRESSES = 8
+
+
+class UrlPolicy(Struct, frozen=True):
+    """What the person has opened besides the public net.
+
+    `private` holds hosts of their own network: names (`nas.local`, `*.lan`), addresses (`192.168.1.10`,
+    `192.168.1.0/24`), each with a port if only that one is meant (`localhost:8080`). The addresses at which clouds hand
+    out keys stay closed whatever it says.
+    """
+
+    private: tuple[str, ...] = ()
+
+    def opens(self, host: str, port: int) -> bool:
+        """Whether a host, by name or address, is among them."""
+        return any(_covers(pattern.strip().lower(), host, port) for pattern in self.private)
+
+
+class UrlJudgement(Struct, frozen=True):
+    """What may happen with a URL. `url` is its one reading, to be used in the place of what was given.
+
+    It has no user name, no password and no fragment; `host` is in ASCII. All three are empty when it cannot be read.
+    """
+
+    verdict: Verdict
+    rule: str = ""
+    reason: str = ""
+    url: str = ""
+    scheme: str = ""
+    host: str = ""
+    port: int = 0
+
+
+class Resolver(Protocol):
+    """Looks names up."""
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        """Every address of the host, none when there is no such name. Raises OSError when it cannot be told."""
+        ...
+
+
+class UrlRefusedError(Exception):
+    """A name leads where it may not: `rule` and `reason` as in `UrlJudgement`."""
+
+    def __init__(self, rule: str, reason: str) -> None:
+        super().__init__(reason)
+        self.rule = rule
+        self.reason = reason
+
+
+class _UnreadableError(Exception):
+    """The text is not a URL that everybody reads alike."""
+
+    def __init__(self, rule: str, reason: str) -> None:
+        super().__init__(reason)
+        self.rule = rule
+        self.reason = reason
+
+
+_PORTS = {"http": 80, "https": 443}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\xa0\u2028\u2029]")
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_LOCAL_TLDS = words(
+    """
+    localhost localdomain local internal intranet private corp home lan consul svc cluster onion invalid test
+    """
+)
+_LOCAL_NAMES = frozenset({"metadata.goog", "metadata.packet.net", "home.arpa"})
+_LOOPBACK_ZONES = words(
+    """
+    localtest.me lvh.me vcap.me lacolhost.com localho.st local.gd fuf.me smackaho.st 42foo.com ulh.us
+    """
+)
+"""Public zones all of whose names mean this machine."""
+_REBINDING_ZONES = words(
+    """
+    rbndr.us 1u.ms rebind.network rebind.it
+    """
+)
+_WILDCARD_ZONES = words(
+    """
+    nip.io sslip.io xip.io traefik.me backname.io ip.addr.tools
+    """
+)
+"""Public zones whose names hold the address that they mean."""
+_OTHER_SERVICES = frozenset(
+    {
+        1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
+        109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515,
+        526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049,
+        2375, 2376, 3306, 3389, 3659, 4045, 4190, 5060, 5061, 5432, 6000, 6379, 6566, 6665, 6666, 6667, 6668,
+        6669, 6679, 6697, 10080, 11211, 27017,
+    }
+)  # fmt: skip
+"""Ports of other protocols: those that browsers refuse, and well-known databases."""
+_DOTTED = re.compile(r"(?<![0-9])([0-9]{1,3}(?:[.-][0-9]{1,3}){3})(?![0-9])")
+_HEX_LABEL = re.compile(r"(?:^|[.-])([0-9a-f]{8})(?=\.)")
+
+
+def judge_url(url: str, policy: UrlPolicy = UrlPolicy()) -> UrlJudgement:  # noqa: B008 - a frozen value
+    """What may happen with a URL, as far as its text tells. Never raises."""
+    try:
+        read = _read(url.strip(" "))
+        return _judge_host(read, policy)
+    except _UnreadableError as error:
+        return UrlJudgement(Verdict.DENY, error.rule, error.reason)
+
+
+async def resolve_pinned(
+    host: str,
+    port: int,
+    resolver: Resolver | None = None,
+    policy: UrlPolicy = UrlPolicy(),  # noqa: B008 - a frozen value
+    *,
+    seconds: float = RESOLVE_SECONDS,
+) -> tuple[str, ...]:
+    """The addresses to connect to for a host that `judge_url` passed: exactly those, the name is not looked up again.
+
+    Raises `UrlRefusedError` when one of its addresses is not public (one is enough), when there is none, or when they
+    cannot be learned within `seconds`.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            found = [host] if _is_address(host) else list(await (resolver or look_up)(host, port))
+    except TimeoutError:
+        raise UrlRefusedError("unresolved", f"the name {host} could not be looked up within {seconds:g} s") from None
+    except (OSError, UnicodeError):
+        raise UrlRefusedError("unresolved", f"the name {host} cannot be looked up") from None
+    if not found:
+        raise UrlRefusedError("unresolved", f"there is no host called {host}")
+    opened = policy.opens(host, port)
+    for address in found:
+        judged = judge_address(address)
+        if judged.public or (not judged.metadata and (opened or policy.opens(judged.address, port))):
+            continue
+        raise UrlRefusedError(judged.rule, f"{host} leads to {judged.address or address}, and {judged.reason}")
+    return tuple(dict.fromkeys(found))[:_MAX_ADDRESSES]
+
+
+async def look_up(host: str, port: int) -> Sequence[str]:
+    """The system's resolver."""
+    try:
+        rows = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)):
+            return []
+        raise
+    # A link-local address comes with the number of its interface.
+    return [f"{where[0]}%{where[3]}" if len(where) == 4 and where[3] else str(where[0]) for *_, where in rows]
+
+
+class _Read(Struct, frozen=True):
+    """The parts of a URL."""
+
+    scheme: str
+    host: str
+    port: int
+    tail: str
+
+    @property
+    def url(self) -> str:
+        shown = f"[{self.host}]" if ":" in self.host else self.host
+        given = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
+        return f"{self.scheme}://{shown}{given}{self.tail}"
+
+
+def _read(url: str) -> _Read:
+    """Take a URL apart. Raises `_UnreadableError` for what programs are known to read in more than one way."""
+    if not url or len(url) > MAX_URL:
+        raise _UnreadableError("malformed", f"a URL has 1 to {MAX_URL} characters")
+    scheme, rest = _split_scheme(url)
+    end = next((at for at, char in enumerate(rest) if char in "/?#"), len(rest))
+    authority, tail = rest[:end], rest[end:]
+    if not authority:
+        raise _UnreadableError("confusing", "it names no host")
+    _check_characters(url, authority, re.split(r"[?#]", tail, maxsplit=1)[0])
+    user, at, address = authority.rpartition("@")
+    if at:
+        _check_user(user)
+    host, port = _split_port(address, scheme)
+    if tail[:1] in ("?", "#") and "@" in tail:
+        _check_other_reading(tail.rpartition("@")[2])
+    return _Read(scheme, _host(host), port, _tail(tail))
+
+
+def _check_characters(url: str, authority: str, path: str) -> None:
+    if _CONTROL.search(url) or " " in authority:
+        raise _UnreadableError("confusing", "it has spaces or control characters where some programs skip them")
+    if "\\" in authority or "\\" in path:
+        raise _UnreadableError("confusing", "it has a backslash, which some programs read as a slash")
+
+
+def _split_scheme(url: str) -> tuple[str, str]:
+    """(scheme, what follows its two slashes)."""
+    match = _SCHEME.match(url)
+    if match is None:
+        raise _UnreadableError("scheme", "it does not begin with http:// or https://")
+    scheme = match[1].lower()
+    if scheme not in _PORTS:
+        raise _UnreadableError("scheme", f"{scheme}: is not fetched, only http and https are")
+    if not url.startswith("//", match.end()):
+        raise _UnreadableError("confusing", f"there is no // after {scheme}:")
+    return scheme, url[match.end() + 2 :]
+
+
+def _check_user(user: str) -> None:
+    """A user name that looks like a host is there to mislead."""
+    if "@" in user or "%" in user:
+        raise _UnreadableError("confusing", "more than one host could be read in it")
+    name = user.partition(":")[0].lower()
+    if ends_in_number(name) or "." in name or "[" in name or name == "localhost":
+        raise _UnreadableError("confusing", "what stands before its @ looks like a host")
+
+
+def _check_other_reading(text: str) -> None:
+    """Old parsers take what follows an `@` as the host, though a query or fragment has begun."""
+    host = re.split(r"[/?#:&]", text, maxsplit=1)[0].strip("[]").lower()
+    if (_is_address(host) and not judge_address(host).public) or host.rpartition(".")[2] in _LOCAL_TLDS:
+        raise _UnreadableError("confusing", "more than one host could be read in it")
+
+
+def _split_port(address: str, scheme: str) -> tuple[str, int]:
+    if address.startswith("["):
+        host, bracket, rest = address[1:].partition("]")
+        if not bracket or (rest and not rest.startswith(":")):
+            raise _UnreadableError("confusing", "its address in brackets has no end")
+        host, given = f"[{host}]", rest[1:]
+    else:
+        host, _, given = address.partition(":")
+    if not given:
+        return host, _PORTS[scheme]
+    if not (given.isascii() and given.isdigit() and len(given) <= 5 and 0 < int(given) < 65536):
+        raise _UnreadableError("confusing", "its port is no number from 1 to 65535")
+    return host, int(given)
+
+
+def _host(host: str) -> str:
+    """The host as everybody resolves it: ASCII, lower case, no dot at the end."""
+    if host.startswith("["):
+        return _bracketed(host[1:-1])
+    if "%" in host:
+        raise _UnreadableError("confusing", "its host is written with percent signs")
+    name = host if host.isascii() else _ascii(host)
+    name = name.lower().removesuffix(".")
+    if ends_in_number(name) or name == "":
+        if not canonical_v4(name):
+            raise _UnreadableError("address-form", "its address is not written as four decimal numbers")
+        return name
+    if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in name.split(".")):
+        raise _UnreadableError("malformed", "its host is not a name")
+    return name
+
+
+def _bracketed(text: str) -> str:
+    try:
+        return str(ipaddress.IPv6Address(text)) if "%" not in text else _refuse_zone()
+    except ValueError:
+        raise _UnreadableError("malformed", "what stands in its brackets is no IPv6 address") from None
+
+
+def _refuse_zone() -> str:
+    raise _UnreadableError("link-local", "it names an interface of this machine")
+
+
+def _ascii(host: str) -> str:
+    plain = unicodedata.normalize("NFKC", host).replace("\u3002", ".")
+    if plain.isascii() or any(unicodedata.category(char) in ("Cf", "Cc", "Zs", "Mn") for char in host):
+        raise _UnreadableError("confusing", "its host is written with characters that stand for others, or for none")
+    try:
+        return host.encode("idna").decode("ascii")
+    except UnicodeError:
+        raise _UnreadableError("malformed", "its host is not a name") from None
+
+
+def _tail(tail: str) -> str:
+    """Path and query as they are sent; the fragment is not."""
+    kept = tail.partition("#")[0]
+    return ("" if kept.startswith("/") else "/") + quote(kept, safe="/?:@!$&'()*+,;=-._~%[]")
+
+
+def _judge_host(read: _Read, policy: UrlPolicy) -> UrlJudgement:
+    rule, reason, metadata = _against(read.host)
+    if not rule and read.port in _OTHER_SERVICES:
+        rule, reason = "port", f"port {read.port} belongs to another protocol than the web's"
+    verdict = Verdict.DENY if rule else Verdict.ALLOW
+    if rule and not metadata and policy.opens(read.host, read.port):
+        verdict, rule, reason = Verdict.ALLOW, "opened", "the person opened it in security.allow_private_urls"
+    return UrlJudgement(verdict, rule, reason, read.url, read.scheme, read.host, read.port)
+
+
+def _against(host: str) -> tuple[str, str, bool]:
+    """What speaks against a host: (rule, reason, whether nothing opens it)."""
+    if _is_address(host):
+        judged = judge_address(host)
+        return judged.rule, f"{host} is not open to everybody: {judged.reason}" if judged.rule else "", judged.metadata
+    if local := _local_name(host):
+        return local[0], f"{host} is not open to everybody: {local[1]}", local[0] == "metadata"
+    if inner := _address_within(host):
+        return inner[0], f"{host} stands for {inner[1]}", inner[2]
+    return "", "", False
+
+
+def _local_name(host: str) -> tuple[str, str] | None:
+    last_two = ".".join(host.split(".")[-2:])
+    if host in ("metadata", "instance-data") or host.startswith(
+        ("metadata.google.", "instance-data.", "metadata.azure.")
+    ):
+        return "metadata", "a cloud hands out its keys there"
+    if last_two in _LOCAL_NAMES:
+        return ("private" if last_two == "home.arpa" else "metadata"), "it is an inner name"
+    if host.rpartition(".")[2] in _LOCAL_TLDS:
+        return "private", "such names belong to this machine or its network"
+    if "." not in host:
+        return "private", "a name without a dot belongs to the local network"
+    if last_two in _LOOPBACK_ZONES:
+        return "loopback", "all names there mean this machine"
+    if last_two in _REBINDING_ZONES:
+        return "rebinding", "names there change what they mean"
+    return None
+
+
+def _address_within(host: str) -> tuple[str, str, bool] | None:
+    """A name that holds a private address, as names of wildcard zones do: (rule, address, whether nothing opens it)."""
+    wildcard = any(host.endswith(f".{zone}") for zone in _WILDCARD_ZONES)
+    found = [text.replace("-", ".") for text in _DOTTED.findall(host) if wildcard or "-" not in text]
+    if wildcard:
+        found += [str(ipaddress.IPv4Address(int(text, 16))) for text in _HEX_LABEL.findall(host)]
+        first = host.split(".", maxsplit=1)[0].replace("-", ":")
+        found += [first] if _is_address(first) else []
+    for text in found:
+        judged = judge_address(text)
+        if judged.rule not in ("", "not-an-address"):
+            return judged.rule, f"{text}, and {judged.reason}", judged.metadata
+    return None
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _covers(pattern: str, host: str, port: int) -> bool:
+    name, colon, wanted = pattern.rpartition(":")
+    if not colon or not wanted.isdigit() or (":" in name and not name.endswith("]")):
+        name, wanted = pattern, ""
+    name = name.strip("[]")
+    if wanted and int(wanted) != port:
+        return False
+    if "/" in name:
+        try:
+            return ipaddress.ip_address(host) in ipaddress.ip_network(name, strict=False)
+        except ValueError:
+            return False
+    return fnmatch.fnmatchcase(host, name)

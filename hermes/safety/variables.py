@@ -1,0 +1,131 @@
+"""Assignments: what they change in the shell's state, and those that change which code other programs run."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tree_sitter import Node
+
+from hermes.safety.call import Host, temporary
+from hermes.safety.expand import Expander
+from hermes.safety.findings import EffectKind, Verdict
+from hermes.safety.syntax import text_of
+from hermes.safety.words import NONE, NOTHING, State, Word, basename
+from hermes.safety.words import words as word_set
+
+_HIJACKING = word_set(
+    """
+    LD_PRELOAD LD_AUDIT BASH_ENV ENV DYLD_INSERT_LIBRARIES PYTHONSTARTUP PYTHONHOME GIT_CONFIG_COUNT GIT_CONFIG_GLOBAL
+    GIT_CONFIG_SYSTEM GIT_TEMPLATE_DIR GIT_EXEC_PATH PROMPT_COMMAND PERL5DB GCONV_PATH TAR_OPTIONS SHELLOPTS BASHOPTS
+    GIT_CONFIG_PARAMETERS GIT_PROXY_COMMAND LESSOPEN LESSCLOSE PYTHONBREAKPOINT PYTHONINSPECT
+    """
+)
+_PROGRAMS = word_set(
+    """
+    GIT_SSH_COMMAND GIT_SSH GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS GIT_PAGER GIT_EDITOR PAGER EDITOR
+    GIT_SEQUENCE_EDITOR VISUAL BROWSER MANPAGER RSYNC_RSH CVS_RSH SYSTEMD_PAGER SYSTEMD_EDITOR KUBE_EDITOR RIPGREP_CONFIG_PATH
+    """
+)
+_HARMLESS_PROGRAMS = word_set(
+    "ssh cat less more true false vim vi nvim nano emacs code bat most echo : head tail delta open xdg-open bash"
+)
+_FOLDERS = word_set("PYTHONPATH LD_LIBRARY_PATH DYLD_LIBRARY_PATH PERL5LIB RUBYLIB NODE_PATH CLASSPATH GEM_PATH PATH")
+_OPTION_LISTS: dict[str, tuple[str, ...]] = {
+    "NODE_OPTIONS": ("--require", "-r ", "--import", "--loader", "--experimental-loader", "--inspect"),
+    "RUBYOPT": ("-r", "-e", "-I"), "PERL5OPT": ("-M", "-e", "-I", "-d"),
+    "JAVA_TOOL_OPTIONS": ("-javaagent", "-agent"), "_JAVA_OPTIONS": ("-javaagent", "-agent"),
+    "JDK_JAVA_OPTIONS": ("-javaagent", "-agent"),
+}  # fmt: skip
+_HISTORY = word_set("HISTFILE HISTSIZE HISTFILESIZE HISTCONTROL SAVEHIST")
+
+
+class _Walker(Host, Protocol):
+    expander: Expander
+
+
+def assign(host: _Walker, node: Node, state: State) -> None:
+    """Judge an assignment and take its value over into the state."""
+    name_node, value_node = node.child_by_field_name("name"), node.child_by_field_name("value")
+    if name_node is None:
+        return
+    appends = any(child.type == "+=" for child in node.children)
+    if name_node.type == "subscript":
+        inner = name_node.child_by_field_name("name")
+        host.expander.visit_inside(name_node, state)
+        name = text_of(inner) if inner is not None else ""
+        value = host.expander.one(value_node, state) if value_node is not None else Word("")
+        _set_element(state, name, text_of(name_node), value)
+        return
+    name = text_of(name_node)
+    if value_node is not None and value_node.type == "array":
+        held = host.expander.words(value_node.named_children, state)
+        state.arrays[name] = [*state.arrays.get(name, []), *held] if appends else held
+        state.variables.pop(name, None)
+        return
+    value = host.expander.one(value_node, state) if value_node is not None else Word("")
+    if appends and name in state.variables:
+        before = state.variables[name]
+        value = Word(before.text + value.text, before.dynamic or value.dynamic, labels=before.labels | value.labels)
+    bind(host, name, value, state)
+
+
+def _set_element(state: State, name: str, text: str, value: Word) -> None:
+    index = text.partition("[")[2].rstrip("]")
+    held = state.arrays.setdefault(name, [])
+    if index.isdigit() and len(index) < 4 and int(index) <= len(held) + 16:
+        at = int(index)
+        held += [Word("")] * (at + 1 - len(held))
+        held[at] = value
+    else:
+        state.arrays[name] = [Word("${" + name + "}", dynamic=True)]
+
+
+def bind(host: Host, name: str, value: Word, state: State) -> None:
+    """Judge a variable being set, and set it."""
+    judge_variable(host, name, value, state)
+    if len(value.text) > 65_536:
+        value = Word("${" + name + "}", dynamic=True, labels=value.labels)
+    state.variables[name] = Word(value.text, value.dynamic, labels=value.labels)
+    state.arrays.pop(name, None)
+
+
+def judge_variable(host: Host, name: str, value: Word, state: State) -> None:
+    """What speaks against a variable having this value for the programs that are started."""
+    subject = "" if value.dynamic else f"{name}={value.text}"
+    if name == "HERMES_HOME":
+        host.say(Verdict.DENY, "own-policy", "it gives Hermes other settings", subject, contained=False)
+    elif name in _HISTORY and (name == "HISTFILE" or value.text in ("0", "ignoreboth", "")) and value.text != "ignoreboth":
+        host.say(Verdict.ASK, "traces", "it turns off the history of commands", subject, contained=True)
+    elif name in _HIJACKING or name.startswith(("GIT_CONFIG_KEY", "GIT_CONFIG_VALUE", "BASH_FUNC_")):
+        _hijacks(host, name, subject)
+    elif name in _PROGRAMS:
+        words = value.text.split()
+        if words and basename(words[0]) not in _HARMLESS_PROGRAMS:
+            _hijacks(host, name, subject)
+        elif words:
+            host.script(value.text, state.copy(state.where.lost()), NOTHING)
+    elif name in _FOLDERS:
+        _folders(host, name, value, subject)
+    elif name in _OPTION_LISTS and any(option in value.text for option in _OPTION_LISTS[name]):
+        _hijacks(host, name, subject)
+
+
+def _hijacks(host: Host, name: str, subject: str) -> None:
+    host.say(Verdict.ASK, "hijack", f"{name} changes which code other programs run", subject, contained=True)
+
+
+def _folders(host: Host, name: str, value: Word, subject: str) -> None:
+    named = [part for part in value.text.split(":") if part and not part.startswith("$")]
+    if any(temporary(part + "/") for part in named) or (name == "PATH" and named[:1] == ["."]):
+        _hijacks(host, name, subject)
+    elif name != "PATH" and named:
+        host.note(EffectKind.RUNS, (f"{name}={value.text}",), tuple(named))
+
+
+def read_into(names: Sequence[str], text: str | None, labels: frozenset[str], state: State) -> None:
+    """What `read NAMES` does."""
+    known = None if text is None else text.split("\n", 1)[0].split(None, max(len(names) - 1, 0))
+    for at, name in enumerate(names):
+        if known is None:
+            state.variables[name] = Word("${" + name + "}", dynamic=True, labels=labels)
+        else:
+            state.variables[name] = Word(known[at] if at < len(known) else "", labels=labels or NONE)

@@ -1,0 +1,128 @@
+"""Puts the gate's questions to the person, for calls and for what a command in a sandbox wants while it runs."""
+
+import asyncio
+import os
+from collections.abc import Callable
+
+from msgspec import Struct, structs
+
+from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event
+from hermes.core.outcomes import AnswerScope
+from hermes.safety.findings import Verdict
+from hermes.tools.gate import NOBODY, Answer, ApprovalRequest, Approver, Decision, Gate
+from hermes.tools.session import ToolContext
+
+Emit = Callable[[Event], None]
+_AT_MOST = 3
+"""Questions about one call, when what it would touch changes while the person thinks."""
+_KEEPS_CHANGING = "what it would touch kept changing while it was asked about"
+
+
+class Leave(Struct, frozen=True):
+    """What came of a decision: whether the call may run, what was decided in the end, and the last answer."""
+
+    given: bool
+    decision: Decision
+    answer: Answer | None = None
+    asked: bool = False
+
+
+class Questions:
+    """Asks for one session. Without an approver nobody can be asked, and the answer is no."""
+
+    def __init__(self, gate: Gate, approver: Approver | None) -> None:
+        self.gate = gate
+        self._approver = approver
+
+    async def settle(
+        self, call_id: str, tool: str, decision: Decision, decide: Callable[[], Decision], emit: Emit
+    ) -> Leave:
+        """Ask where the decision asks. A yes is for what was shown; what has changed since is asked about again."""
+        asked = False
+        for _ in range(_AT_MOST):
+            if decision.verdict is not Verdict.ASK:
+                return Leave(decision.verdict is Verdict.ALLOW, decision, None, asked)
+            answer, asked = await self.ask(call_id, tool, decision, emit), True
+            if not answer.allowed:
+                return Leave(False, decision, answer, asked)
+            now = decide()
+            if now == decision or now.verdict is Verdict.ALLOW:
+                return Leave(True, decision, answer, asked)
+            decision = now
+        if decision.verdict is Verdict.ASK:
+            decision = structs.replace(decision, verdict=Verdict.DENY, reason=_KEEPS_CHANGING)
+        return Leave(False, decision, None, asked)
+
+    async def ask(self, call_id: str, tool: str, decision: Decision, emit: Emit) -> Answer:
+        """The person's answer; what it covers beyond the call is remembered. Raises HermesError when it cannot be."""
+        if self._approver is None:
+            return Answer(scope=AnswerScope.DENY, by=NOBODY)
+        shown: list[str] = []
+
+        def show(question: ApprovalRequest) -> None:
+            shown.append(question.approval_id)
+            emit(_asked(question))
+
+        request = ApprovalRequest(
+            approval_id=f"approval_{os.urandom(8).hex()}",
+            call_id=call_id,
+            tool=tool,
+            subject=decision.subject,
+            rule=decision.rule,
+            reason=decision.reason,
+            cwd=decision.cwd,
+            seal=decision.seal,
+            session_covers=decision.covers(AnswerScope.SESSION),
+            always_covers=decision.covers(AnswerScope.ALWAYS),
+        )
+        answer = await self._approver.ask(request, show)
+        for approval_id in shown[:1]:
+            emit(ApprovalAnswered(approval_id, answer.allowed, answer.by))
+        if answer.allowed:
+            await self.gate.keep(decision, answer.scope)
+        return answer
+
+
+class CallDoor:
+    """The `Door` of one call's command. One question at a time, and one for all that want the same."""
+
+    def __init__(self, call_id: str, tool: str, questions: Questions, context: ToolContext, emit: Emit) -> None:
+        self._about = (call_id, tool)
+        self._gate = questions.gate
+        self._questions = questions
+        self._context = context
+        self._emit = emit
+        self._turn = asyncio.Lock()
+        self._refused: set[str] = set()
+
+    async def connect(self, host: str, port: int) -> bool:
+        """Whether the command may reach this host."""
+        return await self._may(lambda: self._gate.connection(host, port, self._context))
+
+    async def write(self, path: str) -> bool:
+        """Whether the command may write this path, and below it."""
+        return await self._may(lambda: self._gate.opening(path, self._context))
+
+    async def _may(self, decide: Callable[[], Decision]) -> bool:
+        async with self._turn:
+            decision = decide()
+            if decision.verdict is Verdict.ASK and decision.subject not in self._refused:
+                answer = await self._questions.ask(*self._about, decision, self._emit)
+                if answer.allowed:
+                    return True
+                self._refused.add(decision.subject)
+            return decision.verdict is Verdict.ALLOW
+
+
+def _asked(request: ApprovalRequest) -> ApprovalAsked:
+    return ApprovalAsked(
+        approval_id=request.approval_id,
+        call_id=request.call_id,
+        tool=request.tool,
+        subject=request.subject,
+        rule=request.rule,
+        reason=request.reason,
+        cwd=request.cwd,
+        session_covers=request.session_covers,
+        always_covers=request.always_covers,
+    )

@@ -1,0 +1,307 @@
+"""Commands that the kernel holds back: what they may write, read, reach and signal is decided outside of them."""
+
+import asyncio
+import itertools
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import msgspec
+
+from hermes.core.errors import ToolError
+from hermes.tools.backends.base import Command, Exit, Network, Sink, Stopped
+from hermes.tools.backends.local import LocalBackend, LocalRunning
+from hermes.tools.backends.plants import Plants
+from hermes.tools.backends.proxy import Hosts, Proxy, Resolve
+from hermes.tools.backends.sandbox_bwrap import BwrapBox
+from hermes.tools.backends.sandbox_denied import denied_path
+from hermes.tools.backends.sandbox_landlock import LandlockBox
+from hermes.tools.backends.sandbox_policy import (
+    PROJECT_FILES,
+    Kind,
+    Layout,
+    SandboxPolicy,
+    code_places,
+    fixed_places,
+    grant_refused,
+    is_or_below,
+    lay_out,
+)
+from hermes.tools.backends.sandbox_probe import Held, Probe, Way
+from hermes.tools.backends.sandbox_room import Room
+from hermes.tools.backends.sandbox_seatbelt import SeatbeltBox
+from hermes.tools.backends.wardens import Wardens
+
+_OUTWARD = frozenset(
+    {
+        "SSH_AUTH_SOCK",
+        "SSH_AGENT_PID",
+        "GPG_AGENT_INFO",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "DBUS_SYSTEM_BUS_ADDRESS",
+        "WAYLAND_DISPLAY",
+        "DISPLAY",
+        "XAUTHORITY",
+        "XDG_RUNTIME_DIR",
+        "DOCKER_HOST",
+        "CONTAINER_HOST",
+        "TMUX",
+        "STY",
+        "TMPDIR",
+        "TMP",
+        "TEMP",
+    }
+)
+"""Variables that lead to services of this machine, and to temporary folders that are not the session's."""
+_TOO_MANY = "The workspace has too many folders to look for git hooks in all of them."
+_ORDER = (Network.OFF, Network.ALLOWLIST, Network.ON)
+
+
+class SandboxBackend:
+    """Runs commands as `LocalBackend` does, each in a box.
+
+    What makes the box is found out at the first command; where nothing can, every start raises `ToolError`. `resolve`
+    finds the addresses of a name for the proxy. The other parameters are those of `LocalBackend`.
+    """
+
+    name = "sandbox"
+    contained = True
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        policy: SandboxPolicy,
+        *,
+        passed: Collection[str] = (),
+        held: Sequence[int] = (),
+        wardens: Wardens | None = None,
+        probe: Probe | None = None,
+        resolve: Resolve | None = None,
+    ) -> None:
+        inner = {name: value for name, value in environment.items() if name not in _OUTWARD}
+        self._local = LocalBackend(inner, passed=passed, held=held, wardens=wardens)
+        code = policy.code or code_places(str(Path(__file__).resolve().parents[2]))
+        workspace = os.path.realpath(policy.places.workspace)
+        self._policy = msgspec.structs.replace(
+            policy,
+            code=code,
+            places=msgspec.structs.replace(policy.places, workspace=workspace),
+            writable=tuple(map(os.path.realpath, policy.writable)),
+        )
+        self._probe = probe or Probe(environment)
+        self._hosts = Hosts(policy.hosts, resolve)
+        self._room: Room | None = None
+        self._granted: list[str] = []
+        self._running: list[SandboxRunning] = []
+        self._fixed: tuple[str, ...] = ()
+        self._plants = Plants()
+        self._looking = asyncio.Lock()
+        self._doors = itertools.count()
+        self.notices: list[str] = []
+        """Lines for the person: what commands left that was taken out of the way. The model reads them as output."""
+
+    async def held(self) -> Held:
+        """What holds here. Raises `ToolError` when nothing does."""
+        held = await self._probe.held()
+        if not held.usable:
+            raise ToolError(
+                f"Commands are to run in a sandbox, and there is none here: {held.reason}.",
+                "Install bubblewrap, or set terminal.backend to local to run them without.",
+            )
+        return held
+
+    async def start(self, command: Command, sink: Sink) -> "SandboxRunning":
+        """Start a command in its box. Raises `ToolError` when it cannot be started, or not be held back."""
+        held = await self.held()
+        network = min(self._policy.network, command.network, key=_ORDER.index)
+        if network is not Network.ON and not held.network:
+            raise ToolError("The network cannot be kept from commands here, and the settings say that it is to be.")
+        room = self._opened()
+        async with AsyncExitStack() as undo:
+            layout = await self._looked_at()
+            door = ""
+            if network is Network.ALLOWLIST and held.hosts:
+                proxy = Proxy(self._hosts, command.door)
+                undo.push_async_callback(proxy.close)
+                door = f"{room.root}/door{next(self._doors)}"
+                await proxy.open(door)
+            with self._box(held, command, layout, network, door) as box:
+                inner = await self._local.start(command, sink, box)
+            running = SandboxRunning(self, inner, sink, layout, undo.pop_all())
+        self._running.append(running)
+        return running
+
+    async def look(self, layout: Layout, sink: Sink) -> None:
+        """Take what programs would obey out of the way, after a command that could have made it."""
+        fixed = held_by_kernel(layout) if (await self.held()).way is not Way.LANDLOCK else _never
+        async with self._looking:
+            notes = await asyncio.to_thread(self._plants.look, self._roots(), PROJECT_FILES, fixed)
+        self.notices += notes
+        for note in notes:
+            sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))
+
+    def layout(self) -> Layout:
+        """How the folders of this machine are seen now."""
+        return lay_out(self._policy, self._granted, self._fixed)
+
+    def outside(self, path: str) -> str:
+        """Where a path that a command names lies on this machine: /tmp is a folder of the session's own."""
+        return self._opened().outside(path)
+
+    def _open(self, path: str) -> bool:
+        """Whether a path lies in a folder that commands see, and may write, as this machine does."""
+        roots = (self._policy.places.workspace, *self._policy.writable, *self._granted)
+        return any(is_or_below(path, root) for root in roots)
+
+    def writable(self, path: str) -> bool:
+        """Whether commands may write here: in the workspace, what was granted, and the session's own /tmp."""
+        places = self._policy.places
+        if not self._open(path):
+            return self._opened().inside(path) != path
+        # As in the layout: in the home itself only what is in folders without a dot.
+        of_home = os.path.relpath(path, places.home) if is_or_below(path, places.home) else ""
+        return not (of_home.startswith(".") and is_or_below(places.home, places.workspace))
+
+    def inside(self, path: str) -> str:
+        """How commands name a path of this machine."""
+        return self._opened().inside(path)
+
+    def denied_path(self, output: str, cwd: str) -> str:
+        """The file or folder that a command was kept from writing, as its output tells; empty when it tells of none.
+
+        What no grant would open is not named.
+        """
+        path = denied_path(output, self.layout(), cwd)
+        return "" if not path or grant_refused(path, self._policy) else path
+
+    def grant(self, path: str) -> None:
+        """Let this session's commands write what a person named. Raises `ToolError` for what is protected."""
+        path = os.path.realpath(path)
+        why = grant_refused(path, self._policy)
+        if not why and not os.path.exists(path):
+            why = "it does not exist"
+        if why:
+            raise ToolError(f"{path} is not opened to commands: {why}.")
+        self._granted.append(path)
+
+    async def close(self) -> None:
+        """Give back what the session has; commands are ended by their owners."""
+        for one in self._running:
+            await one.settle()
+            await one.let_go()
+        self._running.clear()
+        await self._local.close()
+        if self._room is not None:
+            await self._room.close()
+            self._room = None
+
+    async def _looked_at(self) -> Layout:
+        """The layout for a command that starts now. With none under way, what lies there is the person's own."""
+        for one in self._running:
+            await one.settle()
+        gone = [one for one in self._running if one.over]
+        self._running = [one for one in self._running if one not in gone]
+        for one in gone:
+            await one.let_go()
+        if not self._running:
+            async with self._looking:
+                await asyncio.to_thread(self._begin)
+        return await asyncio.to_thread(self.layout)
+
+    def _begin(self) -> None:
+        layout = lay_out(self._policy, self._granted)
+        self._plants.begin(layout.of(Kind.WRITE), PROJECT_FILES)
+        self._fixed = fixed_places(layout, self._plants.git_dirs())
+        if not self._plants.complete and _TOO_MANY not in self.notices:
+            self.notices.append(_TOO_MANY)
+
+    def _roots(self) -> list[str]:
+        return lay_out(self._policy, self._granted).of(Kind.WRITE)
+
+    def _opened(self) -> Room:
+        if self._room is None:
+            self._room = Room([os.path.realpath(one) for one in self._policy.private if os.path.isdir(one)], seen=self._open)
+        return self._room
+
+    def _box(
+        self, held: Held, command: Command, layout: Layout, network: Network, door: str
+    ) -> BwrapBox | LandlockBox | SeatbeltBox:
+        room = self._opened()
+        if held.way is Way.BUBBLEWRAP:
+            return BwrapBox(command, room, layout, network, program=held.program, abi=held.abi, door=door)
+        if held.way is Way.SEATBELT:
+            return SeatbeltBox(command, room, layout, network)
+        return LandlockBox(command, room, layout, network, abi=held.abi)
+
+
+class SandboxRunning:
+    """A command in its box. What it may have left is looked at once it has ended, before that is told."""
+
+    def __init__(
+        self, backend: SandboxBackend, running: LocalRunning, sink: Sink, layout: Layout, things: AsyncExitStack
+    ) -> None:
+        self._backend = backend
+        self._running = running
+        self._sink = sink
+        self._layout = layout
+        self._things = things
+        self._settling = asyncio.Lock()
+        self._settled = False
+
+    @property
+    def pid(self) -> int:
+        """The process id of what made the box; also its process group."""
+        return self._running.pid
+
+    @property
+    def over(self) -> bool:
+        """Whether its end has been told, and nothing is known to be left of it."""
+        return self._running.over
+
+    async def wait(self) -> Exit:
+        """Wait for its end, for the last of its output, and for what it left to be looked at."""
+        ended = await self._running.wait()
+        await self._settle()
+        return ended
+
+    async def stop(self) -> Stopped:
+        """End the whole tree, as `LocalRunning` does."""
+        stopped = await self._running.stop()
+        if stopped is Stopped.GONE:
+            await self._settle()
+        return stopped
+
+    async def write(self, data: bytes) -> None:
+        """Send input."""
+        await self._running.write(data)
+
+    def close_input(self) -> None:
+        """End of input."""
+        self._running.close_input()
+
+    async def settle(self) -> None:
+        """Look at what it left, if it has ended and nobody waited for that."""
+        if self.over:
+            await self._settle()
+
+    async def let_go(self) -> None:
+        """Close what was held for it."""
+        await self._things.aclose()
+
+    async def _settle(self) -> None:
+        async with self._settling:
+            if not self._settled:
+                await self._backend.look(self._layout, self._sink)
+                self._settled = True
+            if self.over:
+                await self.let_go()
+
+
+def held_by_kernel(layout: Layout) -> Callable[[str], bool]:
+    """Whether commands in this layout could not change a file, where mounts hold it."""
+    return lambda path: layout.kind(path) is not Kind.WRITE
+
+
+def _never(path: str) -> bool:
+    return False

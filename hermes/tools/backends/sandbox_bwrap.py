@@ -1,0 +1,145 @@
+"""A box made by bubblewrap: namespaces of its own, mounts that show less, no capabilities, a filter of system calls."""
+
+import functools
+import os
+import stat
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hermes.tools.backends import relay as relay_program
+from hermes.tools.backends import seccomp
+from hermes.tools.backends.base import Command, Network
+from hermes.tools.backends.sandbox_landlock import MOST_OPEN_FILES, MOST_PROCESSES, SCOPES, confined, write_anew
+from hermes.tools.backends.sandbox_policy import Kind, Layout
+from hermes.tools.backends.sandbox_room import Room, memory_file
+
+_LIMITS = (
+    f"ulimit -c 0 -u {MOST_PROCESSES} -n {MOST_OPEN_FILES} 2>/dev/null; "
+    "echo 500 2>/dev/null >/proc/self/oom_score_adj; "
+)
+"""First thing that the shell does: no core files, a bound on processes, and to be the first to go when memory ends.
+
+Not every shell knows `-u`; the bound does not hold for the superuser.
+"""
+_SETSID = ("/usr/bin/setsid", "/bin/setsid", "/run/current-system/sw/bin/setsid")
+_PORT = 17_171
+_DOOR = "/dev/hermes-door"
+_PROXY = f"http://127.0.0.1:{_PORT}"
+_PROXIES = {
+    **{f"{kind}_proxy": _PROXY for kind in ("http", "https", "all")},
+    **{f"{kind}_PROXY": _PROXY for kind in ("HTTP", "HTTPS", "ALL")},
+    **dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1,::1"),
+    "NODE_USE_ENV_PROXY": "1",
+}
+_SCOPED = 6
+"""The version of Landlock that keeps abstract sockets apart, which a shared network does not."""
+
+
+class BwrapBox:
+    """One command in bubblewrap, which `held` names. `door` is the socket of a proxy of ours; empty for none."""
+
+    def __init__(
+        self, command: Command, room: Room, layout: Layout, network: Network, *, program: str, abi: int, door: str = ""
+    ) -> None:
+        self.folder = room.outside(command.cwd)
+        own = room.caches("/tmp") if "/tmp" in room.stands_for else room.variables(room.tmp)  # noqa: S108
+        self.variables: Mapping[str, str] = {**own, **(_PROXIES if door else {})}
+        self.temporary: str | None = None
+        self._cwd = command.cwd
+        self._pty = command.pty
+        self._room = room
+        self._layout = layout
+        self._network = network
+        self._program = program
+        self._door = door
+        self._options = memory_file("options")
+        handles = [self._options]
+        self._filter = seccomp.program()
+        if self._filter:
+            handles.append(memory_file("filter", self._filter))
+        self._scope = network is Network.ON and abi >= _SCOPED and not os.stat(program).st_mode & stat.S_ISUID
+        if self._scope:
+            handles.append(memory_file("order"))
+        self.handles: Sequence[int] = handles
+
+    def __enter__(self) -> "BwrapBox":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self.handles:
+            os.close(handle)
+
+    def script(self, text: str, terminal: str) -> tuple[str, ...]:
+        """The terminal is given by the program before the shell: its name means nothing in the box."""
+        return ("-c", _LIMITS + text)
+
+    def wrap(
+        self, shell: Sequence[str], environment: Mapping[str, str], handles: Sequence[int]
+    ) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        """bubblewrap, without the command's variables: a loader or a library would obey some before the box is made."""
+        options = [*self._namespaces(), *self._mounts(), "--chdir", self._cwd, "--clearenv"]
+        for name, value in environment.items():
+            options += ["--setenv", name, value]
+        if self._filter:
+            options += ["--seccomp", str(handles[1])]
+        write_anew(self._options, b"\0".join(map(os.fsencode, options)) + b"\0")
+        session = (next(filter(os.path.exists, _SETSID)), "-c") if self._pty else ()
+        relay = (sys.executable, "-I", "-S", "-c", _relay(), str(_PORT), _DOOR) if self._door else ()
+        program = (self._program, "--args", str(handles[0]), "--", *session, *relay, *shell)
+        if self._scope:
+            order = {"fs": 0, "net": 0, "scoped": SCOPES, "rules": [], "filter": b"", "limits": []}
+            order["capabilities"] = False
+            return confined(self.handles[-1], handles[-1], order, program, {}), {}
+        return program, {}
+
+    def _namespaces(self) -> list[str]:
+        options = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL"]
+        if os.geteuid():
+            options.append("--unshare-user")
+        if self._network is not Network.ON:
+            options.append("--unshare-net")
+        return options
+
+    def _mounts(self) -> list[str]:
+        """Parents before what is in them, so that the deepest counts."""
+        options = ["--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/dev/shm", "--proc", "/proc"]  # noqa: S108
+        for path in _parameters():
+            options += ["--ro-bind", path, path]
+        kinds = self._layout.kinds
+        veils = ["/dev"]
+        if "/tmp" not in self._room.stands_for:  # noqa: S108
+            kinds = {**kinds, self._room.tmp: Kind.WRITE}
+        for path in sorted({*kinds, *self._layout.pinned}, key=lambda one: one.split("/")):
+            kind = kinds.get(path, Kind.WRITE)
+            if kind is Kind.PRIVATE:
+                options += ["--bind", self._room.stands_for[path], path]
+            elif kind is Kind.WRITE:
+                options += ["--bind", path, path]
+            elif kind is Kind.READ:
+                options += ["--ro-bind", path, path]
+            elif any(other.startswith(path + "/") for other in kinds):
+                veils.append(path)
+                options += ["--tmpfs", path]
+            else:
+                nothing = self._room.nothing if os.path.isdir(path) else self._room.no_file
+                options += ["--ro-bind", nothing, path]
+        if self._door:
+            options += ["--ro-bind", self._door, _DOOR]
+        for path in veils:
+            options += ["--remount-ro", path]
+        return options
+
+
+@functools.cache
+def _parameters() -> tuple[str, ...]:
+    """What of /proc is the whole machine's: the superuser may change it without any capability."""
+    with os.scandir("/proc") as entries:
+        shown = [one for one in entries if not one.name.isdigit() and not one.is_symlink()]
+    changed = [one.path for one in shown if one.is_dir() or one.stat().st_mode & 0o222]
+    return tuple(sorted(path for path in changed if os.access(path, os.F_OK)))
+
+
+@functools.cache
+def _relay() -> str:
+    return Path(relay_program.__file__).read_text("utf-8")

@@ -1,0 +1,86 @@
+"""What a session in a sandbox has of its own on this machine: its temporary files, and empty things to hide others."""
+
+import asyncio
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+
+from hermes.core.errors import ToolError
+
+_CACHES = {"XDG_CACHE_HOME": "cache", "npm_config_cache": "cache/npm", "YARN_CACHE_FOLDER": "cache/yarn"}
+_PATIENCE = 20.0
+
+
+class Room:
+    """A private folder, made at once and removed by `close`. `private` are the folders that it stands in for.
+
+    `seen` says of a path that commands see it as this machine does, though it lies in one of those. Sockets of ours, and what hides others, lie beside the folders that commands see, out of their reach.
+    """
+
+    def __init__(
+        self, private: Sequence[str], parent: str | None = None, *, seen: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        self._seen = seen
+        try:
+            self.root = os.path.realpath(tempfile.mkdtemp(prefix="hermes-", dir=parent))
+            self.stands_for: dict[str, str] = {}
+            for number, path in enumerate(private):
+                self.stands_for[path] = f"{self.root}/tmp{number or ''}"  # noqa: S108
+            self.tmp = f"{self.root}/tmp"  # noqa: S108
+            for folder in dict.fromkeys((self.tmp, *self.stands_for.values())):
+                os.mkdir(folder, 0o700)
+                os.chmod(folder, 0o1777)  # noqa: S103 - nobody else gets to it through the private folder above
+            self.nothing = f"{self.root}/nothing"
+            os.mkdir(self.nothing, 0)
+            self.no_file = f"{self.root}/no_file"
+            os.close(os.open(self.no_file, os.O_CREAT | os.O_EXCL, 0))
+        except OSError as error:
+            raise ToolError(f"No folder for the sandbox's temporary files could be made: {error}.") from None
+
+    def outside(self, path: str) -> str:
+        """Where a path of a command's lies on this machine: its /tmp is in the session's own folder."""
+        plain = os.path.normpath(path)
+        for inside, folder in self.stands_for.items():
+            if (plain == inside or plain.startswith(inside + "/")) and not self._seen(plain):
+                return folder + plain[len(inside) :]
+        return path
+
+    def inside(self, path: str) -> str:
+        """How a command names a path of this machine."""
+        for inside, folder in self.stands_for.items():
+            if path == folder or path.startswith(folder + "/"):
+                return inside + path[len(folder) :]
+        return path
+
+    def caches(self, tmp: str) -> dict[str, str]:
+        """Variables that lead caches of tools to where they can be written, by the name that commands know it by."""
+        return {name: f"{tmp}/{folder}" for name, folder in _CACHES.items()}
+
+    def variables(self, tmp: str) -> dict[str, str]:
+        """The same, and those that lead temporary files there, for where /tmp is not the session's own."""
+        return {**self.caches(tmp), **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), tmp)}
+
+    async def close(self) -> None:
+        """Remove it all; a command may have left trees in it that are too deep for anything but `rm`."""
+        with contextlib.suppress(OSError):
+            os.chmod(self.nothing, 0o700)
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                done = await asyncio.create_subprocess_exec(
+                    "/bin/rm",
+                    "-rf",
+                    "--",
+                    self.root,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.DEVNULL,
+                )
+                await done.wait()
+
+
+def memory_file(name: str, data: bytes = b"") -> int:
+    """A handle on an unnamed file in memory that holds `data`."""
+    handle = os.memfd_create(name)
+    os.pwrite(handle, data, 0)
+    return handle

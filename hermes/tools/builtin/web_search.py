@@ -1,0 +1,51 @@
+"""`web_search`: ask a search engine."""
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from hermes.core.errors import ToolError
+from hermes.core.parts import Provenance, Source
+from hermes.tools.session import ToolContext
+from hermes.tools.tool import Parallel, ToolOutput, tool
+from hermes.tools.web.access import NO_WEB
+
+LIMIT = 5
+
+
+@tool(
+    "web",
+    parallel=Parallel.SAFE,
+    repeatable=True,
+    summary=lambda args: f"search the web: {args['query']}",
+)
+async def web_search(
+    ctx: ToolContext,
+    query: Annotated[str, "What to look for."],
+    limit: Annotated[int, "Results to give, at most 20."] = LIMIT,
+) -> ToolOutput:
+    """Search the web. Gives titles, addresses and a few words of each; read a page with web_extract."""
+    from hermes.tools.web.search import MAX_RESULTS, Search, ask, choose
+
+    query = " ".join(query.split())
+    if not query:
+        raise ToolError("The query is empty.")
+    web = ctx.web
+    if web is None:
+        raise ToolError(NO_WEB)
+    engine = choose(web.search_backend, web.search_url, web.environ)
+    base = engine.at(web.search_url, web.environ)
+    search = Search(
+        engine=engine, base=base, key=engine.key(web.environ), query=query, limit=max(1, min(limit, MAX_RESULTS))
+    )
+    # An engine of the person's own needs no leave: it may well stand in their own network.
+    own = () if base == engine.base else (urlsplit(base).netloc.rpartition("@")[2],)
+    async with web.fetcher(*own) as fetcher:
+        found = await ask(search, fetcher)
+    lines = [
+        f"{number}. {one.title or '(no title)'}\n   {one.url}" + (f"\n   {one.snippet}" if one.snippet else "")
+        for number, one in enumerate(found, 1)
+    ]
+    return ToolOutput(
+        text="\n".join(lines) or f"{engine.title} found nothing.",
+        provenance=Provenance(source=Source.WEB, label=base),
+    )

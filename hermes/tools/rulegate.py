@@ -1,0 +1,207 @@
+"""The gate: what the rules, the person's policy and the session's grants come to, for each call."""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from msgspec import Struct, structs
+
+from hermes.core.outcomes import AnswerScope
+from hermes.safety.findings import EffectKind, Finding, Verdict
+from hermes.safety.patterns import covers, literal
+from hermes.safety.policy import Rule, said_by
+from hermes.tools.gate import Decision, Grant
+from hermes.tools.schema import Arguments
+from hermes.tools.seal import file_seal, seal
+from hermes.tools.session import ToolContext
+from hermes.tools.taint import Taint
+from hermes.tools.tool import Tool
+from hermes.tools.weighing import Weighed, known_host, weigh
+
+_LOG = logging.getLogger(__name__)
+_TAINTED = "tainted-"
+Remember = Callable[[Sequence[str]], Awaitable[None]]
+"""Writes patterns into the person's settings for good."""
+
+
+class Policy(Struct, frozen=True, kw_only=True):
+    """What the person's settings say about calls; nothing that a model, a file or a tool says changes it.
+
+    `allow` holds patterns that need no answer (`hermes.safety.patterns`), also as whole lines; `rules` may be stricter
+    than Hermes. `hosts` are patterns of hosts that need no question under taint. `off_in` names the backend in which
+    nothing is asked; it counts only where that backend holds commands back. None of it lifts a refusal.
+    """
+
+    allow: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    hosts: tuple[str, ...] = ()
+    off_in: str = ""
+
+
+@dataclass(slots=True)
+class SessionLeave:
+    """What a person has allowed in one session. It ends with the session and is written nowhere."""
+
+    grants: list[Grant] = field(default_factory=list)
+    always: list[str] = field(default_factory=list)
+    """Patterns that were allowed for good meanwhile."""
+    yolo: bool = False
+    """The person wants no questions in this session. Refusals stand."""
+
+
+class RuleGate:
+    """Decides by the rules of `hermes.safety`, the person's policy, and what was allowed in this session.
+
+    Of all that is said about a call the strictest counts. A fault in the analysis is a refusal, never a leave.
+    `remember` writes patterns of an answer "always" into the settings; without it there is no such answer.
+    """
+
+    def __init__(self, policy: Policy | None = None, *, remember: Remember | None = None) -> None:
+        self.policy = policy or Policy()
+        self.leave = SessionLeave()
+        self._remember = remember
+
+    def decide(self, tool: Tool, arguments: Arguments, context: ToolContext) -> Decision:
+        """The strictest of what there is to say about the call."""
+        try:
+            return self._settled(weigh(tool, arguments, context, self.policy.hosts), tool.name, context)
+        except Exception as error:  # noqa: BLE001 - a fault here must be a no, whatever it is; it is logged and told
+            _LOG.exception("the gate failed on a call of %s", tool.name)
+            reason = f"the gate could not judge it ({type(error).__name__})"
+            return Decision(verdict=Verdict.DENY, rule="gate-failed", reason=reason, subject=tool.name)
+
+    def connection(self, host: str, port: int, context: ToolContext) -> Decision:
+        """A connection that a sandboxed command wants to make: only to hosts that are allowed, else a question."""
+        subject = f"connect {host}"
+        if known_host(host, context, self.policy.hosts) or self._granted(subject, ()):
+            return Decision(verdict=Verdict.ALLOW, subject=subject)
+        finding = Finding(Verdict.ASK, "network", f"the command wants to reach {host}, port {port}", subject)
+        return self._settled(_only(finding), "terminal", context)
+
+    def opening(self, path: str, context: ToolContext) -> Decision:
+        """A path outside the workspace that a sandboxed command wants to write."""
+        from hermes.safety.paths import write_refused
+
+        subject = f"write {path}/*"
+        refused = write_refused(path, context.places)
+        if refused:
+            return Decision(verdict=Verdict.DENY, rule="protected-path", reason=refused, subject=subject)
+        finding = Finding(Verdict.ASK, "outside-workspace", f"the command wants to write {path}", subject)
+        return self._settled(_only(finding), "terminal", context)
+
+    async def keep(self, decision: Decision, scope: AnswerScope) -> None:
+        """Remember what an answer covers beyond its call."""
+        if scope is AnswerScope.SESSION:
+            self.leave.grants += decision.grants
+        elif scope is AnswerScope.ALWAYS and decision.always and self._remember is not None:
+            await self._remember(decision.always)
+            self.leave.always += decision.always
+
+    def lift(self, taint: Taint) -> None:
+        """Let the sources that the person vouched for count no more."""
+        for grant in self.leave.grants:
+            if grant.source:
+                taint.lift(grant.source)
+
+    def _settled(self, weighed: Weighed, tool: str, context: ToolContext) -> Decision:
+        self.lift(context.state.taint)
+        findings = [*weighed.findings, *said_by(self.policy.rules, weighed.subjects)]
+        base = Decision(
+            verdict=Verdict.ALLOW,
+            subject=weighed.subject,
+            cwd=weighed.cwd,
+            effects=weighed.effects,
+            offline=any(effect.kind is EffectKind.UNKNOWN for effect in weighed.effects),
+        )
+        for finding in findings:
+            if finding.verdict is Verdict.DENY:
+                return structs.replace(base, verdict=Verdict.DENY, rule=finding.rule, reason=finding.reason)
+        runs = _files_run(weighed)
+        asks = [one for one in findings if one.verdict is Verdict.ASK and not self._covered(one, runs)]
+        if not asks or self._whole_line(weighed, asks) or self._unasked(context):
+            return base
+        return self._question(base, weighed, asks, context, tool)
+
+    def _question(
+        self, base: Decision, weighed: Weighed, asks: Sequence[Finding], context: ToolContext, tool: str
+    ) -> Decision:
+        state = context.state
+        plain = [one for one in asks if not one.rule.startswith(_TAINTED)]
+        taints = state.taint.sources() if len(plain) < len(asks) else ()
+        patterns = _patterns(plain, weighed.line)
+        wider = _grants(patterns, taints, _files_run(weighed)) if patterns or not plain else ()
+        lasting = patterns if self._remember is not None and all(one.pattern and not one.seal for one in wider) else ()
+        return structs.replace(
+            base,
+            verdict=Verdict.ASK,
+            rule=asks[0].rule,
+            reason="; ".join(dict.fromkeys(one.reason for one in asks)),
+            # Where a part of it cannot be named, no wider answer can say what it covers.
+            grants=wider,
+            always=lasting,
+            pattern=patterns[0] if len(patterns) == 1 and not taints else weighed.line,
+            seal=seal(f"{tool} {weighed.subject}", weighed.cwd or str(state.cwd), state, weighed.effects),
+        )
+
+    def _covered(self, finding: Finding, runs: Sequence[str]) -> bool:
+        if finding.rule.startswith(_TAINTED):
+            return any(covers(one, finding.subject) for one in self.policy.allow)
+        return self._granted(finding.subject, runs)
+
+    def _granted(self, subject: str, runs: Sequence[str]) -> bool:
+        if any(covers(pattern, subject) for pattern in (*self.policy.allow, *self.leave.always)):
+            return True
+        if any(rule.verdict is Verdict.ALLOW and covers(rule.pattern, subject) for rule in self.policy.rules):
+            return True
+        return any(
+            grant.pattern and covers(grant.pattern, subject) and (not grant.seal or grant.seal == file_seal(runs))
+            for grant in self.leave.grants
+        )
+
+    def _whole_line(self, weighed: Weighed, asks: Iterable[Finding]) -> bool:
+        """Whether the person allowed this very line, letter by letter; their own stricter rules stand."""
+        if not weighed.line or any(one.rule == "policy" or one.rule.startswith(_TAINTED) for one in asks):
+            return False
+        lines = (*self.policy.allow, *self.leave.always)
+        granted = (grant.pattern for grant in self.leave.grants if not grant.seal)
+        return weighed.line in lines or literal(weighed.line) in (*lines, *granted)
+
+    def _unasked(self, context: ToolContext) -> bool:
+        if self.leave.yolo:
+            return True
+        backend = context.backend
+        return bool(self.policy.off_in) and backend.contained and backend.name == self.policy.off_in
+
+
+def _grants(patterns: Iterable[str], sources: Iterable[str], runs: Sequence[str]) -> tuple[Grant, ...]:
+    bound = file_seal(runs) if runs else ""
+    return (*(Grant(pattern=one, seal=bound) for one in patterns), *(Grant(source=one) for one in sources))
+
+
+def _only(finding: Finding) -> Weighed:
+    """What is to be said where there is one thing to say."""
+    return Weighed((finding,), (), finding.subject, "", "", (finding.subject,))
+
+
+def _patterns(asks: Sequence[Finding], line: str) -> tuple[str, ...]:
+    """The patterns that cover these findings and nothing else; the whole line's where one of them has no subject."""
+    if not asks:
+        return ()
+    if any(not one.subject for one in asks):
+        return (literal(line),) if line else ()
+    return tuple(dict.fromkeys(literal_or_folder(one) for one in asks))
+
+
+def literal_or_folder(finding: Finding) -> str:
+    """A finding's subject as a pattern; one about a folder's files stands for the folder."""
+    if finding.rule == "outside-workspace":
+        return literal(finding.subject[:-2]) + "/*"
+    return literal(finding.subject)
+
+
+def _files_run(weighed: Weighed) -> tuple[str, ...]:
+    """The files, folders not among them, that the call takes code from."""
+    import os.path
+
+    found = [one for effect in weighed.effects if effect.kind is EffectKind.RUNS for one in effect.targets]
+    return tuple(one for one in dict.fromkeys(found) if one[:1] == "/" and not os.path.isdir(one))

@@ -1,0 +1,1 @@
+"""Reading the web: fetching with a guard, pages as markdown, search engines."""

@@ -1,0 +1,1 @@
+"""Search engines, a record a file."""

@@ -1,0 +1,220 @@
+"""What speaks against a call, from each side that there is: paths, command, addresses, taint, files written before."""
+
+import os.path
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from hermes.core.parts import Provenance, Source
+from hermes.safety.findings import Effect, EffectKind, Finding, Judgement, Verdict
+from hermes.safety.later import runs_later
+from hermes.safety.patterns import covers
+from hermes.tools.schema import Arguments
+from hermes.tools.session import ToolContext
+from hermes.tools.taint import derived
+from hermes.tools.tool import PathUse, Tool
+
+_LEAVES = (EffectKind.SENDS, EffectKind.FETCHES)
+_STAYS = (EffectKind.PERSISTS, EffectKind.WRITES, EffectKind.OVERWRITES)
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """All that was found about a call: what speaks against it, what it would do, and what it is shown as."""
+
+    findings: tuple[Finding, ...]
+    effects: tuple[Effect, ...]
+    subject: str
+    cwd: str
+    line: str
+    """The pattern that allows the whole of it, where there is one."""
+    subjects: tuple[str, ...]
+    """What a person's own rules are matched against."""
+
+
+def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequence[str]) -> Weighed:
+    """Everything that speaks against a call. `hosts` are patterns of hosts that the person's settings allow."""
+    command, addresses = tool.command(arguments), tuple(tool.hosts(arguments))
+    uses = tuple(tool.paths(arguments))
+    findings = [one for use in uses for one in _path(use, tool.name, context)]
+    findings += _addresses(addresses, tool.name, context)
+    own = _own_effects(tool, arguments, uses, context)
+    findings += _tainted(own, context, hosts, held=False)
+    if not command:
+        subject = " ".join((tool.name, *(use.path for use in uses[:1]), *addresses)) or tool.name
+        return Weighed(tuple(findings), own, subject, "", "", _subjects(own, subject))
+    cwd, line, judged = _command(command, arguments, context)
+    held = context.backend.contained
+    findings += judged.held(sandboxed=held)
+    findings += _written_before(judged, context)
+    findings += _tainted(judged.effects, context, hosts, held=held)
+    effects = (*own, *judged.effects)
+    return Weighed(tuple(findings), effects, command, cwd, line, _subjects(effects, command))
+
+
+def _subjects(effects: Iterable[Effect], whole: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*(" ".join(effect.argv) for effect in effects), whole)))
+
+
+def _own_effects(tool: Tool, arguments: Arguments, uses: Iterable[PathUse], context: ToolContext) -> tuple[Effect, ...]:
+    """What a tool would do by itself, without a command."""
+    found = [
+        Effect(EffectKind.WRITES, (tool.name, use.path), (context.real(use.path) or use.path,))
+        for use in uses
+        if use.write
+    ]
+    found += [Effect(EffectKind.FETCHES, (tool.name, url), (_host(url),)) for url in tool.hosts(arguments)]
+    kept = tool.keeps(arguments)
+    if kept:
+        found.append(Effect(EffectKind.PERSISTS, (tool.name,), (kept,)))
+    return tuple(found)
+
+
+def _path(use: PathUse, tool: str, context: ToolContext) -> Iterator[Finding]:
+    from hermes.safety.paths import read_refused, write_refused
+
+    refused = write_refused if use.write else read_refused
+    path, real, named = use.path, context.real(use.path), os.path.normpath(context.resolve(use.path))
+    if real is None:
+        yield Finding(Verdict.DENY, "protected-path", f"{path} is not open to tools: where it leads cannot be told")
+        return
+    why = refused(real, context.places) or (refused(named, context.places) if named != real else "")
+    if why:
+        yield Finding(Verdict.DENY, "protected-path", f"{path} is not open to tools: {why}")
+    elif use.write and not context.backend.writable(real):
+        folder = os.path.dirname(real)
+        yield Finding(Verdict.ASK, "outside-workspace", f"{real} is outside the workspace", f"write {folder}/*")
+
+
+def _command(command: str, arguments: Arguments, context: ToolContext) -> tuple[str, str, Judgement]:
+    from hermes.safety.commands import analyse  # its tables are read when there is a command to judge
+
+    folder = str(arguments.get("workdir") or ".")
+    real = context.real(folder)
+    cwd = real if real is not None and ".." in folder.split("/") else str(context.resolve(folder))
+    places = context.places
+    if real == places.workspace:
+        places = structs.replace(places, workspace=cwd)  # the session's own folder by the name it goes by here
+    line = command.strip() if cwd == places.workspace else f"cd {cwd} && {command.strip()}"
+    return cwd, line, analyse(command, cwd, places, context.state.environment)
+
+
+def _written_before(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
+    """Where no kernel holds a command back, running what this session wrote needs a person."""
+    wrote = context.state.wrote
+    if not wrote or context.backend.contained:
+        return
+    for effect in judged.effects:
+        if effect.kind is not EffectKind.RUNS:
+            continue
+        found = [path for path in wrote if any(_is_in(path, target) for target in effect.targets)]
+        if found:
+            shown = ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
+            yield Finding(
+                Verdict.ASK, "runs-own-file", f"it runs what this session wrote: {shown}", " ".join(effect.argv)
+            )
+
+
+def _is_in(path: str, target: str) -> bool:
+    real = os.path.realpath(target)
+    return path in (target, real) or path.startswith((target.rstrip("/") + "/", real.rstrip("/") + "/"))
+
+
+def _addresses(addresses: Sequence[str], tool: str, context: ToolContext) -> list[Finding]:
+    """What is wrong with the addresses. Where only some of several are refused, the tool itself leaves those out."""
+    if not addresses:
+        return []
+    from hermes.safety.urls import UrlPolicy, judge_url
+
+    policy = UrlPolicy(private=context.web.private if context.web is not None else ())
+    judged = [(url, judge_url(url, policy)) for url in addresses]
+    if any(one.verdict is Verdict.ALLOW for _, one in judged):
+        return []
+    return [Finding(one.verdict, one.rule, one.reason, f"{tool} {url}") for url, one in judged]
+
+
+def _host(url: str) -> str:
+    from hermes.safety.urls import judge_url
+
+    return judge_url(url).host
+
+
+def known_host(host: str, context: ToolContext, hosts: Sequence[str]) -> bool:
+    """Whether this host needs no question though text from a stranger stands in the conversation."""
+    name = host.rsplit("@", 1)[-1].lower()
+    bare = name.rsplit(":", 1)[0] if name.count(":") == 1 else name
+    return context.state.taint.named(bare) or any(covers(pattern.lower(), bare) for pattern in hosts)
+
+
+def _tainted(effects: Sequence[Effect], context: ToolContext, hosts: Sequence[str], *, held: bool) -> Iterator[Finding]:
+    """While a stranger's text stands in what is sent: what leaves, what stays, and what it would run, need a person.
+
+    `held` is for commands in a sandbox: their connections are asked about when they make them, by the host that they
+    really name, and what they run is held by the kernel.
+    """
+    sources = context.state.taint.sources()
+    if not sources:
+        return
+    because = f"text from {sources[-1].partition(':')[2]} stands in this conversation"
+    for effect in effects:
+        if effect.kind in _LEAVES:
+            found = () if held else _leaving(effect, context, hosts)
+        elif effect.kind in _STAYS:
+            found = _staying(effect)
+        else:
+            found = () if held or not _runs_strangers(effect, context) else _RUNS_STRANGERS
+        for rule, reason, subject in found:
+            yield Finding(Verdict.ASK, rule, f"{reason} while {because}", subject or " ".join(effect.argv))
+
+
+_Said = tuple[str, str, str]
+_RUNS_STRANGERS: tuple[_Said, ...] = (("tainted-run", "it runs files that nobody vouched for", ""),)
+
+
+def _leaving(effect: Effect, context: ToolContext, hosts: Sequence[str]) -> tuple[_Said, ...]:
+    """What there is to say about a connection: nothing when every host of it is known."""
+    strange = [target for target in effect.targets if not known_host(target, context, hosts)]
+    if not strange and effect.targets:
+        return ()
+    where = ", ".join(strange[:_SHOWN]) or "a host that cannot be told"
+    return (("tainted-egress", f"it reaches {where}", f"connect {where}"),)
+
+
+def _staying(effect: Effect) -> tuple[_Said, ...]:
+    """What there is to say about something that is kept: of files, only those that act later count."""
+    kept = effect.targets if effect.kind is EffectKind.PERSISTS else [one for one in effect.targets if runs_later(one)]
+    if not kept:
+        return ()
+    named = ", ".join(kept[:_SHOWN])
+    return (("tainted-persistence", f"it keeps {named}, which acts later,", f"keep {named}"),)
+
+
+def _runs_strangers(effect: Effect, context: ToolContext) -> bool:
+    if effect.kind is EffectKind.UNKNOWN:
+        return True
+    if effect.kind is not EffectKind.RUNS:
+        return False
+    workspace = context.places.workspace
+    return any(context.trust.source(os.path.realpath(one), workspace) for one in effect.targets if one[:1] == "/")
+
+
+def origin(effects: Iterable[Effect], paths: Iterable[str], context: ToolContext) -> Provenance | None:
+    """Where the text that comes of a call is from, when it is a stranger's; None when it can be trusted."""
+    sources: dict[str, None] = {}
+    for effect in effects:
+        if effect.kind is EffectKind.FETCHES:
+            for host in effect.targets or ("a host that cannot be told",):
+                sources[f"{Source.WEB}:{host}"] = None
+    spilled = f"{os.path.realpath(context.spill)}/"
+    for path in paths:
+        made = context.state.wrote.get(path)
+        if path.startswith(spilled):
+            # A result that was too long for the conversation is as strange as what stands in it.
+            sources |= dict.fromkeys(context.state.taint.sources())
+        elif made:
+            sources |= dict.fromkeys(made.split("\n"))
+        elif made is None and (folder := context.trust.source(path, context.places.workspace)):
+            sources[f"{Source.FILE}:{folder}"] = None
+    return derived(sources)
