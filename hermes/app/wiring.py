@@ -18,9 +18,10 @@ from hermes.app.options import Options
 from hermes.app.policy import mode_of
 from hermes.app.result import turn_result
 from hermes.app.route import Models, SessionRoute, fallbacks, side_choices, side_task
+from hermes.app.secrets import process_redactor
 from hermes.app.sessions import find_session, to_plain
 from hermes.app.spending import Spending, SpendMeter
-from hermes.app.toolbox import Plan, SessionTools, session_tools
+from hermes.app.toolbox import Plan, Process, SessionTools, session_tools
 from hermes.app.trajectory import write_trajectory
 from hermes.config.environment import with_dotenv
 from hermes.config.home import Home, locate_home
@@ -46,6 +47,7 @@ from hermes.runtime.locks import session_lock
 from hermes.runtime.mailbox import Mailbox
 from hermes.runtime.recorder import Recorder
 from hermes.runtime.reviewer import ModelReviewer
+from hermes.safety.secrets import Redactor
 from hermes.store.rows import NewSession
 from hermes.store.store import Store
 from hermes.tools.backends.wardens import Wardens
@@ -79,6 +81,8 @@ class App:
         self._condensers: Models
         self._reviewers: Models
         self._wardens: Wardens
+        self._redactor: Redactor
+        self._shared: Process
 
     async def __aenter__(self) -> "App":
         async with AsyncExitStack() as stack:
@@ -107,6 +111,8 @@ class App:
         self.notices += loaded.warnings
         self._environ = with_dotenv(self._process, home.env_file)
         self._wardens = Wardens(self._environ)
+        self._redactor = process_redactor(self._environ)
+        self._shared = Process(environ=self._environ, clock=self._clock, wardens=self._wardens, redactor=self._redactor)
         stack.push_async_callback(self._wardens.close)
         choice = choose_model(settings.model, self.options)
         others = fallbacks(settings, self.options.fallback_models)
@@ -204,9 +210,7 @@ class App:
             home=self._home,
             settings=settings,
             options=options,
-            environ=self._environ,
-            clock=self._clock,
-            wardens=self._wardens,
+            process=self._shared,
         )
         stack.push_async_callback(tools.close)
         self._tools[plan.session_id] = tools
@@ -229,7 +233,13 @@ class App:
         first = await route.candidate(0)
         conversation = await self._conversation(plan, first)
         born.append(conversation)
-        recorder = Recorder(self._store, session_id=plan.session_id, epoch=conversation.epoch, untitled=plan.fresh)
+        recorder = Recorder(
+            self._store,
+            session_id=plan.session_id,
+            epoch=conversation.epoch,
+            untitled=plan.fresh,
+            redact=tools.context.redact,
+        )
         approvals = Approvals(
             self._store,
             plan.session_id,

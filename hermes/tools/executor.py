@@ -217,7 +217,7 @@ class _Round:
                 self._batch.failed.add(item.call.call_id)
             self._batch.finish(item.index, result)
             await self._journal.done(result)
-            self._ended(item, result.status, started, clean_surrogates(output.text))
+            self._ended(item, result.status, started, clean_surrogates(output.text[:_PREVIEW_CHARACTERS]))
 
     async def _output(self, item: _Prepared) -> ToolOutput:
         """Run the tool. This is the one place where what a tool raises is turned into its result."""
@@ -302,7 +302,7 @@ class _Round:
         return found or (said and structs.replace(said, vouched=True))
 
     def _result(self, item: _Prepared, output: ToolOutput) -> ToolResultPart:
-        text = clean_surrogates(output.text)
+        text = self._context.redact(clean_surrogates(output.text))
         provenance = self._origin(item, output)
         crowded = len(text) > 2 * PREVIEW and self._batch.characters + len(text) > BATCH_CAP
         if crowded or len(text) > min(item.tool.cap or self._context.limits.result_characters, RESULT_CAP):

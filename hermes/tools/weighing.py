@@ -18,6 +18,7 @@ from hermes.tools.tool import PathUse, Tool
 _LEAVES = (EffectKind.SENDS, EffectKind.FETCHES)
 _STAYS = (EffectKind.PERSISTS, EffectKind.WRITES, EffectKind.OVERWRITES)
 _SHOWN = 3
+_PLACEHOLDER = "it holds a placeholder of a secret, which is not put into commands: name the variable that holds it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
         subject = " ".join((tool.name, *(use.path for use in uses[:1]), *addresses)) or tool.name
         return Weighed(tuple(findings), own, subject, "", "", _subjects(own, subject))
     cwd, line, judged = _command(command, arguments, context)
+    if context.redactor is not None and context.redactor.holds_placeholder(command):
+        findings.append(Finding(Verdict.DENY, "placeholder", _PLACEHOLDER, command))
     held = context.backend.contained
     findings += judged.held(sandboxed=held)
     findings += _written_before(judged, context)

@@ -29,13 +29,15 @@ async def write_file(
 ) -> str:
     """Write a file, replacing all that it held. To change a part of a file use patch."""
     target = ctx.resolve(path)
-    return await asyncio.to_thread(_write, target, path, content, ctx.state)
+    return await asyncio.to_thread(_write, target, path, content, ctx)
 
 
-def _write(target: Path, shown: str, content: str, state: ToolState) -> str:
+def _write(target: Path, shown: str, content: str, ctx: ToolContext) -> str:
     from hermes.tools.syntax import syntax_note
 
+    state = ctx.state
     like, existed = _existing(target, shown, state)
+    content = ctx.restored(content, like.text)
     text = content.replace("\r\n", "\n") if like.newline == "\r\n" else content
     data = files.encode(msgspec.structs.replace(like, text=text))
     files.save(target, shown, data, state)
