@@ -24,7 +24,9 @@ class Code:
     bomb: bool = False
 
 
-_STRING = re.compile(r"'((?:[^'\\\n]|\\.){0,2000})'|\"((?:[^\"\\\n]|\\.){0,2000})\"|`((?:[^`\\]|\\.){0,2000})`|<([~/$*][^<>\n]{0,200})>")
+_STRING = re.compile(
+    r"'((?:[^'\\\n]|\\.){0,2000})'|\"((?:[^\"\\\n]|\\.){0,2000})\"|`((?:[^`\\]|\\.){0,2000})`|<([~/$*][^<>\n]{0,200})>"
+)
 _PATHS = re.compile(r"[~\w./$*-]+")
 _URL = re.compile(r"\bhttps?://([\w.-]+)")
 
@@ -62,15 +64,25 @@ _SENDS = re.compile(
     r"method\s*:\s*['\"`](POST|PUT|PATCH)|Net::HTTP\.(post|put)|Net::SMTP|LWP::|HTTP::Tiny|\.post\s*\(|Invoke-RestMethod|Invoke-WebRequest|\biwr\b|socket\.|XMLHttpRequest|sendBeacon|System\.Net",
     re.IGNORECASE,
 )
-_FETCHES = re.compile(r"\bfetch\s*\(|https?\.(get|request)|file_get_contents\s*\(\s*['\"]https?:|open-uri|URI\.open|Net::HTTP|LWP|HTTP::Tiny|urlopen|axios|WebClient", re.IGNORECASE)
+_FETCHES = re.compile(
+    r"\bfetch\s*\(|https?\.(get|request)|file_get_contents\s*\(\s*['\"]https?:|open-uri|URI\.open|Net::HTTP|LWP|HTTP::Tiny|urlopen|axios|WebClient",
+    re.IGNORECASE,
+)
 _EVALUATES = re.compile(
     r"\beval\b|new Function|Function\s*\(|vm\.run|instance_eval|class_eval|assert\s*\(\s*\$|create_function|call_user_func|include\s*\(?\s*['\"$]|require\s*\(?\s*['\"]https?:|fromCharCode|"
     r"\bloadstring\b|pack\s*\(?\s*['\"][Hhumw]|unpack\s*\(|decode64|base64_decode|atob\s*\(|from\s*\([^)]*['\"](base64|hex)|FromBase64String|str_rot13|gzinflate|chr\s*\(|\.pack\b|MIME::Base64",
     re.IGNORECASE,
 )
-_ENVIRONMENT = re.compile(r"process\.env(?!\.(HOME|PATH|USER|NODE_ENV|PWD|SHELL|LANG|TERM|CI|PORT)\b)|ENV(?!\[['\"](HOME|PATH|USER|LANG)['\"]\])\b|getenv|%ENV|\$_ENV|\$_SERVER|os\.getenv|Get-ChildItem env:|gci env:|environ")
-_FORKS = re.compile(r"(loop\s*(do|\{)|while\s*\(?\s*(1|true)|for\s*\(\s*;;|\bwhile\s*\(1\)|until\s+false).{0,60}\bfork\b|fork\s+while|\bfork\b\s*(\(\))?\s*while|spawn\(process\.(execPath|argv)|fork\(__filename", re.IGNORECASE | re.DOTALL)
-_KILLS = re.compile(r"\bkill\b\s*\(?\s*['\"\d:%-]|process\.kill|posix_kill|Stop-Process|Process\.kill|setuid|setgid|POSIX::set|\$[<>(]\s*=\s*0|mlock|ctypes|dlopen|syscall|ptrace")
+_ENVIRONMENT = re.compile(
+    r"process\.env(?!\.(HOME|PATH|USER|NODE_ENV|PWD|SHELL|LANG|TERM|CI|PORT)\b)|ENV(?!\[['\"](HOME|PATH|USER|LANG)['\"]\])\b|getenv|%ENV|\$_ENV|\$_SERVER|os\.getenv|Get-ChildItem env:|gci env:|environ"
+)
+_FORKS = re.compile(
+    r"(loop\s*(do|\{)|while\s*\(?\s*(1|true)|for\s*\(\s*;;|\bwhile\s*\(1\)|until\s+false).{0,60}\bfork\b|fork\s+while|\bfork\b\s*(\(\))?\s*while|spawn\(process\.(execPath|argv)|fork\(__filename",
+    re.IGNORECASE | re.DOTALL,
+)
+_KILLS = re.compile(
+    r"\bkill\b\s*\(?\s*['\"\d:%-]|process\.kill|posix_kill|Stop-Process|Process\.kill|setuid|setgid|POSIX::set|\$[<>(]\s*=\s*0|mlock|ctypes|dlopen|syscall|ptrace"
+)
 _COMMAND = re.compile(
     r"(?:\bsystem|\bexec|execSync|spawnSync|shell_exec|passthru|popen|os\.execute|qx|%x|do shell script)\s*\(?\s*(?:'((?:[^'\\]|\\.){1,500})'|\"((?:[^\"\\]|\\.){1,500})\"|\{([^}]{1,300})\}|\(([^)]{1,300})\))|`([^`]{1,500})`"
 )
@@ -112,7 +124,11 @@ def other_code(text: str, language: str) -> Code:
 def _uncommented(text: str, language: str) -> str:
     if language in ("node", "php", "deno"):
         return re.sub(r"(?m)^\s*//.*$", "", text)
-    return re.sub(r"(?m)^\s*#(?!!).*$", "", text) if language in ("perl", "ruby", "r", "Rscript", "julia", "tclsh") else text
+    return (
+        re.sub(r"(?m)^\s*#(?!!).*$", "", text)
+        if language in ("perl", "ruby", "r", "Rscript", "julia", "tclsh")
+        else text
+    )
 
 
 def _strings(text: str) -> list[str]:

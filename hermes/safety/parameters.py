@@ -27,9 +27,7 @@ class _Variable(Protocol):
     def __call__(self, name: str, state: State, *, quoted: bool = False) -> Word | list[Word]: ...
 
 
-def expand_parameter(
-    text: str, state: State, variable: _Variable, operand: Callable[[], Word]
-) -> Word | list[Word]:
+def expand_parameter(text: str, state: State, variable: _Variable, operand: Callable[[], Word]) -> Word | list[Word]:
     """What `${text}` comes to. `operand` gives the word behind an operator such as `:-`."""
     form = _FORM.match(text)
     if form is None:

@@ -30,8 +30,32 @@ _FORK_BOMB = re.compile(r"(?<![\w:.])([\w:.]{1,64})\(\)\{?\(?\1\|\1&\)?;?\}?")
 _BLANK = re.compile(r"\s+")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+ -][A-Za-z0-9_./:,@%+= -]*\Z")
 _RESERVED = frozenset(
-    "if then elif else fi for while until do done case esac in function select time coproc declare typeset export "
-    "readonly local unset unsetenv".split()
+    [
+        "if",
+        "then",
+        "elif",
+        "else",
+        "fi",
+        "for",
+        "while",
+        "until",
+        "do",
+        "done",
+        "case",
+        "esac",
+        "in",
+        "function",
+        "select",
+        "time",
+        "coproc",
+        "declare",
+        "typeset",
+        "export",
+        "readonly",
+        "local",
+        "unset",
+        "unsetenv",
+    ]
 )
 _WILD = re.compile(r"[*?\[]")
 
@@ -97,7 +121,7 @@ class Walk:
             words = text.split(None, _MAX_WORDS + 1)
             if words and "=" not in words[0] and words[0] not in _RESERVED:
                 return self.run([Word(word) for word in words], state, stdin)
-        if text.count("(") - text.count(")") > _MAX_OPEN:
+        if text.count("(") - text.count(")") > _MAX_OPEN or text.count("``") > _MAX_OPEN * 5:
             self.unclear("the command is nested too deeply to be read")
             return UNTOLD
         if not self._nesting:
@@ -259,9 +283,7 @@ class Walk:
         self._uncalled[name] = (body, state.copy())
         return NOTHING
 
-    def _called(
-        self, name: str, body: Node, state: State, words: Sequence[Word], stdin: Stream | None
-    ) -> Stream:
+    def _called(self, name: str, body: Node, state: State, words: Sequence[Word], stdin: Stream | None) -> Stream:
         self._uncalled.pop(name, None)
         if name in self._running or len(self._running) > 6:
             if name in self._running and self._aside:
@@ -329,7 +351,7 @@ class Walk:
         text = head.text
         if text == "!" and len(words) > 1:
             return self._run(words[1:], state, stdin)
-        if head.dynamic or _WILD.search(text) and text not in ("[", "[["):
+        if head.dynamic or (_WILD.search(text) and text not in ("[", "[[")):
             return self._unknown(words, state, stdin)
         if head.labels & {FETCHED, DECODED}:
             Call(text, words[1:], state, stdin, self).ask("remote-exec", "it runs what it downloads or decodes")
@@ -411,9 +433,7 @@ class Walk:
             state.files[path] = flow.joined(before, out) if before is not None else out
         return NOTHING if targets else out
 
-    def _file_redirect(
-        self, node: Node, state: State, targets: list[tuple[str, str]] | None = None
-    ) -> Stream | None:
+    def _file_redirect(self, node: Node, state: State, targets: list[tuple[str, str]] | None = None) -> Stream | None:
         operator, descriptor = "", ""
         words: list[Word] = []
         for child in node.children:
@@ -440,9 +460,7 @@ class Walk:
         word = self.expander.one(node.named_children[0], state) if node.named_children else Word("")
         return Stream(None, word.labels) if word.dynamic else Stream(word.text + "\n", word.labels)
 
-    def _heredoc(
-        self, node: Node, state: State, targets: list[tuple[str, str]], after: list[Node]
-    ) -> Stream:
+    def _heredoc(self, node: Node, state: State, targets: list[tuple[str, str]], after: list[Node]) -> Stream:
         begin, text, labels, told = "", "", NONE, True
         for child in node.children:
             kind = child.type
@@ -544,5 +562,3 @@ def _starts_itself(name: str, body: Node) -> bool:
                 follows = at + 1 < len(children) and children[at + 1].type == "&"
                 waiting.append((child, beside or node.type == "pipeline" or follows))
     return False
-
-

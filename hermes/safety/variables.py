@@ -93,7 +93,11 @@ def judge_variable(host: Host, name: str, value: Word, state: State) -> None:
     subject = "" if value.dynamic else f"{name}={value.text}"
     if name == "HERMES_HOME":
         host.say(Verdict.DENY, "own-policy", "it gives Hermes other settings", subject, contained=False)
-    elif name in _HISTORY and (name == "HISTFILE" or value.text in ("0", "ignoreboth", "")) and value.text != "ignoreboth":
+    elif (
+        name in _HISTORY
+        and (name == "HISTFILE" or value.text in ("0", "ignoreboth", ""))
+        and value.text != "ignoreboth"
+    ):
         host.say(Verdict.ASK, "traces", "it turns off the history of commands", subject, contained=True)
     elif name in _HIJACKING or name.startswith(("GIT_CONFIG_KEY", "GIT_CONFIG_VALUE", "BASH_FUNC_")):
         _hijacks(host, name, subject)

@@ -3,16 +3,13 @@
 import re
 from collections.abc import Callable, Sequence
 
-from hermes.safety import flow
-from hermes.safety.call import BLOCK_DEVICE, Call, resolve
+from hermes.safety.call import Call
 from hermes.safety.findings import EffectKind
-from hermes.safety.words import NOTHING, Stream, Word
+from hermes.safety.words import NOTHING, Stream
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
 _SELF = re.compile(r"hermes|gateway|^(bash|zsh|sh|fish|tmux|screen|sshd|systemd|init|login|python3?)$", re.IGNORECASE)
-_SHOWING = word_set("help version h V list l L show status list-units list-unit-files")
-_CRITICAL = word_set("ssh sshd hermes")
 
 
 def power(call: Call) -> None:
@@ -44,22 +41,34 @@ def units(call: Call) -> None:
     options = call.options("HMntps", word_set("host machine type state property signal root kill-who"))
     verbs = [word.text for word in options.operands]
     verb = verbs[0] if verbs else ""
-    if call.name == "systemctl" and verb in ("reboot", "poweroff", "halt", "kexec", "soft-reboot", "exit"):
-        power(call)
-    elif call.name == "systemctl" and verb in ("reboot.target", "start") and any("reboot" in text or "poweroff" in text for text in verbs):
+    if (call.name == "systemctl" and verb in ("reboot", "poweroff", "halt", "kexec", "soft-reboot", "exit")) or (
+        call.name == "systemctl"
+        and verb in ("reboot.target", "start")
+        and any("reboot" in text or "poweroff" in text for text in verbs)
+    ):
         power(call)
     elif call.name == "systemctl" and (verb in _UNITS_STOPPED or options.has("force")):
         call.effect(EffectKind.KILLS, verbs[1:])
         call.ask("service", "it stops what the machine needs")
     elif call.name == "systemctl" and verb in ("restart", "try-restart", "reload-or-restart") and _is_own(verbs):
         call.ask("kill-self", "it may end Hermes itself")
-    elif call.name == "systemctl" and verb in ("enable", "link", "reenable", "preset", "add-wants", "set-environment", "import-environment"):
+    elif call.name == "systemctl" and verb in (
+        "enable",
+        "link",
+        "reenable",
+        "preset",
+        "add-wants",
+        "set-environment",
+        "import-environment",
+    ):
         call.effect(EffectKind.PERSISTS, verbs[1:])
         call.ask("time", "it changes what runs later by itself")
     elif call.name != "systemctl" and any(text in ("stop", "down", "unload", "bootout", "remove", "disable", "kill", "force-stop", "terminate-user",
                                                    "terminate-session", "kill-session", "kill-user", "exit") for text in verbs):  # fmt: skip
         call.ask("service", "it stops what the machine needs")
-    elif call.name in ("launchctl", "loginctl") and any(text in ("load", "bootstrap", "enable-linger", "submit", "setenv") for text in verbs):
+    elif call.name in ("launchctl", "loginctl") and any(
+        text in ("load", "bootstrap", "enable-linger", "submit", "setenv") for text in verbs
+    ):
         call.effect(EffectKind.PERSISTS, verbs)
         call.ask("time", "it changes what runs later by itself")
 
@@ -80,17 +89,28 @@ def kill(call: Call) -> None:
     elif targets[:1] and targets[0] in ("-s", "-n", "--signal"):
         targets = targets[2:]
     targets = [text for text in targets if text != "--"]
-    if "-1" in targets or targets == ["1"] or (len(numbers) > 0 and texts[-1:] == ["1"]) or texts[-1:] == ["-1"] and len(texts) > 1:
+    if (
+        "-1" in targets
+        or targets == ["1"]
+        or (len(numbers) > 0 and texts[-1:] == ["1"])
+        or (texts[-1:] == ["-1"] and len(texts) > 1)
+    ):
         call.effect(EffectKind.KILLS, targets)
         call.deny("kill-all", "it ends every process, or the first one")
-    elif not targets or any(word.dynamic for word in call.words) or not all(re.fullmatch(r"\d+|%[\w+-]*", text) for text in targets):
+    elif (
+        not targets
+        or any(word.dynamic for word in call.words)
+        or not all(re.fullmatch(r"\d+|%[\w+-]*", text) for text in targets)
+    ):
         call.effect(EffectKind.KILLS, targets)
         call.ask("kill-unknown", "which process it ends is only known when it runs; it may be Hermes itself")
 
 
 def kill_named(call: Call) -> None:
     """pkill, killall, skill, killall5."""
-    options = call.options("uUgGPstnoO" if call.name != "killall" else "suoyZn", word_set("signal user uid euid parent group session"))
+    options = call.options(
+        "uUgGPstnoO" if call.name != "killall" else "suoyZn", word_set("signal user uid euid parent group session")
+    )
     call.effect(EffectKind.KILLS, [word.text for word in options.operands])
     if call.name == "killall5":
         call.deny("kill-all", "it ends every process, or the first one")
@@ -101,7 +121,7 @@ def kill_named(call: Call) -> None:
     elif (
         any(options.all(name) for name in ("u", "U", "user", "uid", "euid", "P", "parent", "G", "t", "s"))
         or any(word.text in ("*", ".", ".*", "", "-1", "p", "py") or word.dynamic for word in options.operands)
-        or "-1" in call.args and not options.operands
+        or ("-1" in call.args and not options.operands)
     ):
         call.ask("kill-all", "it ends every process of a user")
 
@@ -141,7 +161,9 @@ def mounts(call: Call) -> None:
     options = call.options("otLUO", word_set("options types source target"))
     if call.name in ("mount", "umount") and not options.operands and not options.has("a", "all"):
         return
-    if options.has("help", "version") or (call.name == "losetup" and (options.has("l", "a", "list", "all", "f") and not options.operands)):
+    if options.has("help", "version") or (
+        call.name == "losetup" and (options.has("l", "a", "list", "all", "f") and not options.operands)
+    ):
         return
     call.effect(EffectKind.ESCALATES, [word.text for word in options.operands])
     call.ask("system", "it changes the running system")
@@ -237,9 +259,9 @@ def history(call: Call) -> None:
     args = call.args
     if call.name == "history" and any(re.fullmatch(r"-[a-z]*[cdwr]\w*", text) for text in args):
         call.ask("traces", "it wipes or rewrites the history of commands")
-    elif call.name == "set" and "+o" in args and "history" in args:
-        call.ask("traces", "it turns off the history of commands")
-    elif call.name == "unset" and any(text in ("HISTFILE", "HISTSIZE") for text in args):
+    elif (call.name == "set" and "+o" in args and "history" in args) or (
+        call.name == "unset" and any(text in ("HISTFILE", "HISTSIZE") for text in args)
+    ):
         call.ask("traces", "it turns off the history of commands")
     elif call.name == "unset":
         for text in args:
@@ -299,12 +321,6 @@ def bus(call: Call) -> None:
         call.ask("service", "it speaks to what runs the machine")
 
 
-def echoed_device(call: Call, path: str) -> None:
-    """Reserved for devices written by programs with a path of their own."""
-    if BLOCK_DEVICE.match(resolve(path, call.cwd, call.host.places)):
-        call.deny("raw-disk", "it overwrites a disk")
-
-
 def windows(call: Call) -> None:
     """net, reg, vssadmin, wmic, cmd, format."""
     text = " ".join(call.args).lower()
@@ -323,11 +339,6 @@ def windows(call: Call) -> None:
 
 def _asks(rule: str, kind: EffectKind, reason: str, names: str, *showing: str) -> dict[str, Rule]:
     return dict.fromkeys(word_set(names), shown_or_asks(rule, kind, reason, *showing))
-
-
-def word_of(text: str) -> Word:
-    """A plain word."""
-    return Word(text)
 
 
 RULES: dict[str, Rule] = {

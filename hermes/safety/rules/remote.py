@@ -21,7 +21,7 @@ _VERBS: dict[str, str] = {
     "tofu": r"(destroy|state rm|state push|workspace delete|taint|force-unlock|apply\b.*(-auto-approve|-destroy))",
     "terragrunt": r"(destroy|run-all|state rm|apply\b.*-auto-approve)", "pulumi": r"(destroy|stack rm|up\b.*(--yes|-y\b)|state delete|cancel|down)",
     "cdk": r"destroy", "cdktf": r"destroy", "sam": r"delete", "serverless": r"remove", "sls": r"remove", "eksctl": r"delete", "kops": r"delete",
-    "aws": r"(?:[\w-]+ ){1,3}?(?:delete|terminate|remove|purge|deregister|destroy|empty|disable|detach|revoke|schedule-key-deletion|"
+    "aws": r"[\w-]+ (?:delete|terminate|remove|purge|deregister|destroy|empty|disable|detach|revoke|schedule-key-deletion|"
            r"batch-delete|stop|reboot|reset|cancel|release|force|abort|wipe|change-resource|put-bucket-policy|put-bucket-acl|put-public|attach-user-policy|"
            r"create-access-key|update-login-profile|modify-db-instance|restore)[\w-]*|s3 (rm|rb)\b|s3 (sync|mv)\b.*--delete|"
            r"s3 mv\b.*--recursive",
@@ -56,12 +56,14 @@ _VALUED = word_set(
 )
 _VALUED_LETTERS = {"kubectl": "nso", "oc": "n", "aws": "", "az": "gno", "redis-cli": "hpanu", "gh": "R", "heroku": "ar", "mysqladmin": "upPh",
                    "helm": "n", "flyctl": "a", "fly": "a", "doctl": "tc", "bq": "", "gcloud": ""}  # fmt: skip
-_TRIED = word_set("--dry-run --dry-run=client --dry-run=server --dryrun --help -h --what-if --noop --plan --preview --dry-run=true")
+_TRIED = word_set(
+    "--dry-run --dry-run=client --dry-run=server --dryrun --help --what-if --noop --plan --preview --dry-run=true"
+)
 
 
 def verbs(call: Call) -> None:
     """A program for something remote, by the verbs among its words; global options before them do not matter."""
-    if _TRIED.intersection(call.args):
+    if _TRIED.intersection(call.args) or ("-h" in call.args and "h" not in _VALUED_LETTERS.get(call.name, "")):
         return
     options = call.options(_VALUED_LETTERS.get(call.name, ""), _VALUED)
     spoken = " ".join(word.text for word in options.operands)
@@ -86,7 +88,9 @@ def _uploaded(call: Call, spoken: str, options: Options) -> None:
     if not _UPLOADS.search(spoken):
         return
     labels = call.reads(options.operands) | call.stdin.labels
-    deep = any(root_like(call.path(word), call.host.places) for word in options.operands if word.text.startswith(("/", "~")))
+    deep = any(
+        root_like(call.path(word), call.host.places) for word in options.operands if word.text.startswith(("/", "~"))
+    )
     call.effect(EffectKind.SENDS, (call.name,))
     if "secret" in labels or deep:
         call.ask("exfiltration", "it sends keys or the whole home away")
@@ -105,7 +109,9 @@ _CONTAINER_LOSSES = re.compile(
 _ALWAYS_LOSSES = re.compile(
     r"((system|volume|image|container|network|builder) prune|volume (rm|remove)|system reset|swarm leave|(service|stack|node|secret|config) rm|kill|machine (rm|reset)|pod rm)\b"
 )
-_HOST_PATHS = re.compile(r"^(/|~|\$\{HOME\}|/(etc|root|var/run|run|proc|sys|dev|boot|usr|home|var|var/lib)(/.*)?|/home/[^/]+/?|.*docker\.sock|.*\.ssh.*|.*\.aws.*)$")
+_HOST_PATHS = re.compile(
+    r"^(/|~|\$\{HOME\}|/(etc|root|var/run|run|proc|sys|dev|boot|usr|home|var|var/lib)(/.*)?|/home/[^/]+/?|.*docker\.sock|.*\.ssh.*|.*\.aws.*)$"
+)
 _POWERS = word_set("privileged device cap-add security-opt userns ipc uts cgroupns device-cgroup-rule")
 
 
@@ -114,7 +120,9 @@ def containers(call: Call) -> Stream | None:
     args = call.args
     at = 0
     while at < len(args) and args[at].startswith("-"):
-        at += 2 if args[at] in ("-H", "--host", "-c", "--context", "--config", "-l", "--log-level", "--tlscacert") else 1
+        at += (
+            2 if args[at] in ("-H", "--host", "-c", "--context", "--config", "-l", "--log-level", "--tlscacert") else 1
+        )
     operands = args[at:]
     if call.name == "docker-compose":
         operands, at = ["compose", *operands], at - 1
@@ -122,19 +130,28 @@ def containers(call: Call) -> Stream | None:
     spoken = " ".join(text for text in operands if not text.startswith("-"))
     flags = [text for text in operands if text.startswith("-")]
     grouped = {letter for text in flags if re.fullmatch(r"-[a-zA-Z]+", text) for letter in text[1:]}
-    if _ALWAYS_LOSSES.match(spoken) or (
-        _CONTAINER_LOSSES.match(spoken)
-        and ("f" in grouped or "v" in grouped or {"--force", "--volumes", "--all", "-a", "--rmi"}.intersection(flags) or any(w.dynamic for w in call.words))
-    ):
-        if verb != "compose" or "v" in grouped or {"--volumes", "--rmi"}.intersection(flags) or " kill" in spoken:
-            call.effect(EffectKind.DESTROYS, operands[1:])
-            call.ask("container-loss", _LOSS)
+    if (
+        _ALWAYS_LOSSES.match(spoken)
+        or (
+            _CONTAINER_LOSSES.match(spoken)
+            and (
+                "f" in grouped
+                or "v" in grouped
+                or {"--force", "--volumes", "--all", "-a", "--rmi"}.intersection(flags)
+                or any(w.dynamic for w in call.words)
+            )
+        )
+    ) and (verb != "compose" or "v" in grouped or {"--volumes", "--rmi"}.intersection(flags) or " kill" in spoken):
+        call.effect(EffectKind.DESTROYS, operands[1:])
+        call.ask("container-loss", _LOSS)
     if re.search(r"\b(stop|kill|restart|rm|pause)\b.*hermes", spoken):
         call.ask("kill-self", "it may end Hermes itself")
     words = call.words[at + 1 :]
     if verb in ("container", "image") and len(operands) > 1:
         verb, words = operands[1], call.words[at + 2 :]
-    if verb in ("run", "create", "exec") or (verb == "compose" and len(operands) > 1 and operands[1] in ("run", "exec")):
+    if verb in ("run", "create", "exec") or (
+        verb == "compose" and len(operands) > 1 and operands[1] in ("run", "exec")
+    ):
         _opened(call, words[1:] if verb == "compose" else words, verb)
     elif verb in ("build", "buildx", "compose", "up", "buildah"):
         call.effect(EffectKind.RUNS, (call.cwd,))
@@ -161,11 +178,17 @@ def _opened(call: Call, words: Sequence[Word], verb: str) -> None:
     for word in [*options.all("v", "volume"), *options.all("mount")]:
         source = re.search(r"(?:src|source)=([^,]+)", word.text)
         path = source[1] if source else word.text.partition(":")[0]
-        if _HOST_PATHS.match(path) and "type=volume" not in word.text and "type=tmpfs" not in word.text and _reaches(call, path):
+        if (
+            _HOST_PATHS.match(path)
+            and "type=volume" not in word.text
+            and "type=tmpfs" not in word.text
+            and _reaches(call, path)
+        ):
             call.effect(EffectKind.ESCALATES, (path,))
             call.ask("container", _POWER)
     if any(name in _POWERS for name in options.longs) or any(
-        word.text == "host" or word.text.startswith("container:") for word in options.all("pid", "net", "network", "userns", "ipc")
+        word.text == "host" or word.text.startswith("container:")
+        for word in options.all("pid", "net", "network", "userns", "ipc")
     ):
         call.ask("container", _POWER)
     inner = options.operands[1:]
@@ -188,7 +211,9 @@ _SQL = re.compile(
     r"detach\s+database\s+main|attach\s)))|.{0,400}?\bdb\.(?:dropDatabase|\w+\.(?:drop|deleteMany|remove)\()|\.(?:shell|system|import\s+\|)|\\!|\\copy\s.{0,200}program|with\s.{0,2000}\bdelete\s+from\b",
     re.IGNORECASE | re.DOTALL,
 )
-_WHERE = re.compile(r"\bwhere\b(?!\s*\(?\s*(1\s*=\s*1|true|1\b\s*($|;|\))|'?(\w+)'?\s*=\s*'?\3'?)\s*\)?\s*($|;))", re.IGNORECASE)
+_WHERE = re.compile(
+    r"\bwhere\b(?!\s*\(?\s*(1\s*=\s*1|true|1\b\s*($|;|\))|'?(\w+)'?\s*=\s*'?\3'?)\s*\)?\s*($|;))", re.IGNORECASE
+)
 _COMMENT = re.compile(r"/\*.{0,2000}?\*/|--[^\n]*", re.DOTALL)
 _QUOTED = re.compile(r"'(?:[^']|'')*'")
 
@@ -217,7 +242,9 @@ _SQL_OPTIONS: dict[str, tuple[str, str]] = {
 def database(call: Call) -> Stream | None:
     """Programs that speak SQL, or its like."""
     valued, spoken = _SQL_OPTIONS[call.name]
-    options = call.options(valued, word_set("command execute eval query file host port username dbname user database queries-file"))
+    options = call.options(
+        valued, word_set("command execute eval query file host port username dbname user database queries-file")
+    )
     given = [*options.all(*spoken), *options.all("command", "execute", "eval", "query")]
     if not spoken:
         given += options.operands
@@ -234,7 +261,13 @@ def database(call: Call) -> Stream | None:
             call.effect(EffectKind.DESTROYS)
             call.ask("sql", reason)
             break
-    if any(re.search(r"(^|[;\n])\s*(\\!|\.(shell|system)\b)|!\s*sh\b|\bsystem\s", text) for text in texts) and spoken != "Qq":
+    for text in texts:
+        for found in re.finditer(r"(?:^|[;\n])\s*(?:\\!|\.shell|\.system)\s*([^\n]{1,500})", text):
+            call.script(found[1], lost=True)
+    if (
+        any(re.search(r"(^|[;\n])\s*(\\!|\.(shell|system)\b)|!\s*sh\b|\bsystem\s", text) for text in texts)
+        and spoken != "Qq"
+    ):
         call.ask("nested-program", "it is told to start another program")
     if call.fed and call.stdin.labels & {"fetched", "decoded"}:
         call.ask("remote-exec", "it runs what it downloads or decodes")

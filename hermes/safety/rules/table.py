@@ -1,12 +1,12 @@
 """All rules by the name of the program, and what is judged of every call."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from hermes.safety.call import Call
 from hermes.safety.findings import EffectKind
 from hermes.safety.rules import builders, files, git, interpreters, machine, network, own, remote, text, wrappers
-from hermes.safety.words import NONE, NOTHING, SECRET, Stream, Word
+from hermes.safety.words import NONE, NOTHING, SECRET, Stream
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
@@ -122,14 +122,12 @@ def _unknown_program(call: Call) -> None:
         if word.text.rpartition("/")[2] in _COMMANDS and at + 1 < len(words) and not word.quoted:
             call.run(words[at:], lost=True)
             break
-    if any(SECRET in word.labels for word in words) and any(re.match(r"\w+://|[\w-]+(\.[\w-]+)+$", word.text) for word in words):
+    if any(SECRET in word.labels for word in words) and any(
+        re.match(r"\w+://|[\w-]+(\.[\w-]+)+$", word.text) for word in words
+    ):
         call.ask("exfiltration", "it may send keys away")
 
 
 def _nested(call: Call, text: str) -> None:
     call.ask("nested-program", "its arguments hold a command that deletes or downloads")
     call.script(text, lost=True)
-
-
-def _plain(words: Sequence[Word]) -> bool:
-    return not any(word.dynamic for word in words)

@@ -143,7 +143,9 @@ def _column(separators: Sequence[Word], fields: Sequence[Word], out: Stream) -> 
     separator = separators[0].text if separators else "\t"
     at = int(fields[0].text) - 1
     lines = [line.split(separator) if separator else [line] for line in out.text.split("\n")]
-    return Stream("\n".join(line[at] if at < len(line) else line[0] if len(line) == 1 else "" for line in lines), out.labels)
+    return Stream(
+        "\n".join(line[at] if at < len(line) else line[0] if len(line) == 1 else "" for line in lines), out.labels
+    )
 
 
 def translate(call: Call) -> Stream:
@@ -265,7 +267,9 @@ def repeated(call: Call) -> Stream:
 RULES: dict[str, Rule] = {
     "echo": echo,
     "printf": printf,
-    **dict.fromkeys(("cat", "tac", "head", "tail", "rev", "cut", "less", "more", "zcat", "nl", "fold", "bat", "strings"), cat),
+    **dict.fromkeys(
+        ("cat", "tac", "head", "tail", "rev", "cut", "less", "more", "zcat", "nl", "fold", "bat", "strings"), cat
+    ),
     "tr": translate,
     "which": located,
     **dict.fromkeys(("base64", "base32", "xxd", "uudecode", "basenc", "gpg", "gpg2", "ascii2uni"), decode),

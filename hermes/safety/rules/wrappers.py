@@ -40,7 +40,7 @@ def peeled(call: Call) -> Stream | None:
     letters, _, skipped = _PEELED[call.name]
     options = Options(call.words, letters, _NAMED[call.name], stop=True)
     rest = options.operands[skipped:] if call.name != "taskset" or len(options.operands) > 1 else options.operands[1:]
-    if call.name == "sudo" or call.name == "doas":
+    if call.name in {"sudo", "doas"}:
         return _raised(call, options, rest)
     if call.name == "command" and options.has("v", "V"):
         return None
@@ -72,8 +72,6 @@ def _raised(call: Call, options: Options, rest: Sequence[Word]) -> Stream | None
         return None
     call.effect(EffectKind.ESCALATES)
     call.ask("privilege", _RIGHTS)
-    for word in options.all("h") if not rest else []:
-        return call.run([word])
     words = list(rest)
     while words and re.match(r"\w+=", words[0].text):
         words.pop(0)
@@ -102,7 +100,7 @@ def env(call: Call) -> Stream | None:
         return Stream(None, frozenset({"secret"})) if not options.has("help", "version") else None
     if options.has("C", "chdir"):
         state.where = state.where.lost()
-    return call.host.run(words, state, call.stdin if call.fed else UNTOLD) if call.fed else call.host.run(words, state, UNTOLD)
+    return call.host.run(words, state, call.given())
 
 
 def _shown(word: Word) -> str:
@@ -131,7 +129,7 @@ def shell(call: Call) -> Stream | None:
             break
     if "c" in letters or (call.name in ("fish", "nu") and any(one.text == "--command" for one in call.words)):
         text = words[0] if words else None
-        return _text(call, text, words[1:]) if text is not None else None
+        return _text(call, text, words[1:]) if text else None
     if "n" in letters and words:
         return None
     if words and words[0].text not in ("-", "/dev/stdin") and "s" not in letters:
@@ -153,7 +151,7 @@ def _text(call: Call, text: Word, rest: Sequence[Word]) -> Stream | None:
         call.ask("unknown-command", "the text that runs is only known when it runs")
         call.effect(EffectKind.UNKNOWN)
         return UNTOLD
-    return call.host.script(_held(text), state, call.stdin if call.fed else UNTOLD)
+    return call.host.script(_held(text), state, call.given())
 
 
 def _held(text: Word) -> str:
@@ -211,7 +209,7 @@ def evaluated(call: Call) -> Stream | None:
         call.effect(EffectKind.UNKNOWN)
         return UNTOLD
     before = call.state.where
-    out = call.host.script(text, call.state, call.stdin if call.fed else UNTOLD)
+    out = call.host.script(text, call.state, call.given())
     if call.state.where is not before:
         call.state.where = call.state.where.lost()
     return out
@@ -271,10 +269,20 @@ def sourced(call: Call) -> Stream | None:
 def multiplied(call: Call) -> Stream | None:
     """xargs, parallel: a program with what it is given as further arguments."""
     if call.name == "xargs":
-        options = Options(call.words, "InPLdasE", word_set("max-args max-procs arg-file delimiter replace max-lines max-chars"), stop=True)
-        rest, marks = list(options.operands), [word.text for word in options.all("I", "replace")] or (["{}"] if options.has("i", "replace") else [])
+        options = Options(
+            call.words,
+            "InPLdasE",
+            word_set("max-args max-procs arg-file delimiter replace max-lines max-chars"),
+            stop=True,
+        )
+        rest, marks = (
+            list(options.operands),
+            [word.text for word in options.all("I", "replace")] or (["{}"] if options.has("i", "replace") else []),
+        )
     else:
-        options = Options(call.words, "jIaNnPSS", word_set("jobs max-procs colsep delay joblog results sshlogin arg-file"), stop=True)
+        options = Options(
+            call.words, "jIaNnPSS", word_set("jobs max-procs colsep delay joblog results sshlogin arg-file"), stop=True
+        )
         rest = list(options.operands)
         for at, word in enumerate(rest):
             if word.text in (":::", "::::", ":::+"):
@@ -303,9 +311,17 @@ def _filled(call: Call, rest: Sequence[Word], values: Sequence[Word], marks: Seq
     if marks:
         for value in values[:8]:
             words = [_replaced(word, marks[0] or "{}", value) for word in rest]
-            out = call.run(words, lost=True, stdin=UNTOLD) if len(words) > 1 or " " not in words[0].text else call.script(words[0].text, lost=True)
+            out = (
+                call.run(words, lost=True, stdin=UNTOLD)
+                if len(words) > 1 or " " not in words[0].text
+                else call.script(words[0].text, lost=True)
+            )
         return out
-    if rest[0].text.rpartition("/")[2] in ("sh", "bash", "zsh", "dash") and [word.text for word in rest[1:]] in (["-c"], ["-ic"], ["-lc"]):
+    if rest[0].text.rpartition("/")[2] in ("sh", "bash", "zsh", "dash") and [word.text for word in rest[1:]] in (
+        ["-c"],
+        ["-ic"],
+        ["-lc"],
+    ):
         for value in values[:8]:
             out = call.run([*rest, value], lost=True, stdin=UNTOLD)
         return out
@@ -340,7 +356,9 @@ def _over(call: Call, rest: Sequence[Word], values: Sequence[Word]) -> Stream | 
 
 
 _SSH_VALUED = "bcDEeFIiJLlmOopQRSWwB"
-_SSH_PROGRAMS = re.compile(r"(ProxyCommand|LocalCommand|KnownHostsCommand|ProxyUseFdpass)[= ]|PermitLocalCommand", re.IGNORECASE)
+_SSH_PROGRAMS = re.compile(
+    r"(ProxyCommand|LocalCommand|KnownHostsCommand|ProxyUseFdpass)[= ]|PermitLocalCommand", re.IGNORECASE
+)
 
 
 def remote(call: Call) -> Stream | None:
@@ -421,7 +439,19 @@ def _multiplexed(call: Call) -> Stream | None:
     elif verb in ("send-keys", "send"):
         keys = " ".join(text.text for text in options.operands if text.text not in ("Enter", "C-m"))
         call.script(keys, lost=True)
-    elif verb in ("new-session", "new", "new-window", "neww", "split-window", "splitw", "run-shell", "run", "if-shell", "respawn-pane", "pipe-pane"):
+    elif verb in (
+        "new-session",
+        "new",
+        "new-window",
+        "neww",
+        "split-window",
+        "splitw",
+        "run-shell",
+        "run",
+        "if-shell",
+        "respawn-pane",
+        "pipe-pane",
+    ):
         if len(options.operands) == 1:
             call.script(options.operands[0].text, lost=True)
         elif options.operands:
