@@ -13,7 +13,8 @@ from hermes.safety.words import NONE, SECRET, UNTOLD, State, Stream, Word
 from hermes.safety.words import words as word_set
 
 BLOCK_DEVICE = re.compile(
-    r"^/dev/(sd[a-z]|nvme\d|hd[a-z]|vd[a-z]|xvd[a-z]|mmcblk\d|r?disk\d|dm-\d|md\d|mapper/|loop\d|root$|mem$|kmem$|port$)"
+    r"^/dev/(sd[a-z]|nvme\d|hd[a-z]|vd[a-z]|xvd[a-z]|mmcblk\d|r?disk\d|dm-\d|md\d|mapper/|loop\d|root$|mem$|"
+    r"kmem$|port$)"
 )
 CONTAINED = word_set(
     """

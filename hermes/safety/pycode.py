@@ -8,22 +8,31 @@ from hermes.safety.code import Code, plain_base64
 
 _SPAWNS = re.compile(
     r"(os\.(system|popen\w*|exec\w+|spawn\w+|posix_spawn\w*|startfile)|subprocess\.\w+|pty\.(spawn|fork)|commands\.\w+|"
-    r"asyncio\.create_subprocess_\w+|pexpect\.\w+|sh\.\w+|fabric\.\w+|runpy\.\w+|multiprocessing\.\w+|webbrowser\.open\w*)$"
+    r"asyncio\.create_subprocess_\w+|pexpect\.\w+|sh\.\w+|fabric\.\w+|runpy\.\w+|multiprocessing\.\w+|"
+    r"webbrowser\.open\w*)$"
 )
 _DELETES = re.compile(
-    r"(shutil\.(rmtree|move)|os\.(remove|unlink|rmdir|removedirs|truncate|rename|renames|replace)|(^|.*\.)(unlink|rmdir|rmtree|rename|touch_none)|send2trash\.\w+)$"
+    r"(shutil\.(rmtree|move)|os\.(remove|unlink|rmdir|removedirs|truncate|rename|renames|replace)|(^|"
+    r".*\.)(unlink|rmdir|rmtree|rename|touch_none)|send2trash\.\w+)$"
 )
-_CHANGES = re.compile(r"(os\.(chmod|chown|lchown|link|symlink|mkfifo|mknod|chroot|setuid|setgid|setresuid|seteuid|setegid|kill|killpg|abort|fork|forkpty|"
-                      r"putenv|setxattr|ptrace|mount)|signal\.pthread_kill|shutil\.(chown|copy\w*|unpack_archive|make_archive)|ctypes\.\w+(\.\w+)*|resource\.setrlimit|.*\.(chmod|symlink_to|hardlink_to))$")  # fmt: skip
+_CHANGES = re.compile(
+    r"(os\.(chmod|chown|lchown|link|symlink|mkfifo|mknod|chroot|setuid|setgid|setresuid|seteuid|setegid|kill|"
+    r"killpg|abort|fork|forkpty|"
+    r"putenv|setxattr|ptrace|mount)|signal\.pthread_kill|shutil\.(chown|copy\w*|unpack_archive|make_archive)|"
+    r"ctypes\.\w+(\.\w+)*|resource\.setrlimit|.*\.(chmod|symlink_to|hardlink_to))$"
+)
 _FETCHES = re.compile(
-    r"(urllib\.request\.(urlopen|urlretrieve|Request)|urllib2?\.urlopen|urlopen|urlretrieve|(requests|httpx2?)\.(get|head|options|Session|Client|request)|"
+    r"(urllib\.request\.(urlopen|urlretrieve|Request)|urllib2?\.urlopen|urlopen|urlretrieve|(requests|"
+    r"httpx2?)\.(get|head|options|Session|Client|request)|"
     r"aiohttp\.\w+|http\.client\.\w+|wget\.\w+|urllib3\.\w+)$"
 )
 _SENDS = re.compile(
-    r"((requests|httpx2?)\.(post|put|patch|delete|request)|socket\.(socket|create_connection|getaddrinfo|gethostbyname)|smtplib\.\w+|ftplib\.\w+|paramiko\.\w+|telnetlib\.\w+|.*\.(sendall|sendto|sendmail|storbinary))$"
+    r"((requests|httpx2?)\.(post|put|patch|delete|request)|socket\.(socket|create_connection|getaddrinfo|"
+    r"gethostbyname)|smtplib\.\w+|ftplib\.\w+|paramiko\.\w+|telnetlib\.\w+|.*\.(sendall|sendto|sendmail|storbinary))$"
 )
 _EVALUATES = re.compile(
-    r"(exec|eval|compile|__import__|builtins\.(exec|eval|__import__)|marshal\.loads|pickle\.loads?|importlib\.\w+|codecs\.decode|types\.(FunctionType|CodeType)|code\.\w+|zlib\.decompress|dill\.loads)$"
+    r"(exec|eval|compile|__import__|builtins\.(exec|eval|__import__)|marshal\.loads|pickle\.loads?|"
+    r"importlib\.\w+|codecs\.decode|types\.(FunctionType|CodeType)|code\.\w+|zlib\.decompress|dill\.loads)$"
 )
 _DECODES = re.compile(r"(base64\.\w*decode\w*|bytes\.fromhex|binascii\.\w+|codecs\.decode|zlib\.decompress)$")
 _URL = re.compile(r"^https?://([\w.-]+)")
@@ -46,7 +55,8 @@ def python_code(text: str, given: Sequence[str] = ()) -> Code:
 
 
 _SUSPICIOUS = re.compile(
-    r"rmtree|unlink|remove|rmdir|subprocess|system|popen|spawn|exec|eval|socket|urlopen|requests|__import__|b64decode|fromhex|fork|write|chmod|kill|"
+    r"rmtree|unlink|remove|rmdir|subprocess|system|popen|spawn|exec|eval|socket|urlopen|requests|__import__|"
+    r"b64decode|fromhex|fork|write|chmod|kill|"
     r"shutil|ctypes|environ|open\s*\("
 )
 

@@ -370,8 +370,13 @@ class Walk:
         """The name as it looks, which is not always the name that runs."""
         if not any(unicodedata.category(char) == "Lo" for char in name):
             subject = state.where.subject(" ".join(word.text for word in words))
-            self.say(Verdict.ASK, "unclear", "the program's name has characters that look like others", subject,
-                     contained=True)  # fmt: skip
+            self.say(
+                Verdict.ASK,
+                "unclear",
+                "the program's name has characters that look like others",
+                subject,
+                contained=True,
+            )
         folded = unicodedata.normalize("NFKC", name)
         return "".join(char for char in folded if unicodedata.category(char) not in ("Cf", "Mn"))
 
@@ -535,8 +540,11 @@ class Walk:
                 variables.assign(self, child, state)
             elif child.is_named:
                 rest.append(child)
-        words = [Word(text_of(one)) if one.type == "variable_name" else word
-                 for one in rest for word in (self.expander.words([one], state) or [Word("")])]  # fmt: skip
+        words = [
+            Word(text_of(one)) if one.type == "variable_name" else word
+            for one in rest
+            for word in (self.expander.words([one], state) or [Word("")])
+        ]
         return judged(Call(name, words, state, stdin, self))
 
 

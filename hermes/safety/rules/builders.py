@@ -183,7 +183,8 @@ def _editor_command(call: Call, text: str) -> None:
             call.script(bang[1], lost=True)
             call.ask("nested-program", "an editor is told to start a command")
         elif re.search(
-            r"system\s*\(|shell-command|py3?\s|python|lua\s|call-process|term(inal)?\s|start-process|luado|perl\s|ruby\s",
+            r"system\s*\(|shell-command|py3?\s|python|lua\s|call-process|term(inal)?\s|start-process|luado|"
+            r"perl\s|ruby\s",
             line,
         ):
             call.ask("nested-program", "an editor is told to start a command")
@@ -285,10 +286,14 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(
         word_set(
             """
-            pytest tox nox cargo go gradle gradlew mvn ant rake rails cmake meson bazel sbt dotnet swift mix rebar3 stack cabal composer grunt gulp
-            webpack vite rollup eslint prettier jest vitest mocha tsc next nuxt pre-commit mypy ruff black isort pylint flake8 scons buck2
-            terraform-plan invoke fab phpunit rspec bundle-exec jekyll hugo sphinx-build mkdocs django-admin flask uvicorn gunicorn celery
-            streamlit jupyter ipython coverage lerna nx turbo playwright cypress alembic-run ctest ninja nmake xcodebuild pod
+            pytest tox nox cargo go gradle gradlew mvn ant rake rails cmake meson bazel sbt dotnet swift mix rebar3
+            stack cabal composer grunt gulp
+            webpack vite rollup eslint prettier jest vitest mocha tsc next nuxt pre-commit mypy ruff black isort
+            pylint flake8 scons buck2
+            terraform-plan invoke fab phpunit rspec bundle-exec jekyll hugo sphinx-build mkdocs django-admin flask
+            uvicorn gunicorn celery
+            streamlit jupyter ipython coverage lerna nx turbo playwright cypress alembic-run ctest ninja nmake
+            xcodebuild pod
             """
         ),
         folder,

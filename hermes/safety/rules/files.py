@@ -11,15 +11,19 @@ from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
 DANGEROUS = word_set(
-    "rm dd mkfs shred shutdown reboot bash sh dash curl wget nc python3 perl chmod chown mv cp tee kill find sudo su cat zsh"
+    "rm dd mkfs shred shutdown reboot bash sh dash curl wget nc python3 perl chmod chown mv cp tee kill find "
+    "sudo su cat zsh"
 )
 
 _WORLD = re.compile(
-    r"0*[0-7]?[0-7][0-7][2367]$|[ugoa]*[oa][ugoa]*[+=][rwxXst]*w|[+=][rwxX]*w[rwxX]*$|[ugoa]*[+=][rwxX]*s|0*[4-7][0-7]{3}$"
+    r"0*[0-7]?[0-7][0-7][2367]$|[ugoa]*[oa][ugoa]*[+=][rwxXst]*w|[+=][rwxX]*w[rwxX]*$|[ugoa]*[+=][rwxX]*s|"
+    r"0*[4-7][0-7]{3}$"
 )
 _MADE = re.compile(
-    r"/(build|builds|dist|out|target|node_modules|__pycache__|coverage|htmlcov|\.(venv|tox|nox|cache|pytest_cache|mypy_cache|"
-    r"ruff_cache|next|nuxt|parcel-cache|gradle|eggs|turbo|coverage)|venv|env|tmp|temp|_build|site|public|bin|obj|logs?|[\w.*-]+\.egg-info|"
+    r"/(build|builds|dist|out|target|node_modules|__pycache__|coverage|htmlcov|\.(venv|tox|nox|cache|"
+    r"pytest_cache|mypy_cache|"
+    r"ruff_cache|next|nuxt|parcel-cache|gradle|eggs|turbo|coverage)|venv|env|tmp|temp|_build|site|public|bin|"
+    r"obj|logs?|[\w.*-]+\.egg-info|"
     r"[\w.*-]+\.(o|pyc|log|tmp|bak|orig|class|out))(/|$)"
 )
 _DATA = re.compile(r"\.(db|sqlite3?|sql|dump|mdb|rdb|bak|csv|parquet|img|qcow2|vmdk)$", re.IGNORECASE)
@@ -380,8 +384,16 @@ def _started_on_found(call: Call, at: int, roots: Sequence[str], *, deep: bool) 
 def archived(call: Call) -> Stream | None:
     """tar, bsdtar, cpio, unzip, 7z, zip."""
     options = _archive_options(call)
-    for name in ("to-command", "checkpoint-action", "use-compress-program", "compress-program", "info-script",
-                 "new-volume-script", "rsh-command", "unzip-command"):  # fmt: skip
+    for name in (
+        "to-command",
+        "checkpoint-action",
+        "use-compress-program",
+        "compress-program",
+        "info-script",
+        "new-volume-script",
+        "rsh-command",
+        "unzip-command",
+    ):
         for word in options.all(name):
             text = word.text.removeprefix("exec=")
             if name != "checkpoint-action" or word.text.startswith("exec"):
@@ -406,8 +418,14 @@ def _archive_options(call: Call) -> Options:
     if call.name in ("tar", "bsdtar") and words and re.fullmatch(r"[a-zA-Z]+", words[0].text):
         words[0] = Word("-" + words[0].text)
     valued = {"tar": "fCITbXgHNKLV", "bsdtar": "fCITbX", "unzip": "dPx", "zip": "", "cpio": "DFIO"}.get(call.name, "")
-    return Options(words, valued, word_set("to-command checkpoint-action use-compress-program compress-program directory file "
-                                           "info-script rsh-command transform exclude files-from"))  # fmt: skip
+    return Options(
+        words,
+        valued,
+        word_set(
+            "to-command checkpoint-action use-compress-program compress-program directory file "
+            "info-script rsh-command transform exclude files-from"
+        ),
+    )
 
 
 def _packed(call: Call, options: Options) -> Stream | None:

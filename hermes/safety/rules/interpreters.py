@@ -16,15 +16,44 @@ Rule = Callable[[Call], Stream | None]
 
 _LANGUAGES: dict[str, tuple[str, str, str]] = {
     # By program: the letters whose value is a program, the other letters with a value, the long names for a program.
-    "python": ("c", "WXQ", ""), "pypy": ("c", "WX", ""), "python2": ("c", "WXQ", ""), "perl": ("eE", "IMmFx", ""),
-    "ruby": ("e", "rIECTKFx", ""), "node": ("ep", "rC", "eval print"), "deno": ("", "", ""), "bun": ("ep", "r", "eval print"),
-    "php": ("rBRE", "cdzfF", "run"), "lua": ("e", "l", ""), "luajit": ("e", "l", ""), "tclsh": ("", "", ""), "osascript": ("e", "l", ""),
-    "pwsh": ("cC", "fFx", "command encodedcommand"), "powershell": ("cC", "fFx", "command encodedcommand"), "r": ("e", "", ""), "Rscript": ("e", "", ""),
-    "julia": ("eE", "L", "eval"), "groovy": ("e", "", ""), "scala": ("e", "", ""), "elixir": ("e", "r", "eval"), "ghc": ("e", "", ""),
-    "guile": ("c", "l", ""), "sbcl": ("", "", "eval"), "clojure": ("e", "", "eval"), "jshell": ("", "", ""), "ts-node": ("ep", "r", "eval print"),
-    "tsx": ("ep", "r", "eval print"), "expect": ("c", "f", ""), "racket": ("e", "", "eval"), "swipl": ("g", "", ""), "erl": ("", "", "eval"),
-    "cscript": ("", "", ""), "gdb-python": ("", "", ""), "octave": ("", "", "eval"), "irb": ("e", "r", ""), "micropython": ("c", "", ""),
-}  # fmt: skip
+    "python": ("c", "WXQ", ""),
+    "pypy": ("c", "WX", ""),
+    "python2": ("c", "WXQ", ""),
+    "perl": ("eE", "IMmFx", ""),
+    "ruby": ("e", "rIECTKFx", ""),
+    "node": ("ep", "rC", "eval print"),
+    "deno": ("", "", ""),
+    "bun": ("ep", "r", "eval print"),
+    "php": ("rBRE", "cdzfF", "run"),
+    "lua": ("e", "l", ""),
+    "luajit": ("e", "l", ""),
+    "tclsh": ("", "", ""),
+    "osascript": ("e", "l", ""),
+    "pwsh": ("cC", "fFx", "command encodedcommand"),
+    "powershell": ("cC", "fFx", "command encodedcommand"),
+    "r": ("e", "", ""),
+    "Rscript": ("e", "", ""),
+    "julia": ("eE", "L", "eval"),
+    "groovy": ("e", "", ""),
+    "scala": ("e", "", ""),
+    "elixir": ("e", "r", "eval"),
+    "ghc": ("e", "", ""),
+    "guile": ("c", "l", ""),
+    "sbcl": ("", "", "eval"),
+    "clojure": ("e", "", "eval"),
+    "jshell": ("", "", ""),
+    "ts-node": ("ep", "r", "eval print"),
+    "tsx": ("ep", "r", "eval print"),
+    "expect": ("c", "f", ""),
+    "racket": ("e", "", "eval"),
+    "swipl": ("g", "", ""),
+    "erl": ("", "", "eval"),
+    "cscript": ("", "", ""),
+    "gdb-python": ("", "", ""),
+    "octave": ("", "", "eval"),
+    "irb": ("e", "r", ""),
+    "micropython": ("c", "", ""),
+}
 
 
 def interpreter(call: Call) -> Stream | None:
@@ -162,7 +191,8 @@ def _script(call: Call, language: str, script: Word, rest: Sequence[Word]) -> St
 
 _OURSELVES = re.compile(r"hermes(\.__main__|\.cli.*)?$")
 _QUIET_MODULES = word_set(
-    "json.tool http.server venv timeit this calendar zipfile tarfile gzip base64 platform site sysconfig compileall py_compile tokenize ast dis pydoc ensurepip cProfile"
+    "json.tool http.server venv timeit this calendar zipfile tarfile gzip base64 platform site sysconfig "
+    "compileall py_compile tokenize ast dis pydoc ensurepip cProfile"
 )
 
 
@@ -233,7 +263,8 @@ def _root(call: Call, path: str) -> bool:
 
 
 _READERS = word_set(
-    "ls cat echo pwd date uname whoami id hostname true git which wc head tail grep find df du ps python3-config nproc arch printf env-none"
+    "ls cat echo pwd date uname whoami id hostname true git which wc head tail grep find df du ps "
+    "python3-config nproc arch printf env-none"
 )
 
 

@@ -63,8 +63,25 @@ def units(call: Call) -> None:
     ):
         call.effect(EffectKind.PERSISTS, verbs[1:])
         call.ask("time", "it changes what runs later by itself")
-    elif call.name != "systemctl" and any(text in ("stop", "down", "unload", "bootout", "remove", "disable", "kill", "force-stop", "terminate-user",
-                                                   "terminate-session", "kill-session", "kill-user", "exit") for text in verbs):  # fmt: skip
+    elif call.name != "systemctl" and any(
+        text
+        in (
+            "stop",
+            "down",
+            "unload",
+            "bootout",
+            "remove",
+            "disable",
+            "kill",
+            "force-stop",
+            "terminate-user",
+            "terminate-session",
+            "kill-session",
+            "kill-user",
+            "exit",
+        )
+        for text in verbs
+    ):
         call.ask("service", "it stops what the machine needs")
     elif call.name in ("launchctl", "loginctl") and any(
         text in ("load", "bootstrap", "enable-linger", "submit", "setenv") for text in verbs
@@ -201,8 +218,12 @@ def net(call: Call) -> None:
         "route": r"\b(add|del|delete|flush|change)\b",
         "nmcli": r"\b(off|down|delete|disconnect|modify|add|up)\b",
         "tc": r"\b(add|del|change|replace)\b",
-        "netplan": r"\bapply\b", "ifdown": "", "iwconfig": r"\S \S", "rfkill": r"\bblock\b", "iw": r"\b(del|set)\b",
-    }[call.name]  # fmt: skip
+        "netplan": r"\bapply\b",
+        "ifdown": "",
+        "iwconfig": r"\S \S",
+        "rfkill": r"\bblock\b",
+        "iw": r"\b(del|set)\b",
+    }[call.name]
     if re.search(harmful, text) and not re.match(r"(-\w+ )*(addr|a|link|l|route|r) (show|list|get)", text):
         call.effect(EffectKind.ESCALATES)
         call.ask("network", "it cuts or changes the network")
@@ -211,13 +232,34 @@ def net(call: Call) -> None:
 _PACKAGE_LOSSES: dict[str, str] = {
     "apt": r"(purge|remove|autoremove|autopurge|full-upgrade|dist-upgrade)",
     "apt-get": r"(purge|remove|autoremove|autopurge|dist-upgrade)",
-    "aptitude": r"(purge|remove)", "dpkg": r"(--purge|-P|--remove|-r|--force.*)", "yum": r"(remove|erase|autoremove)",
-    "dnf": r"(remove|erase|autoremove)", "rpm": r"(-e|--erase|-\w*e\w*|--nodeps)", "pacman": r"-R\w*", "zypper": r"(remove|rm)",
-    "apk": r"del", "brew": r"(uninstall|remove|rm|autoremove|untap)", "snap": r"(remove|disable)", "flatpak": r"(uninstall|remove)", "emerge": r"(-C|--unmerge|-c|--depclean)",
-    "nix-env": r"(-e|--uninstall)", "port": r"uninstall", "rustup": r"self", "cargo": r"uninstall", "choco": r"uninstall",
-    "winget": r"uninstall", "dpkg-divert": r".*", "xbps-remove": r".*", "pkg": r"(delete|remove|autoremove)", "pkg_delete": ".*",
-    "gem": r"uninstall", "nix-collect-garbage": r"(-d|--delete-old)", "swupd": "bundle-remove", "conda": r"env", "pip": r"uninstall",
-}  # fmt: skip
+    "aptitude": r"(purge|remove)",
+    "dpkg": r"(--purge|-P|--remove|-r|--force.*)",
+    "yum": r"(remove|erase|autoremove)",
+    "dnf": r"(remove|erase|autoremove)",
+    "rpm": r"(-e|--erase|-\w*e\w*|--nodeps)",
+    "pacman": r"-R\w*",
+    "zypper": r"(remove|rm)",
+    "apk": r"del",
+    "brew": r"(uninstall|remove|rm|autoremove|untap)",
+    "snap": r"(remove|disable)",
+    "flatpak": r"(uninstall|remove)",
+    "emerge": r"(-C|--unmerge|-c|--depclean)",
+    "nix-env": r"(-e|--uninstall)",
+    "port": r"uninstall",
+    "rustup": r"self",
+    "cargo": r"uninstall",
+    "choco": r"uninstall",
+    "winget": r"uninstall",
+    "dpkg-divert": r".*",
+    "xbps-remove": r".*",
+    "pkg": r"(delete|remove|autoremove)",
+    "pkg_delete": ".*",
+    "gem": r"uninstall",
+    "nix-collect-garbage": r"(-d|--delete-old)",
+    "swupd": "bundle-remove",
+    "conda": r"env",
+    "pip": r"uninstall",
+}
 
 
 def packages(call: Call) -> Stream | None:
@@ -326,13 +368,34 @@ def windows(call: Call) -> None:
     text = " ".join(call.args).lower()
     harmful = {
         "net": r"\b(user|localgroup|stop|share|accounts)\b.*(/add|/delete|/active)|\bstop\b|user \S+ \S+",
-        "reg": r"\b(delete|add|import|restore|load)\b", "vssadmin": r"\b(delete|resize)\b", "wmic": r"\b(delete|call)\b",
-        "bcdedit": r".", "format": r".", "diskpart": r"", "taskkill": r"", "sc": r"\b(delete|stop|config|create)\b",
-        "schtasks": r"/(create|delete|change)", "icacls": r"/(grant|reset|remove)", "takeown": r"", "cipher": r"/w",
-        "netsh": r"\b(set|delete|add|reset)\b", "wevtutil": r"\bcl\b|clear", "rd": r"/s", "erase": "", "attrib": r"[+-]",
-        "certutil": r"-(urlcache|decode)", "bitsadmin": r"/transfer", "mshta": "", "regsvr32": "", "rundll32": "", "wbadmin": "delete",
-        "fsutil": "", "powercfg": "", "logoff": "", "format.com": "",
-    }[call.name]  # fmt: skip
+        "reg": r"\b(delete|add|import|restore|load)\b",
+        "vssadmin": r"\b(delete|resize)\b",
+        "wmic": r"\b(delete|call)\b",
+        "bcdedit": r".",
+        "format": r".",
+        "diskpart": r"",
+        "taskkill": r"",
+        "sc": r"\b(delete|stop|config|create)\b",
+        "schtasks": r"/(create|delete|change)",
+        "icacls": r"/(grant|reset|remove)",
+        "takeown": r"",
+        "cipher": r"/w",
+        "netsh": r"\b(set|delete|add|reset)\b",
+        "wevtutil": r"\bcl\b|clear",
+        "rd": r"/s",
+        "erase": "",
+        "attrib": r"[+-]",
+        "certutil": r"-(urlcache|decode)",
+        "bitsadmin": r"/transfer",
+        "mshta": "",
+        "regsvr32": "",
+        "rundll32": "",
+        "wbadmin": "delete",
+        "fsutil": "",
+        "powercfg": "",
+        "logoff": "",
+        "format.com": "",
+    }[call.name]
     if re.search(harmful, text):
         call.ask("system", "it changes the running system")
 
@@ -344,36 +407,117 @@ def _asks(rule: str, kind: EffectKind, reason: str, names: str, *showing: str) -
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("shutdown", "reboot", "poweroff", "halt"), power),
     **dict.fromkeys(("init", "telinit"), level),
-    **dict.fromkeys(("systemctl", "service", "rc-service", "sv", "initctl", "launchctl", "loginctl", "invoke-rc.d", "supervisorctl"), units),
+    **dict.fromkeys(
+        (
+            "systemctl",
+            "service",
+            "rc-service",
+            "sv",
+            "initctl",
+            "launchctl",
+            "loginctl",
+            "invoke-rc.d",
+            "supervisorctl",
+        ),
+        units,
+    ),
     "kill": kill,
     **dict.fromkeys(("pkill", "killall", "skill", "killall5", "slay"), kill_named),
     "fuser": fuser,
     **dict.fromkeys(("crontab", "at", "batch", "atrm"), jobs),
     **dict.fromkeys(("mount", "umount", "losetup"), mounts),
     "sysctl": parameters,
-    **dict.fromkeys(("iptables", "ip6tables", "nft", "ufw", "firewall-cmd", "pfctl", "ebtables", "arptables", "ipset",
-                     "iptables-restore"), firewall),
+    **dict.fromkeys(
+        (
+            "iptables",
+            "ip6tables",
+            "nft",
+            "ufw",
+            "firewall-cmd",
+            "pfctl",
+            "ebtables",
+            "arptables",
+            "ipset",
+            "iptables-restore",
+        ),
+        firewall,
+    ),
     **dict.fromkeys(("ip", "ifconfig", "route", "nmcli", "tc", "netplan", "ifdown", "iwconfig", "rfkill", "iw"), net),
     **dict.fromkeys(_PACKAGE_LOSSES, packages),
     "history": history,
     **dict.fromkeys(("unset", "set"), unset),
     **dict.fromkeys(("stress", "stress-ng", "fallocate"), filled),
     **dict.fromkeys(("dbus-send", "busctl", "gdbus"), bus),
-    **dict.fromkeys(word_set("net reg vssadmin wmic bcdedit diskpart taskkill sc schtasks icacls takeown cipher netsh wevtutil rd erase "
-                             "certutil bitsadmin mshta regsvr32 rundll32 wbadmin fsutil format.com"), windows),
-    **_asks("users", EffectKind.ESCALATES, "it changes who may use the machine",
-            "useradd userdel usermod adduser deluser groupadd groupdel groupmod gpasswd chpasswd visudo vipw vigr chsh "
-            "newusers dscl sysadminctl chage pwconv faillock", "-l", "--list", "-read"),
+    **dict.fromkeys(
+        word_set(
+            "net reg vssadmin wmic bcdedit diskpart taskkill sc schtasks icacls takeown cipher netsh wevtutil rd erase "
+            "certutil bitsadmin mshta regsvr32 rundll32 wbadmin fsutil format.com"
+        ),
+        windows,
+    ),
+    **_asks(
+        "users",
+        EffectKind.ESCALATES,
+        "it changes who may use the machine",
+        "useradd userdel usermod adduser deluser groupadd groupdel groupmod gpasswd chpasswd visudo vipw vigr chsh "
+        "newusers dscl sysadminctl chage pwconv faillock",
+        "-l",
+        "--list",
+        "-read",
+    ),
     **_asks("users", EffectKind.ESCALATES, "it changes who may use the machine", "passwd", "-S", "--status"),
-    **_asks("system", EffectKind.ESCALATES, "it changes the running system",
-            "modprobe rmmod insmod depmod kexec update-initramfs mkinitcpio dracut grub-install update-grub grub-mkconfig tune2fs "
-            "swapoff fsfreeze hdparm efibootmgr setcap bootctl mokutil debugfs resize2fs xfs_repair nvram csrutil spctl "
-            "update-alternatives hostnamectl timedatectl localectl aa-teardown aa-disable aa-complain dpkg-reconfigure "
-            "pivot_root nvme sg_format zerofree badblocks", "-n", "--dry-run", "list", "status", "-v", "--show-depends", "--list",
-            "-l", "--display", "-D", "--config", "-getcap", "-I", "id-ctrl", "smart-log", "-s", "-i"),
-    **_asks("wall", EffectKind.ESCALATES, "it turns a protection off", "setenforce setsebool auditctl apparmor_parser", "-l", "-s"),
-    **_asks("rights", EffectKind.ESCALATES, "it runs with another user's rights", "pkexec gosu capsh machinectl", "list", "--print"),
-    **_asks("kill-unknown", EffectKind.KILLS, "it takes hold of other processes", "gdb gcore reptyr crash", "-batch-help"),
-    **_asks("lvm", EffectKind.DESTROYS, "it destroys volumes or pools",
-            "lvremove vgremove pvremove lvreduce vgreduce lvresize zpool-destroy", "-t", "--test"),
-}  # fmt: skip
+    **_asks(
+        "system",
+        EffectKind.ESCALATES,
+        "it changes the running system",
+        "modprobe rmmod insmod depmod kexec update-initramfs mkinitcpio dracut grub-install update-grub "
+        "grub-mkconfig tune2fs "
+        "swapoff fsfreeze hdparm efibootmgr setcap bootctl mokutil debugfs resize2fs xfs_repair nvram csrutil spctl "
+        "update-alternatives hostnamectl timedatectl localectl aa-teardown aa-disable aa-complain dpkg-reconfigure "
+        "pivot_root nvme sg_format zerofree badblocks",
+        "-n",
+        "--dry-run",
+        "list",
+        "status",
+        "-v",
+        "--show-depends",
+        "--list",
+        "-l",
+        "--display",
+        "-D",
+        "--config",
+        "-getcap",
+        "-I",
+        "id-ctrl",
+        "smart-log",
+        "-s",
+        "-i",
+    ),
+    **_asks(
+        "wall",
+        EffectKind.ESCALATES,
+        "it turns a protection off",
+        "setenforce setsebool auditctl apparmor_parser",
+        "-l",
+        "-s",
+    ),
+    **_asks(
+        "rights",
+        EffectKind.ESCALATES,
+        "it runs with another user's rights",
+        "pkexec gosu capsh machinectl",
+        "list",
+        "--print",
+    ),
+    **_asks(
+        "kill-unknown", EffectKind.KILLS, "it takes hold of other processes", "gdb gcore reptyr crash", "-batch-help"
+    ),
+    **_asks(
+        "lvm",
+        EffectKind.DESTROYS,
+        "it destroys volumes or pools",
+        "lvremove vgremove pvremove lvreduce vgreduce lvresize zpool-destroy",
+        "-t",
+        "--test",
+    ),
+}

@@ -15,14 +15,18 @@ _FETCHED = frozenset({FETCHED})
 _LOCAL = re.compile(r"^(localhost|127\.[\d.]+|\[?::1\]?|0\.0\.0\.0|host\.docker\.internal)$")
 _CURL_NAMED = word_set(
     """
-    request header data data-raw data-binary data-urlencode data-ascii form form-string upload-file output user user-agent
-    referer cookie cookie-jar proxy url max-time connect-timeout retry cert key cacert config netrc-file json range resolve
-    interface write-out dump-header output-dir unix-socket oauth2-bearer aws-sigv4 variable limit-rate doh-url connect-to
+    request header data data-raw data-binary data-urlencode data-ascii form form-string upload-file output user
+    user-agent
+    referer cookie cookie-jar proxy url max-time connect-timeout retry cert key cacert config netrc-file json range
+    resolve
+    interface write-out dump-header output-dir unix-socket oauth2-bearer aws-sigv4 variable limit-rate doh-url
+    connect-to
     """
 )
 _WGET_NAMED = word_set(
     """
-    output-document output-file append-output input-file tries timeout user-agent header post-data post-file user password
+    output-document output-file append-output input-file tries timeout user-agent header post-data post-file user
+    password
     method body-data body-file directory-prefix execute accept reject level load-cookies save-cookies use-askpass wait
     """
 )
@@ -45,8 +49,13 @@ def curl(call: Call) -> Stream | None:
             call.reads([Word(re.sub(r"(?i)^file:(//)?", "", word.text))])
         elif re.match(r"(?i)(gopher|dict|smb|ldap|tftp):", word.text):
             call.ask("raw-connection", "it speaks a raw protocol")
-    bodies = [*options.all("d", "data", "data-binary", "data-urlencode", "data-ascii", "json", "F", "form", "data-raw", "form-string"),
-              *options.all("T", "upload-file"), *options.all("H", "header", "u", "user", "b", "cookie", "A", "e", "K", "config", "E", "cert")]  # fmt: skip
+    bodies = [
+        *options.all(
+            "d", "data", "data-binary", "data-urlencode", "data-ascii", "json", "F", "form", "data-raw", "form-string"
+        ),
+        *options.all("T", "upload-file"),
+        *options.all("H", "header", "u", "user", "b", "cookie", "A", "e", "K", "config", "E", "cert"),
+    ]
     uploads = options.all("T", "upload-file")
     sends = bool(options.all("d", "data", "data-binary", "data-urlencode", "F", "form", "json", "data-raw") or uploads)
     labels = call.stdin.labels if any(word.text.endswith(("@-", "-")) for word in bodies) or uploads else NONE
