@@ -165,10 +165,8 @@ def _uncommented(text: str, language: str) -> str:
 
 
 def _strings(text: str) -> list[str]:
-    found = []
-    for match in _STRING.finditer(text[:30_000]):
-        found.append(next((one for one in match.groups() if one is not None), ""))
-    return found[:200]
+    found = _STRING.finditer(text[:30_000])
+    return [next((one for one in match.groups() if one is not None), "") for match in found][:200]
 
 
 def _files(text: str, code: Code) -> None:

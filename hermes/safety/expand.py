@@ -92,7 +92,7 @@ class Expander:
         return out
 
     def _after_dollar(self, parts: list[Part], node: Node, state: State) -> list[Part]:
-        """The parts of a node that touches the one before. The grammar may cut `$"text"` and `$NAME/` behind the `$`."""
+        """The parts of a node that touches the one before. The grammar may cut `$"text"` and `$NAME/`."""
         found = _NAME.match(text_of(node)) if parts[-1:] == ["$"] and node.type in ("word", "concatenation") else None
         if parts[-1:] == ["$"] and node.type in ("string", "word", "concatenation"):
             parts.pop()
@@ -116,14 +116,18 @@ class Expander:
         if depth > _DEEPEST:
             return [Word("$()", dynamic=True)]
         match node.type:
-            case "concatenation" | "command_name":
+            case "concatenation" | "command_name" | "translated_string":
                 return self._concatenated(node, state, depth)
             case "string":
-                return self._quoted(node, state, depth)
-            case "raw_string":
-                return [Word(text_of(node)[1:-1], quoted=True)]
-            case "ansi_c_string":
-                return [Word(ansi(text_of(node)[2:-1]), quoted=True)]
+                return self._quoted(node, state)
+            case "raw_string" | "ansi_c_string":
+                text = text_of(node)
+                return [Word(text[1:-1] if text[0] != "$" else ansi(text[2:-1]), quoted=True)]
+            case _:
+                return self._expanded(node, state)
+
+    def _expanded(self, node: Node, state: State) -> list[Part]:
+        match node.type:
             case "simple_expansion" | "expansion":
                 return [self._parameter(node, state, quoted=False)]
             case "command_substitution":
@@ -132,8 +136,6 @@ class Expander:
                 return [self._host.pseudo_file(node, state)]
             case "arithmetic_expansion":
                 return [self._number(node, state)]
-            case "translated_string":
-                return self._parts(node.children[-1], state, depth + 1)
             case _:
                 return _literal(text_of(node))
 
@@ -146,9 +148,8 @@ class Expander:
             parts += self._parts(child, state, depth + 1)
         return parts
 
-    def _quoted(self, node: Node, state: State, depth: int) -> list[Part]:
+    def _quoted(self, node: Node, state: State) -> list[Part]:
         """A text in double quotes. What lies between the nodes inside it counts: the tree leaves line ends out."""
-        del depth
         inner = [child for child in node.named_children if child.type != "string_content"]
         source = node.text or b""
         if len(inner) > _MOST_PARTS:
@@ -229,10 +230,7 @@ class Expander:
                 after = True
             elif after and child.type != "}":
                 nodes.append(child)
-        parts: list[str | Word] = []
-        for child in nodes:
-            parts.append(self.one(child, state))
-        return _joined(parts)
+        return _joined([self.one(child, state) for child in nodes])
 
     def variable(self, name: str, state: State, *, quoted: bool = False) -> Word | list[Word]:
         """The value of a variable, or the positional words."""

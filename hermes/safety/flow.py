@@ -76,10 +76,10 @@ def program_file(call: Call, path: str) -> None:
         call.ask("service", "it stops what the machine needs")
     if not path.startswith(_SYSTEM_PROGRAMS):
         call.effect(EffectKind.RUNS, (path,))
-    runs_file(call, path, shell=True)
+    runs_file(call, path, script=True)
 
 
-def runs_file(call: Call, path: str, *, shell: bool) -> Stream | None:
+def runs_file(call: Call, path: str, *, script: bool) -> Stream | None:
     """Judge a file whose content runs; what it holds when this line wrote it.
 
     A file that was downloaded or decoded a moment ago is what is piped into a shell, in two steps.
@@ -91,7 +91,7 @@ def runs_file(call: Call, path: str, *, shell: bool) -> Stream | None:
         call.ask("remote-exec", "it runs what it downloads or decodes")
     elif held.text is None:
         call.ask("runs-written", "it runs a file that this line makes")
-    if held.text is not None and shell and not held.text.startswith(("#!/usr/bin/env python", "#!/usr/bin/python")):
+    if held.text is not None and script and not held.text.startswith(("#!/usr/bin/env python", "#!/usr/bin/python")):
         outer, call.state.positional = call.state.positional, call.words
         call.script(held.text)
         call.state.positional = outer

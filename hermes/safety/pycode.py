@@ -173,21 +173,26 @@ class _Reader(ast.NodeVisitor):
             if name.startswith("socket."):
                 code.harmful.append(("the program text opens connections", False))
         elif _FETCHES.match(name):
-            code.fetches = True
-            if any(keyword.arg in ("data", "json", "files") for keyword in node.keywords) or (
-                name.endswith(("urlopen", "Request")) and len(node.args) > 1
-            ):
-                code.sends = True
-            if any(self.text(arg) is None and self._computed(arg) for arg in node.args[:1]):
-                code.sends = True
+            self._fetched(name, node)
         elif _EVALUATES.match(name):
             self._evaluated(name, node)
-        elif name in ("open", "io.open", "codecs.open", "os.open") or name.endswith(".open"):
+        else:
+            self._filed(name, node)
+
+    def _fetched(self, name: str, node: ast.Call) -> None:
+        carries = any(keyword.arg in ("data", "json", "files") for keyword in node.keywords)
+        carries = carries or (name.endswith(("urlopen", "Request")) and len(node.args) > 1)
+        built = any(self.text(arg) is None and self._computed(arg) for arg in node.args[:1])
+        self.code.fetches = True
+        self.code.sends = self.code.sends or carries or built
+
+    def _filed(self, name: str, node: ast.Call) -> None:
+        if name in ("open", "io.open", "codecs.open", "os.open") or name.endswith(".open"):
             self._opened(name, node)
         elif name.endswith((".write_text", ".write_bytes", ".touch", ".mkdir")):
             self._method_write(node)
         elif name in ("getattr", "vars", "globals", "locals") and not (len(node.args) > 1 and self.text(node.args[1])):
-            code.harmful.append(("the program text reaches around names", True))
+            self.code.harmful.append(("the program text reaches around names", True))
 
     def _computed(self, node: ast.expr) -> bool:
         return not isinstance(node, ast.Name | ast.Attribute)

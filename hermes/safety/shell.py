@@ -1,4 +1,4 @@
-"""A walk through a shell text: what each simple command would be, with what comes to it by pipes, files and variables."""
+"""A walk through a shell text: what each simple command would be, with what comes to it by pipes and variables."""
 
 import fnmatch
 import re

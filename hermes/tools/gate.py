@@ -90,7 +90,7 @@ class RuleGate:
         command = tool.command(arguments)
         if not command:
             return ALLOWED
-        from hermes.safety.commands import analyse  # its tables and patterns are read when there is a command to judge
+        from hermes.safety.commands import analyse  # its tables are read when there is a command to judge
 
         folder = str(arguments.get("workdir") or ".")
         real = context.real(folder)
@@ -99,7 +99,9 @@ class RuleGate:
         if real == places.workspace:
             places = structs.replace(places, workspace=cwd)  # the session's own folder by the name it goes by here
         line = command.strip() if cwd == places.workspace else f"cd {cwd} && {command.strip()}"
-        return self._strictest(analyse(command, cwd, places).findings, Decision(Verdict.ASK, "", "", command, cwd, line))
+        return self._strictest(
+            analyse(command, cwd, places).findings, Decision(Verdict.ASK, "", "", command, cwd, line)
+        )
 
     def _path(self, path: str, *, write: bool, context: ToolContext) -> str:
         from hermes.safety.paths import read_refused, write_refused

@@ -101,12 +101,12 @@ def main() -> None:
     denied = sum(row.verdict is Verdict.DENY for row in hard) / len(hard) if hard else float("nan")
     _say(
         f"recall {found.recall:.1%}  hardline {found.hardline:.1%} (denied {denied:.1%})  false alarms {found.alarms:.1%}"
-        f"  on mentions {found.mentions:.1%}  p50 {found.p50 * 1e6:.0f} us  p95 {found.p95 * 1e6:.0f} us"
+        f" on mentions {found.mentions:.1%}  p50 {found.p50 * 1e6:.0f} us  p95 {found.p95 * 1e6:.0f} us"
     )
     if given.misses:
         for row in rows:
             if row.label != "caution" and (row.verdict is Verdict.ALLOW) == (row.label == "dangerous"):
-                _say(f"{row.label} {row.kind}: {row.command!r} {' '.join(row.rules)}")
+                _say(f"{row.label} {row.kind}: {row.command!r}")
 
 
 if __name__ == "__main__":

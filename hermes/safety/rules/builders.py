@@ -114,7 +114,7 @@ def make(call: Call) -> Stream | None:
         if word.text == "-" or word.text.startswith("/dev/"):
             _recipes(call, held)
         else:
-            flow.runs_file(call, call.path(word), shell=False)
+            flow.runs_file(call, call.path(word), script=False)
             _recipes(call, held) if held.text is not None else None
     for word in options.all("eval", "E"):
         _recipes(call, Stream(word.text))
@@ -156,7 +156,7 @@ def editor(call: Call) -> Stream | None:
         ]:
             _editor_command(call, word.text.removeprefix("+"))
         for word in options.all("S", "u", "l", "load"):
-            flow.runs_file(call, call.path(word), shell=False)
+            flow.runs_file(call, call.path(word), script=False)
             call.effect(EffectKind.RUNS, (call.path(word),))
         for word in options.operands:
             if not word.text.startswith("+") and (

@@ -133,9 +133,8 @@ def disk(call: Call) -> None:
         or "luksDump" in call.args
     ):
         return
-    if call.name in ("fdisk", "sfdisk", "parted", "wipefs", "sgdisk", "gdisk") and options.has("l", "d", "p"):
-        if call.name != "wipefs" or not options.has("a", "all"):
-            return
+    if call.name in ("fdisk", "sfdisk", "parted", "sgdisk", "gdisk") and options.has("l", "d", "p"):
+        return
     if call.name == "cryptsetup" and (call.args[:1] or [""])[0] in ("status", "isLuks", "benchmark", "luksDump"):
         return
     if call.name == "wipefs" and not options.has("a", "all", "o", "offset"):

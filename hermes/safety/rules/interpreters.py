@@ -182,7 +182,7 @@ def _script(call: Call, language: str, script: Word, rest: Sequence[Word]) -> St
         call.ask("sql", "it deletes tables or rows without a condition")
     path = call.path(script)
     call.effect(EffectKind.RUNS, (path,))
-    held_file = flow.runs_file(call, path, shell=False)
+    held_file = flow.runs_file(call, path, script=False)
     if held_file is not None and held_file.text is not None:
         judge_code(call, language, Word(held_file.text), rest)
     call.reads([script])

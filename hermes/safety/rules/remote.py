@@ -398,7 +398,7 @@ def database(call: Call) -> Stream | None:
     texts = [word.text for word in given]
     from hermes.safety import flow
 
-    for word in [*options.all("f", "file", "queries-file"), *([] if call.words[:0] else [])]:
+    for word in options.all("f", "file", "queries-file"):
         held = flow.looked_up(call, word)
         texts += [held.text] if held.text is not None else []
     if call.fed:

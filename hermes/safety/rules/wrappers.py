@@ -115,23 +115,27 @@ def peeled(call: Call) -> Stream | None:
         call.ask("privilege", _RIGHTS)
         for word in options.all("c", "command"):
             return call.script(word.text, lost=True)
-    if call.name in _ELSEWHERE:
-        call.effect(EffectKind.ESCALATES)
-        if call.name in ("chroot", "nsenter") and not options.has("help", "version"):
-            call.ask("system", "it changes the running system")
-        if call.name == "systemd-run" and (options.all("on-calendar", "on-active")):
-            call.ask("time", "it changes what runs later by itself")
-    if call.name in ("strace", "ltrace", "perf") and options.all("p", "attach"):
-        call.ask("kill-unknown", "it takes hold of other processes")
-    for word in options.all("o", "output"):
-        if call.name in ("strace", "ltrace", "time"):
-            call.writes(call.path(word))
+    _wrapped(call, options)
     if call.name in ("mise", "pixi", "hyperfine"):
         for word in rest:
             if " " in word.text:
                 call.script(word.text)
         return None
     return call.run(rest, lost=call.name in _ELSEWHERE or options.has("chdir"))
+
+
+def _wrapped(call: Call, options: Options) -> None:
+    """What a wrapper does besides starting a program."""
+    if call.name in _ELSEWHERE:
+        call.effect(EffectKind.ESCALATES)
+        if call.name in ("chroot", "nsenter") and not options.has("help", "version"):
+            call.ask("system", "it changes the running system")
+        if call.name == "systemd-run" and options.all("on-calendar", "on-active"):
+            call.ask("time", "it changes what runs later by itself")
+    if call.name in ("strace", "ltrace", "perf") and options.all("p", "attach"):
+        call.ask("kill-unknown", "it takes hold of other processes")
+    for word in options.all("o", "output") if call.name in ("strace", "ltrace", "time") else []:
+        call.writes(call.path(word))
 
 
 def _raised(call: Call, options: Options, rest: Sequence[Word]) -> Stream | None:
@@ -242,7 +246,7 @@ def _file(call: Call, word: Word) -> Stream | None:
         return None
     call.effect(EffectKind.RUNS, (path,))
     call.reads([word])
-    flow.runs_file(call, path, shell=True)
+    flow.runs_file(call, path, script=True)
     return None
 
 
@@ -327,7 +331,7 @@ def sourced(call: Call) -> Stream | None:
         return None
     path = call.path(word)
     call.effect(EffectKind.RUNS, (path,))
-    held = flow.runs_file(call, path, shell=False)
+    held = flow.runs_file(call, path, script=False)
     if held is not None and held.text is not None:
         return call.host.script(held.text, call.state, UNTOLD)
     return None
