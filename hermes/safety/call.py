@@ -36,6 +36,7 @@ _PRIVATE = re.compile(
     r"\.\w+_history|id_(rsa|dsa|ecdsa|ed25519)|tokens?\.(json|txt|ya?ml)|(passwd|shadow))$",
     re.IGNORECASE,
 )
+_HISTORY = re.compile(r"/\.\w{1,20}_history$")
 _SPELLS_PATH = re.compile(r"[/~]|^\.|\$\{H")
 
 
@@ -64,7 +65,9 @@ class Options:
 
     __slots__ = ("letters", "longs", "operands", "values")
 
-    def __init__(self, words: Sequence[Word], valued: str = "", named: frozenset[str] = NONE, *, stop: bool = False):
+    def __init__(
+        self, words: Sequence[Word], valued: str = "", named: frozenset[str] = NONE, *, stop: bool = False
+    ) -> None:
         """`valued` are the letters, `named` the long names that take a value. `stop`: options end at an operand."""
         self.letters: set[str] = set()
         self.longs: list[str] = []
@@ -264,6 +267,9 @@ def judge_write(host: Host, path: str, how: str, subject: str, state: State) -> 
         host.say(
             Verdict.ASK, "protected-path", f"it {how} {path}: {refused}", subject, contained=not inside(path, places)
         )
+        return True
+    if _HISTORY.search(path):
+        host.say(Verdict.ASK, "traces", "it wipes or rewrites the history of commands", subject, contained=True)
         return True
     if how == "writes" and operator_loses(host, path, state):
         host.say(Verdict.ASK, "emptied", f"it replaces {path}, which may hold keys", subject, contained=False)

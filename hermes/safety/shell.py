@@ -135,7 +135,7 @@ class Walk:
     def _parsed(self, text: str, state: State, stdin: Stream | None) -> Stream:
         tree = parse(text.encode("utf-8", "replace"))
         if tree is not None and tree.root_node.has_error:
-            other = unbraced(text).replace("<>", ">")
+            other = unbraced(text)
             again = parse(other.encode("utf-8", "replace")) if other != text else None
             tree = again if again is not None and not again.root_node.has_error else tree
         if tree is None:
@@ -358,11 +358,12 @@ class Walk:
         body = state.functions.get(text)
         if isinstance(body, Node):
             return self._called(text, body, state, words[1:], stdin)
-        name = basename(text)
+        # A script of the project may be called as a program of the system is.
+        name = text if text.startswith("./") and "bin/" not in text else basename(text)
         if not name.isascii():
             name = self._folded(name, words, state)
         call = Call(name.removesuffix(".exe"), words[1:], state, stdin, self)
-        if name != text:
+        if "/" in text:
             flow.program_file(call, resolve(text, state.where.now, self.places))
         return judged(call)
 
@@ -430,8 +431,6 @@ class Walk:
     def _stored(self, out: Stream, targets: list[tuple[str, str]], state: State) -> Stream:
         for operator, path in targets:
             if path.startswith("/dev/"):
-                if path.startswith(("/dev/tcp/", "/dev/udp/")):
-                    flow.sent(self, path)
                 continue
             flow.judge_stored(self, path, operator, out, state)
             before = state.files.get(path) if ">>" in operator else None
@@ -457,6 +456,8 @@ class Walk:
             return None
         path = resolve(target.text, state.where.now, self.places)
         flow.written_to(self, path, operator, state)
+        if path.startswith(("/dev/tcp/", "/dev/udp/")):
+            flow.sent(self, path)
         if targets is not None and descriptor in ("", "1"):
             targets.append((operator, path))
         return None

@@ -274,7 +274,7 @@ def truncated(call: Call) -> None:
         call.writes(call.path(word), how="cuts off", kind=EffectKind.OVERWRITES)
     if any(size_of(text.lstrip("+%/<>-")) > 8 << 30 for text in sizes):
         call.ask("fills", "it fills the disk")
-    elif sizes and not any(text.startswith("+") for text in sizes):
+    elif any(re.match(r"[-<]|0+[a-zA-Z]*$", text) for text in sizes):
         call.ask("emptied", "it cuts files off")
 
 

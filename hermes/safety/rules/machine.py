@@ -100,6 +100,8 @@ def kill(call: Call) -> None:
     numbers = [text for text in texts if re.fullmatch(r"-?\d+", text)]
     if call.args[:1] and call.args[0] in ("-l", "-L", "--list", "--help", "--version"):
         return
+    if texts[:1] == ["-0"] or texts[:2] == ["-s", "0"]:
+        return
     targets = list(texts)
     if targets and targets[0].startswith("-") and targets[0] not in ("-s", "-n", "--signal", "--"):
         targets = targets[1:]
@@ -372,7 +374,6 @@ def windows(call: Call) -> None:
         "vssadmin": r"\b(delete|resize)\b",
         "wmic": r"\b(delete|call)\b",
         "bcdedit": r".",
-        "format": r".",
         "diskpart": r"",
         "taskkill": r"",
         "sc": r"\b(delete|stop|config|create)\b",
@@ -395,6 +396,10 @@ def windows(call: Call) -> None:
         "powercfg": "",
         "logoff": "",
         "format.com": "",
+        "format": r"^\w:",
+        "robocopy": r"/(mir|purge|mov)",
+        "cmd": r"\b(del|rd|rmdir|format|erase|reg|net)\b",
+        "cmd.exe": r"\b(del|rd|rmdir|format|erase|reg|net)\b",
     }[call.name]
     if re.search(harmful, text):
         call.ask("system", "it changes the running system")
@@ -450,7 +455,8 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("dbus-send", "busctl", "gdbus"), bus),
     **dict.fromkeys(
         word_set(
-            "net reg vssadmin wmic bcdedit diskpart taskkill sc schtasks icacls takeown cipher netsh wevtutil rd erase "
+            "format robocopy cmd net reg vssadmin wmic "
+            "bcdedit diskpart taskkill sc schtasks icacls takeown cipher netsh wevtutil rd erase "
             "certutil bitsadmin mshta regsvr32 rundll32 wbadmin fsutil format.com"
         ),
         windows,

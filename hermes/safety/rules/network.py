@@ -182,8 +182,6 @@ def raw(call: Call) -> Stream | None:
     hosts = [word.text for word in options.operands[:1]]
     if call.fed and not options.has("z"):
         _carried(call, hosts)
-    elif options.has("l", "listen") and call.name != "telnet":
-        call.ask("raw-connection", "it waits for connections")
     labels = frozenset({SECRET}) & frozenset(label for word in call.words for label in word.labels)
     if labels:
         call.ask("exfiltration", "it sends keys or the environment away")

@@ -26,6 +26,18 @@ RULES: dict[str, Rule] = {
     "yarn": builders.node_packages,
     "pnpm": builders.node_packages,
     "pip": builders.pip,
+    **dict.fromkeys(
+        (
+            "Remove-Item",
+            "Clear-Content",
+            "Stop-Computer",
+            "Restart-Computer",
+            "Format-Volume",
+            "Clear-Disk",
+            "Stop-Process",
+        ),
+        machine.shown_or_asks("system", EffectKind.DESTROYS, "it deletes or stops what the machine needs"),
+    ),
 }
 """What judges a call, by the name of the program."""
 

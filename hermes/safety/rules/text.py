@@ -100,6 +100,8 @@ def cat(call: Call) -> Stream:
             call.script(text.partition("!")[2], lost=True)
     valued = {"head": "nc", "tail": "nc", "cut": "dfbc", "fold": "w", "nl": "bhfvwsni"}.get(call.name, "")
     operands = call.options(valued).operands
+    if call.name == "tail" and any(flow.fills(word.text) for word in operands):
+        call.ask("bomb", "it takes all of the machine's processes or memory")
     if any(flow.fills(word.text) for word in operands) and call.name == "cat":
         call.effect(EffectKind.EXHAUSTS)
         return Stream(None, frozenset({ENDLESS}))
