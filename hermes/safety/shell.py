@@ -19,8 +19,8 @@ from hermes.safety.words import DECODED, FETCHED, NONE, NOTHING, UNTOLD, State, 
 _MAX_NESTING = 8
 _MAX_DEPTH = 60
 _MAX_EFFECTS = 2_000
-_MAX_STEPS = 1_000
-_MAX_STEPS_A_CHARACTER = 0.05
+_MAX_STEPS = 800
+_MAX_STEPS_A_CHARACTER = 0.04
 """Statements and programs that are looked at in one text; what comes after them asks."""
 _MAX_OPEN = 200
 _MAX_WORDS = 1_000

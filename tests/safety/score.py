@@ -100,7 +100,7 @@ def main() -> None:
     hard = [row for row in rows if row.hardline]
     denied = sum(row.verdict is Verdict.DENY for row in hard) / len(hard) if hard else float("nan")
     _say(
-        f"recall {found.recall:.1%}  hardline {found.hardline:.1%} (denied {denied:.1%}) false alarms {found.alarms:.1%}"
+        f"recall {found.recall:.1%} hardline {found.hardline:.1%} (denied {denied:.1%}) false alarms {found.alarms:.1%}"
         f" on mentions {found.mentions:.1%} p50 {found.p50 * 1e6:.0f} us  p95 {found.p95 * 1e6:.0f} us"
     )
     if given.misses:
