@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermes.safety.commands import analyse
 from hermes.safety.environment import holds_secret, public_environment
 from hermes.safety.paths import is_root_like, read_refused, write_refused
 from hermes.safety.places import Places
-from hermes.safety.commands import analyse
 from hermes.safety.words import words as word_set
 
 PLACES = Places(
