@@ -146,7 +146,7 @@ class SandboxBackend:
 
     def outside(self, path: str) -> str:
         """Where a path that a command names lies on this machine: /tmp is a folder of the session's own."""
-        return self._opened().outside(path)
+        return self._opened().outside(path, self.layout())
 
     def inside(self, path: str) -> str:
         """How commands name a path of this machine."""
@@ -157,8 +157,7 @@ class SandboxBackend:
 
         What no grant would open is not named.
         """
-        path = denied_path(output, self.layout(), cwd)
-        return "" if not path or grant_refused(path, self._policy) else path
+        return denied_path(output, self.layout(), cwd, lambda path: grant_refused(path, self._policy))
 
     def grant(self, path: str) -> None:
         """Let this session's commands write what a person named. Raises `ToolError` for what is protected."""

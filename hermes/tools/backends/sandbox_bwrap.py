@@ -42,7 +42,7 @@ class BwrapBox:
     def __init__(
         self, command: Command, room: Room, layout: Layout, network: Network, *, program: str, abi: int, door: str = ""
     ) -> None:
-        self.folder = room.outside(command.cwd)
+        self.folder = room.outside(command.cwd, layout)
         own = room.caches("/tmp") if "/tmp" in room.stands_for else room.variables(room.tmp)  # noqa: S108
         self.variables: Mapping[str, str] = {**own, **(_PROXIES if door else {})}
         self.temporary: str | None = None
@@ -83,6 +83,8 @@ class BwrapBox:
             options += ["--setenv", name, value]
         if self._filter:
             options += ["--seccomp", str(handles[1])]
+        if any("\0" in one for one in options):
+            raise ValueError("a null character in a variable")
         write_anew(self._options, b"\0".join(map(os.fsencode, options)) + b"\0")
         session = (next(filter(os.path.exists, _SETSID)), "-c") if self._pty else ()
         relay = (sys.executable, "-I", "-S", "-c", _relay(), str(_PORT), _DOOR) if self._door else ()

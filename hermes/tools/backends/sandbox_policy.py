@@ -91,12 +91,8 @@ def lay_out(policy: SandboxPolicy, granted: Iterable[str] = (), fixed: Iterable[
 
     What is writable must be named by its real path: a command may have put a link where another command's folder was.
     """
-    kinds: dict[str, Kind] = {}
+    kinds = _seen(policy)
     places = policy.places
-    kinds.update(dict.fromkeys(_existing(policy.private), Kind.PRIVATE))
-    kinds.update(dict.fromkeys((*hidden_places(policy), *_existing(_DOORS)), Kind.HIDDEN))
-    opened = (*_NEEDED, *open_places(places), *_ssh_public(places), *policy.code)
-    kinds.update(dict.fromkeys(_existing(opened), Kind.READ))
     for root in (places.workspace, *policy.writable, *granted):
         if root in _existing([root]):
             kinds.update(dict.fromkeys(_parts(root, places), Kind.WRITE))
@@ -108,6 +104,16 @@ def lay_out(policy: SandboxPolicy, granted: Iterable[str] = (), fixed: Iterable[
         del kinds[path]
     code = tuple(one for one in map(os.path.realpath, policy.code) if one in kinds and _in_writable(one, layout))
     return Layout(kinds=kinds, pinned=_pinned(layout), code=code)
+
+
+def _seen(policy: SandboxPolicy) -> dict[str, Kind]:
+    """How everything but what is writable is seen."""
+    opened = (*_NEEDED, *open_places(policy.places), *_ssh_public(policy.places), *policy.code)
+    return {
+        **dict.fromkeys(_existing(policy.private), Kind.PRIVATE),
+        **dict.fromkeys((*hidden_places(policy), *_existing(_DOORS)), Kind.HIDDEN),
+        **dict.fromkeys(_existing(opened), Kind.READ),
+    }
 
 
 def fixed_places(layout: Layout, git_dirs: Iterable[str]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 
 from hermes.core.errors import ToolError
+from hermes.tools.backends.sandbox_policy import Kind, Layout
 
 _CACHES = {"XDG_CACHE_HOME": "cache", "npm_config_cache": "cache/npm", "YARN_CACHE_FOLDER": "cache/yarn"}
 _PATIENCE = 20.0
@@ -35,11 +36,11 @@ class Room:
         except OSError as error:
             raise ToolError(f"No folder for the sandbox's temporary files could be made: {error}.") from None
 
-    def outside(self, path: str) -> str:
+    def outside(self, path: str, layout: Layout) -> str:
         """Where a path of a command's lies on this machine: its /tmp is in the session's own folder."""
         path = os.path.normpath(path)
         for inside, folder in self.stands_for.items():
-            if path == inside or path.startswith(inside + "/"):
+            if (path == inside or path.startswith(inside + "/")) and layout.kind(path) is Kind.PRIVATE:
                 return folder + path[len(inside) :]
         return path
 
