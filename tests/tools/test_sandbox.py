@@ -415,3 +415,14 @@ def test_seatbelts_profile() -> None:
     assert '(deny file-read* file-write* network-outbound (subpath "/h/.s\\"sh"))' in lines
     assert '(deny file-write-unlink (literal "/w/.git"))' in lines and lines[-1] == "(deny network*)"
     assert text.count("(") == text.count(")") and "deny network*)" not in profile(Layout(kinds={}), "/t", Network.ON)
+
+
+async def test_nothing_in_it_outlives_its_session(case: Case) -> None:
+    mark = f"602.{os.getpid()}"
+    late = "sh -c 'trap \"\" INT; while :; do sleep 0.02; echo x > late; done'"
+    assert (await case.run(f"(setsid {late} >/dev/null 2>&1 &); (sleep {mark} >/dev/null 2>&1 &)")).left_running
+    await case.backend.close()
+    assert not processes_with(mark)
+    (case.work / "late").unlink(missing_ok=True)
+    await asyncio.sleep(0.06)
+    assert not (case.work / "late").exists()
