@@ -79,6 +79,8 @@ class World:
         hook = self.work / ".git/hooks/post-commit"
         hook.write_text("#!/bin/sh\n")
         hook.chmod(0o755)
+        self.lock = os.open(self.home / ".hermes/run/s.lock", os.O_RDWR)
+        self._closing.callback(os.close, self.lock)
         self._programs()
         return self
 
@@ -246,7 +248,9 @@ CASES = [(way, one) for way, one in CASES if way == BWRAP or one.network != "all
 @pytest.mark.parametrize(("way", "escape"), CASES, ids=[f"{way}: {one.name}" for way, one in CASES])
 async def test_no_way_out(world: World, wardens: Wardens, way: str, escape: Escape) -> None:
     await held(way)
-    backend = SandboxBackend(world.environment, world.policy(escape), probe=PROBES[way], wardens=wardens)
+    backend = SandboxBackend(
+        world.environment, world.policy(escape), held=(world.lock,), probe=PROBES[way], wardens=wardens
+    )
     before = world.picture()
     try:
         output = await attempt(world, escape, backend)

@@ -15,6 +15,8 @@ from hermes.tools.backends.sandbox import SandboxBackend
 from hermes.tools.backends.sandbox_policy import SandboxPolicy
 from hermes.tools.backends.sandbox_probe import Probe, Way
 
+from .test_terminal import until
+
 
 class Door:
     """Answers questions, and keeps them."""
@@ -110,8 +112,7 @@ async def test_a_host_is_asked_about_once(tmp_path: Path, site: Site) -> None:
     async with Wall(tmp_path, door, names={"a.test": ["127.0.0.1"]}) as wall:
         request = f"GET http://A.test:{site.port}/ HTTP/1.1\r\n\r\n".encode()
         sending = [asyncio.create_task(wall.send(request)) for _ in range(5)]
-        while not door.asked:
-            await asyncio.sleep(0.005)
+        await until(lambda: bool(door.asked))
         await asyncio.sleep(0.02)
         door.pause.set()
         assert all(answer.endswith(b"hi\n") for answer in await asyncio.gather(*sending))
@@ -143,8 +144,11 @@ async def test_a_question_that_was_broken_off_is_asked_again(tmp_path: Path) -> 
         "169.254.43518",
         "[fd00:ec2::254]",
         "meta.test",
-    ]
-    + ["[64:ff9b::a9fe:a9fe]", "[fe80::1]", "100.100.100.200", "169.254.170.2"],
+        "[64:ff9b::a9fe:a9fe]",
+        "[fe80::1]",
+        "100.100.100.200",
+        "169.254.170.2",
+    ],
 )
 async def test_keys_of_the_machine_are_never_handed_out(tmp_path: Path, target: str) -> None:
     door = Door(target, "169.254.169.254", "meta.test")
@@ -208,7 +212,9 @@ async def test_a_second_request_does_not_follow_the_first(tmp_path: Path, site: 
 
 async def test_heads_are_bounded_and_connections_counted(tmp_path: Path) -> None:
     async with Wall(tmp_path, None) as wall:
-        assert await wall.send(b"GET http://a.test/ HTTP/1.1\r\nX: " + b"y" * 100_000) in (b"",) or True
+        with contextlib.suppress(ConnectionError):
+            assert await wall.send(b"GET http://a.test/ HTTP/1.1\r\nX: " + b"y" * 100_000) == b""
+        await until(lambda: not wall.proxy._tasks)
         idle = [await asyncio.open_unix_connection(wall.path) for _ in range(128)]
         assert b" 503 " in await wall.send(b"CONNECT a.test:443 HTTP/1.1\r\n\r\n")
         for _, writer in idle:
@@ -225,8 +231,11 @@ async def test_heads_are_bounded_and_connections_counted(tmp_path: Path) -> None
         ("100.64.0.1", False),
         ("::", False),
         ("0.0.0.0", False),
-    ]
-    + [("::ffff:10.0.0.1", False), ("2002:7f00:1::", False), ("64:ff9b::7f00:1", False), ("224.0.0.1", False)],
+        ("::ffff:10.0.0.1", False),
+        ("2002:7f00:1::", False),
+        ("64:ff9b::7f00:1", False),
+        ("224.0.0.1", False),
+    ],
 )
 def test_addresses(address: str, public: bool) -> None:
     assert (refused_address(address) == "") is public

@@ -132,15 +132,13 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._answered(reader, writer))
         self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            if len(self._tasks) > _MOST:
-                raise Refused(  # noqa: TRY301 - answered as every other refusal
-                    "503 Service Unavailable", "Too many connections from the sandbox at once."
-                )
             await self._serve(reader, writer)
         except Refused as refused:
             body = f"{refused}\n".encode()
@@ -151,11 +149,12 @@ class Proxy:
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # the connection ends, which tells the client
         finally:
-            self._tasks.discard(task)
             writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         method, target, headers = await _head(reader)
+        if len(self._tasks) > _MOST:
+            raise Refused("503 Service Unavailable", "Too many connections from the sandbox at once.")
         if method == "CONNECT":
             host, port = _authority(target, None)
             near, far = await self._connected(host, port)

@@ -5,11 +5,12 @@ the loopback interface, becomes the program, and leaves behind a process that ca
 the sandbox. Its text is handed to an interpreter whole (`-c`): it needs no file of ours.
 """
 
+# What `signal` and `socket` lay over these would take as long to import as all the rest.
+import _signal  # type: ignore[import-not-found]
 import _socket
 import _thread
 import os
 import select
-import signal
 import sys
 
 _MOST = 128
@@ -29,8 +30,8 @@ def main() -> None:
         listener.close()
         os.execv(program[0], program)  # noqa: S606
     os.setsid()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+    for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
+        _signal.signal(number, _signal.SIG_DFL)
     null = os.open("/dev/null", os.O_RDWR)
     for handle in range(3):
         os.dup2(null, handle)

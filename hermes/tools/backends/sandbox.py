@@ -27,6 +27,7 @@ from hermes.tools.backends.sandbox_policy import (
     grant_refused,
     is_or_below,
     lay_out,
+    with_fixed,
 )
 from hermes.tools.backends.sandbox_probe import Held, Probe, Way
 from hermes.tools.backends.sandbox_room import Room
@@ -125,7 +126,10 @@ class SandboxBackend:
                 proxy = Proxy(self._hosts, command.door)
                 undo.push_async_callback(proxy.close)
                 door = f"{room.root}/door{next(self._doors)}"
-                await proxy.open(door)
+                try:
+                    await proxy.open(door)
+                except OSError as error:
+                    raise ToolError(f"The sandbox's way to the network could not be made: {error}.") from None
             with self._box(held, command, layout, network, door) as box:
                 inner = await self._local.start(command, sink, box)
             running = SandboxRunning(self, inner, sink, layout, undo.pop_all())
@@ -136,18 +140,20 @@ class SandboxBackend:
         """Take what programs would obey out of the way, after a command that could have made it."""
         fixed = held_by_kernel(layout) if (await self.held()).way is not Way.LANDLOCK else _never
         async with self._looking:
-            notes = await asyncio.to_thread(self._plants.look, self._roots(), PROJECT_FILES, fixed)
+            notes = await asyncio.to_thread(self._plants.look, layout.of(Kind.WRITE), PROJECT_FILES, fixed)
         self.notices += notes
         for note in notes:
             sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))
 
     def layout(self) -> Layout:
         """How the folders of this machine are seen now."""
-        return lay_out(self._policy, self._granted, self._fixed)
+        return with_fixed(lay_out(self._policy, self._granted), self._fixed)
 
     def outside(self, path: str) -> str:
         """Where a path that a command names lies on this machine: /tmp is a folder of the session's own."""
-        return self._opened().outside(path)
+        if not any(is_or_below(os.path.normpath(path), one) for one in self._policy.private):
+            return path  # the usual case, and the layout costs a look at the disk
+        return self._opened().outside(path, self.layout())
 
     def _open(self, path: str) -> bool:
         """Whether a path lies in a folder that commands see, and may write, as this machine does."""
@@ -172,8 +178,7 @@ class SandboxBackend:
 
         What no grant would open is not named.
         """
-        path = denied_path(output, self.layout(), cwd)
-        return "" if not path or grant_refused(path, self._policy) else path
+        return denied_path(output, self.layout(), cwd, lambda path: grant_refused(path, self._policy))
 
     def grant(self, path: str) -> None:
         """Let this session's commands write what a person named. Raises `ToolError` for what is protected."""
@@ -186,7 +191,8 @@ class SandboxBackend:
         self._granted.append(path)
 
     async def close(self) -> None:
-        """Give back what the session has; commands are ended by their owners."""
+        """End what is left in the sandbox, look at what that left, and give back what the session had."""
+        await asyncio.gather(*(one.stop() for one in self._running if not one.over))
         for one in self._running:
             await one.settle()
             await one.let_go()
@@ -204,24 +210,20 @@ class SandboxBackend:
         self._running = [one for one in self._running if one not in gone]
         for one in gone:
             await one.let_go()
-        if not self._running:
-            async with self._looking:
-                await asyncio.to_thread(self._begin)
-        return await asyncio.to_thread(self.layout)
+        async with self._looking:
+            return await asyncio.to_thread(self.layout if self._running else self._begin)
 
-    def _begin(self) -> None:
+    def _begin(self) -> Layout:
         layout = lay_out(self._policy, self._granted)
         self._plants.begin(layout.of(Kind.WRITE), PROJECT_FILES)
         self._fixed = fixed_places(layout, self._plants.git_dirs())
         if not self._plants.complete and _TOO_MANY not in self.notices:
             self.notices.append(_TOO_MANY)
-
-    def _roots(self) -> list[str]:
-        return lay_out(self._policy, self._granted).of(Kind.WRITE)
+        return with_fixed(layout, self._fixed)
 
     def _opened(self) -> Room:
         if self._room is None:
-            self._room = Room([os.path.realpath(one) for one in self._policy.private if os.path.isdir(one)], seen=self._open)
+            self._room = Room([os.path.realpath(one) for one in self._policy.private if os.path.isdir(one)])
         return self._room
 
     def _box(

@@ -42,7 +42,7 @@ class BwrapBox:
     def __init__(
         self, command: Command, room: Room, layout: Layout, network: Network, *, program: str, abi: int, door: str = ""
     ) -> None:
-        self.folder = room.outside(command.cwd)
+        self.folder = room.outside(command.cwd, layout)
         own = room.caches("/tmp") if "/tmp" in room.stands_for else room.variables(room.tmp)  # noqa: S108
         self.variables: Mapping[str, str] = {**own, **(_PROXIES if door else {})}
         self.temporary: str | None = None
@@ -83,8 +83,11 @@ class BwrapBox:
             options += ["--setenv", name, value]
         if self._filter:
             options += ["--seccomp", str(handles[1])]
+        if any("\0" in one for one in options):
+            raise ValueError("a null character in a variable")
         write_anew(self._options, b"\0".join(map(os.fsencode, options)) + b"\0")
-        session = (next(filter(os.path.exists, _SETSID)), "-c") if self._pty else ()
+        setsid = next(filter(os.path.exists, _SETSID), "") if self._pty else ""
+        session = (setsid, "-c") if setsid else ()
         relay = (sys.executable, "-I", "-S", "-c", _relay(), str(_PORT), _DOOR) if self._door else ()
         program = (self._program, "--args", str(handles[0]), "--", *session, *relay, *shell)
         if self._scope:
@@ -112,23 +115,27 @@ class BwrapBox:
             kinds = {**kinds, self._room.tmp: Kind.WRITE}
         for path in sorted({*kinds, *self._layout.pinned}, key=lambda one: one.split("/")):
             kind = kinds.get(path, Kind.WRITE)
-            if kind is Kind.PRIVATE:
-                options += ["--bind", self._room.stands_for[path], path]
-            elif kind is Kind.WRITE:
-                options += ["--bind", path, path]
-            elif kind is Kind.READ:
-                options += ["--ro-bind", path, path]
-            elif any(other.startswith(path + "/") for other in kinds):
+            if kind is Kind.HIDDEN and any(other.startswith(path + "/") for other in kinds):
                 veils.append(path)
                 options += ["--tmpfs", path]
             else:
-                nothing = self._room.nothing if os.path.isdir(path) else self._room.no_file
-                options += ["--ro-bind", nothing, path]
+                options += self._mount(path, kind)
         if self._door:
             options += ["--ro-bind", self._door, _DOOR]
         for path in veils:
             options += ["--remount-ro", path]
         return options
+
+    def _mount(self, path: str, kind: Kind) -> tuple[str, ...]:
+        if kind is Kind.PRIVATE:
+            return ("--bind", self._room.stands_for[path], path)
+        if kind is Kind.WRITE:
+            return ("--bind", path, path)
+        if kind is Kind.READ:
+            return ("--ro-bind", path, path)
+        if not os.path.lexists(path):  # a socket that was closed meanwhile
+            return ()
+        return ("--ro-bind", self._room.nothing if os.path.isdir(path) else self._room.no_file, path)
 
 
 @functools.cache

@@ -6,6 +6,7 @@ folder beside the way to them is named, and what is fixed inside a writable fold
 
 import contextlib
 import ctypes
+import errno
 import marshal
 import os
 import resource
@@ -28,6 +29,8 @@ _TCP = 3
 SCOPES = 3
 """Abstract unix sockets, and signals."""
 _VERSION = 1
+_LONGEST = 131_072
+"""Bytes at which the kernel takes an argument for too long; told before the program is started."""
 _TERMINALS = ("/dev/tty", "/dev/ptmx", "/dev/pts/ptmx")
 _HARMLESS = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 MOST_PROCESSES = 4_096
@@ -45,7 +48,7 @@ class LandlockBox:
     """One command under Landlock. `abi` is the version that the kernel speaks."""
 
     def __init__(self, command: Command, room: Room, layout: Layout, network: Network, *, abi: int) -> None:
-        self.folder = room.outside(command.cwd)
+        self.folder = room.outside(command.cwd, layout)
         self.variables: Mapping[str, str] = room.variables(room.tmp)
         self.temporary: str | None = room.tmp
         self._abi = abi
@@ -106,7 +109,12 @@ def confined(
     order_file: int, found_at: int, order: dict[str, object], program: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[str, ...]:
     """What to run so that `program` runs with less. The order is written to a memory file, `found_at` when it runs."""
-    order["arguments"] = [os.fsencode(one) for one in program]
+    arguments = [os.fsencode(one) for one in program]
+    if any(len(one) >= _LONGEST for one in arguments):
+        raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
+    if any(b"\0" in one for one in arguments):
+        raise ValueError("a null character in an argument")
+    order["arguments"] = arguments
     order["environment"] = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
     write_anew(order_file, marshal.dumps(order))
     return (sys.executable, "-I", "-S", "-c", _PROGRAM, str(found_at), str(Path(confine.__file__).parent))

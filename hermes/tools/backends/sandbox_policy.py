@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from hermes.safety.paths import is_root_like, is_ssh_public, open_places, secret_places, write_refused
@@ -86,28 +87,45 @@ class Layout(Struct, frozen=True, kw_only=True):
         return sorted(path for path, one in self.kinds.items() if one is kind)
 
 
-def lay_out(policy: SandboxPolicy, granted: Iterable[str] = (), fixed: Iterable[str] = ()) -> Layout:
-    """Where on this machine the policy's words lie now. `fixed` are read-only inside what is writable.
+def lay_out(policy: SandboxPolicy, granted: Iterable[str] = ()) -> Layout:
+    """Where on this machine the policy's words lie now.
 
     What is writable must be named by its real path: a command may have put a link where another command's folder was.
     """
-    kinds: dict[str, Kind] = {}
+    kinds = _seen(policy)
     places = policy.places
-    kinds.update(dict.fromkeys(_existing(policy.private), Kind.PRIVATE))
-    kinds.update(dict.fromkeys((*hidden_places(policy), *_existing(_DOORS)), Kind.HIDDEN))
-    opened = (*_NEEDED, *open_places(places), *_ssh_public(places), *policy.code)
-    kinds.update(dict.fromkeys(_existing(opened), Kind.READ))
     for root in (places.workspace, *policy.writable, *granted):
         if root in _existing([root]):
             kinds.update(dict.fromkeys(_parts(root, places), Kind.WRITE))
     layout = Layout(kinds=kinds)
     sockets = [one for one in _sockets() if layout.kind(one) is Kind.READ and not _below_any(one, _EXPOSED)]
     kinds.update(dict.fromkeys(sockets, Kind.HIDDEN))
-    kinds.update({one: Kind.READ for one in fixed if layout.kind(one) is Kind.WRITE and one in _existing([one])})
-    for path in [one for one in kinds if not _visible(one, layout)]:
-        del kinds[path]
-    code = tuple(one for one in map(os.path.realpath, policy.code) if one in kinds and _in_writable(one, layout))
-    return Layout(kinds=kinds, pinned=_pinned(layout), code=code)
+    return _reduced(layout, policy.code)
+
+
+def _reduced(layout: Layout, code: Iterable[str]) -> Layout:
+    """The same without what says nothing new."""
+    for path in [one for one in layout.kinds if not _visible(one, layout)]:
+        del layout.kinds[path]
+    inside = tuple(one for one in map(os.path.realpath, code) if one in layout.kinds and _in_writable(one, layout))
+    return Layout(kinds=layout.kinds, pinned=_pinned(layout), code=inside)
+
+
+def _seen(policy: SandboxPolicy) -> dict[str, Kind]:
+    """How everything but what is writable is seen."""
+    opened = (*_NEEDED, *open_places(policy.places), *_ssh_public(policy.places), *policy.code)
+    return {
+        **dict.fromkeys(_existing(policy.private), Kind.PRIVATE),
+        **dict.fromkeys((*hidden_places(policy), *_existing(_DOORS)), Kind.HIDDEN),
+        **dict.fromkeys(_existing(opened), Kind.READ),
+    }
+
+
+def with_fixed(layout: Layout, fixed: Iterable[str]) -> Layout:
+    """The same with what is read-only inside what is writable."""
+    held = {one: Kind.READ for one in fixed if layout.kind(one) is Kind.WRITE and one in _existing([one])}
+    made = Layout(kinds={**layout.kinds, **held}, code=layout.code)
+    return msgspec.structs.replace(made, pinned=_pinned(made))
 
 
 def fixed_places(layout: Layout, git_dirs: Iterable[str]) -> tuple[str, ...]:

@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hermes.core.errors import ToolError
+from hermes.tools.backends.sandbox_policy import Kind, Layout
 
 _CACHES = {"XDG_CACHE_HOME": "cache", "npm_config_cache": "cache/npm", "YARN_CACHE_FOLDER": "cache/yarn"}
 _PATIENCE = 20.0
@@ -15,13 +16,10 @@ _PATIENCE = 20.0
 class Room:
     """A private folder, made at once and removed by `close`. `private` are the folders that it stands in for.
 
-    `seen` says of a path that commands see it as this machine does, though it lies in one of those. Sockets of ours, and what hides others, lie beside the folders that commands see, out of their reach.
+    Sockets of ours, and what hides others, lie beside the folders that commands see, out of their reach.
     """
 
-    def __init__(
-        self, private: Sequence[str], parent: str | None = None, *, seen: Callable[[str], bool] = lambda _: False
-    ) -> None:
-        self._seen = seen
+    def __init__(self, private: Sequence[str], parent: str | None = None) -> None:
         try:
             self.root = os.path.realpath(tempfile.mkdtemp(prefix="hermes-", dir=parent))
             self.stands_for: dict[str, str] = {}
@@ -38,11 +36,11 @@ class Room:
         except OSError as error:
             raise ToolError(f"No folder for the sandbox's temporary files could be made: {error}.") from None
 
-    def outside(self, path: str) -> str:
+    def outside(self, path: str, layout: Layout) -> str:
         """Where a path of a command's lies on this machine: its /tmp is in the session's own folder."""
         plain = os.path.normpath(path)
         for inside, folder in self.stands_for.items():
-            if (plain == inside or plain.startswith(inside + "/")) and not self._seen(plain):
+            if (plain == inside or plain.startswith(inside + "/")) and layout.kind(plain) is Kind.PRIVATE:
                 return folder + plain[len(inside) :]
         return path
 

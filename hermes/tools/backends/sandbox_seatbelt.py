@@ -14,7 +14,7 @@ class SeatbeltBox:
     """One command under a profile."""
 
     def __init__(self, command: Command, room: Room, layout: Layout, network: Network) -> None:
-        self.folder = room.outside(command.cwd)
+        self.folder = room.outside(command.cwd, layout)
         self.variables: Mapping[str, str] = room.variables(room.tmp)
         self.temporary: str | None = room.tmp
         self.handles: Sequence[int] = ()
