@@ -460,11 +460,7 @@ NETWORK = [
     ),
     _one(
         "the door itself",
-        _python(
-            "import os,socket;s=socket.socket(1);s.connect('/dev/hermes-door')\n"
-            "s.sendall(b'CONNECT 127.0.0.1:%s HTTP/1.1\\r\\n\\r\\n'%os.environ['PORT'].encode());d=s.recv(99)\n"
-            "print('ESCAPED' if b' 200 ' in d else '')"
-        ),
+        "ls -l /proc/self/fd/ /proc/$$/fd/ | grep socket: && echo ESCAPED; ls /dev/hermes* 2>/dev/null && echo ESCAPED",
         only=BWRAP,
         network="allowlist",
     ),

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import socket
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -66,7 +67,6 @@ class Wall:
     """A proxy on a socket, with names of the test's own."""
 
     def __init__(self, folder: Path, door: Door | None, *patterns: str, names: dict[str, Sequence[str]] | None = None):
-        self.path = str(folder / "door")
         self.looked_up: list[str] = []
         self.names = names or {}
         self.hosts = Hosts(patterns, self.resolve)
@@ -77,14 +77,21 @@ class Wall:
         return self.names.get(host, ())
 
     async def __aenter__(self) -> "Wall":
-        await self.proxy.open(self.path)
+        self.door = self.proxy.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.proxy.close()
+        self.door.close()
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        near, far = socket.socketpair()
+        with far:
+            socket.send_fds(self.door, [b"c"], [far.fileno()])
+        return await asyncio.open_connection(sock=near)
 
     async def send(self, data: bytes) -> bytes:
-        reader, writer = await asyncio.open_unix_connection(self.path)
+        reader, writer = await self.connect()
         writer.write(data)
         try:
             async with asyncio.timeout(5):
@@ -215,11 +222,20 @@ async def test_heads_are_bounded_and_connections_counted(tmp_path: Path) -> None
         with contextlib.suppress(ConnectionError):
             assert await wall.send(b"GET http://a.test/ HTTP/1.1\r\nX: " + b"y" * 100_000) == b""
         await until(lambda: not wall.proxy._tasks)
-        idle = [await asyncio.open_unix_connection(wall.path) for _ in range(128)]
+        idle = [await wall.connect() for _ in range(128)]
         assert b" 503 " in await wall.send(b"CONNECT a.test:443 HTTP/1.1\r\n\r\n")
         for _, writer in idle:
             writer.close()
     assert not wall.proxy._tasks
+
+
+async def test_only_connections_come_through_the_door(tmp_path: Path) -> None:
+    async with Wall(tmp_path, None) as wall:
+        with open(tmp_path / "file", "w") as file, socket.socket() as other:
+            for handle in (file.fileno(), other.fileno()):
+                socket.send_fds(wall.door, [b"c"], [handle])
+            assert b" 403 " in await wall.send(b"CONNECT a.test:443 HTTP/1.1\r\n\r\n")
+        await until(lambda: not wall.proxy._tasks)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +278,9 @@ async def test_a_command_gets_through_the_door(tmp_path: Path, site: Site) -> No
         assert ended.state is not None and "HTTP_PROXY" not in ended.state.environment
     assert output == b"b'hi\\n'\n" * 2 and door.asked == ["127.0.0.1"]
     less = Command(
-        text='[ -z "$HTTP_PROXY" ] && [ ! -e /dev/hermes-door ]', cwd=str(tmp_path / "w"), network=Network.OFF
+        text='[ -z "$HTTP_PROXY" ] && ! (ls -l /proc/self/fd | grep -q socket)',
+        cwd=str(tmp_path / "w"),
+        network=Network.OFF,
     )
     assert (await (await backend.start(less, output.extend)).wait()).code == 0
     await backend.close()

@@ -1,8 +1,8 @@
 """Commands that the kernel holds back: what they may write, read, reach and signal is decided outside of them."""
 
 import asyncio
-import itertools
 import os
+import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -98,7 +98,6 @@ class SandboxBackend:
         self._fixed: tuple[str, ...] = ()
         self._plants = Plants()
         self._looking = asyncio.Lock()
-        self._doors = itertools.count()
         self.notices: list[str] = []
         """Lines for the person: what commands left that was taken out of the way. The model reads them as output."""
 
@@ -118,20 +117,18 @@ class SandboxBackend:
         network = min(self._policy.network, command.network, key=_ORDER.index)
         if network is not Network.ON and not held.network:
             raise ToolError("The network cannot be kept from commands here, and the settings say that it is to be.")
-        room = self._opened()
         async with AsyncExitStack() as undo:
             layout = await self._looked_at()
-            door = ""
+            door: socket.socket | None = None
             if network is Network.ALLOWLIST and held.hosts:
                 proxy = Proxy(self._hosts, command.door)
                 undo.push_async_callback(proxy.close)
-                door = f"{room.root}/door{next(self._doors)}"
-                try:
-                    await proxy.open(door)
-                except OSError as error:
-                    raise ToolError(f"The sandbox's way to the network could not be made: {error}.") from None
+                door = proxy.open()
+                undo.callback(door.close)
             with self._box(held, command, layout, network, door) as box:
                 inner = await self._local.start(command, sink, box)
+            if door is not None:
+                door.close()  # the box has it now; its end is seen here
             running = SandboxRunning(self, inner, sink, layout, undo.pop_all())
         self._running.append(running)
         return running
@@ -227,11 +224,12 @@ class SandboxBackend:
         return self._room
 
     def _box(
-        self, held: Held, command: Command, layout: Layout, network: Network, door: str
+        self, held: Held, command: Command, layout: Layout, network: Network, door: socket.socket | None
     ) -> BwrapBox | LandlockBox | SeatbeltBox:
         room = self._opened()
         if held.way is Way.BUBBLEWRAP:
-            return BwrapBox(command, room, layout, network, program=held.program, abi=held.abi, door=door)
+            handle = door.fileno() if door is not None else None
+            return BwrapBox(command, room, layout, network, program=held.program, abi=held.abi, door=handle)
         if held.way is Way.SEATBELT:
             return SeatbeltBox(command, room, layout, network)
         return LandlockBox(command, room, layout, network, abi=held.abi)

@@ -24,7 +24,6 @@ Not every shell knows `-u`; the bound does not hold for the superuser.
 """
 _SETSID = ("/usr/bin/setsid", "/bin/setsid", "/run/current-system/sw/bin/setsid")
 _PORT = 17_171
-_DOOR = "/dev/hermes-door"
 _PROXY = f"http://127.0.0.1:{_PORT}"
 _PROXIES = {
     **{f"{kind}_proxy": _PROXY for kind in ("http", "https", "all")},
@@ -37,14 +36,22 @@ _SCOPED = 6
 
 
 class BwrapBox:
-    """One command in bubblewrap, which `held` names. `door` is the socket of a proxy of ours; empty for none."""
+    """One command in bubblewrap, which `held` names. `door` is a handle that leads to a proxy of ours."""
 
     def __init__(
-        self, command: Command, room: Room, layout: Layout, network: Network, *, program: str, abi: int, door: str = ""
+        self,
+        command: Command,
+        room: Room,
+        layout: Layout,
+        network: Network,
+        *,
+        program: str,
+        abi: int,
+        door: int | None = None,
     ) -> None:
         self.folder = room.outside(command.cwd, layout)
         own = room.caches("/tmp") if "/tmp" in room.stands_for else room.variables(room.tmp)  # noqa: S108
-        self.variables: Mapping[str, str] = {**own, **(_PROXIES if door else {})}
+        self.variables: Mapping[str, str] = {**own, **(_PROXIES if door is not None else {})}
         self.temporary: str | None = None
         self._cwd = command.cwd
         self._pty = command.pty
@@ -61,13 +68,14 @@ class BwrapBox:
         self._scope = network is Network.ON and abi >= _SCOPED and not os.stat(program).st_mode & stat.S_ISUID
         if self._scope:
             handles.append(memory_file("order"))
-        self.handles: Sequence[int] = handles
+        self._made = tuple(handles)
+        self.handles: Sequence[int] = (*handles, *(() if door is None else (door,)))
 
     def __enter__(self) -> "BwrapBox":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for handle in self.handles:
+        for handle in self._made:
             os.close(handle)
 
     def script(self, text: str, terminal: str) -> tuple[str, ...]:
@@ -88,7 +96,9 @@ class BwrapBox:
         write_anew(self._options, b"\0".join(map(os.fsencode, options)) + b"\0")
         setsid = next(filter(os.path.exists, _SETSID), "") if self._pty else ""
         session = (setsid, "-c") if setsid else ()
-        relay = (sys.executable, "-I", "-S", "-c", _relay(), str(_PORT), _DOOR) if self._door else ()
+        relay = (
+            (sys.executable, "-I", "-S", "-c", _relay(), str(_PORT), str(handles[-1])) if self._door is not None else ()
+        )
         program = (self._program, "--args", str(handles[0]), "--", *session, *relay, *shell)
         if self._scope:
             order = {"fs": 0, "net": 0, "scoped": SCOPES, "rules": [], "filter": b"", "limits": []}
@@ -120,8 +130,6 @@ class BwrapBox:
                 options += ["--tmpfs", path]
             else:
                 options += self._mount(path, kind)
-        if self._door:
-            options += ["--ro-bind", self._door, _DOOR]
         for path in veils:
             options += ["--remount-ro", path]
         return options
