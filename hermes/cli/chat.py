@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from hermes.app.pictures import read_picture
+from hermes.app.secrets import late_redact
 from hermes.app.servers import USUAL_PORTS, FoundServer
 from hermes.app.wiring import App
 from hermes.cli.ask import TerminalAsker, controlling_terminal
@@ -53,7 +54,8 @@ async def _talk(
     """The whole conversation; without `text` a chat with whoever is at `source`."""
     options = app_options(given)
     environ = process_environment()
-    log_to(locate_home(environ).logs)
+    home = locate_home(environ)
+    log_to(home.logs, late_redact(environ, home))
     with controlling_terminal() as found:
         terminal = None if given.no_input else found
         if terminal is not None and text is None:
