@@ -2,8 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from msgspec import Struct
@@ -32,17 +31,12 @@ def redactor_for(environ: Mapping[str, str], home: Home, settings: Settings | No
     return redactor
 
 
-def late_redact(environ: Mapping[str, str], home: Home) -> Callable[[str], str]:
-    """Redaction for what is seldom written, such as a log: the secrets are gathered when there is something to write."""
-
-    @cache
-    def redactor() -> Redactor:
-        try:
-            return redactor_for(environ, home, load_settings(home).settings)
-        except HermesError:
-            return redactor_for(environ, home)
-
-    return lambda text: redactor().redact(text)
+def redactor_of(environ: Mapping[str, str], home: Home) -> Redactor:
+    """The redactor of a process that may have settings which cannot be read."""
+    try:
+        return redactor_for(environ, home, load_settings(home).settings)
+    except HermesError:
+        return redactor_for(environ, home)
 
 
 def held_secrets(

@@ -5,9 +5,12 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from types import TracebackType
+
+from hermes.config.home import Home
 
 Redact = Callable[[str], str]
 
@@ -35,6 +38,21 @@ class FaultLog(logging.Handler):
             handle = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(self._redact(self.format(record)) + "\n")
+
+
+def redaction(environ: Mapping[str, str], home: Home) -> Redact:
+    """Redaction for what is seldom written: the secrets are gathered when there is something to write."""
+
+    @cache
+    def made() -> Redact:
+        from hermes.app.secrets import redactor_of
+
+        return redactor_of(environ, home).redact
+
+    def redact(text: str) -> str:
+        return made()(text)
+
+    return redact
 
 
 def log_to(folder: Path, redact: Redact) -> None:
