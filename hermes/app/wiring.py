@@ -18,7 +18,7 @@ from hermes.app.options import Options
 from hermes.app.policy import mode_of
 from hermes.app.result import turn_result
 from hermes.app.route import Models, SessionRoute, fallbacks, side_choices, side_task
-from hermes.app.secrets import process_redactor
+from hermes.app.secrets import redactor_for
 from hermes.app.sessions import find_session, to_plain
 from hermes.app.spending import Spending, SpendMeter
 from hermes.app.toolbox import Plan, Process, SessionTools, session_tools
@@ -111,7 +111,7 @@ class App:
         self.notices += loaded.warnings
         self._environ = with_dotenv(self._process, home.env_file)
         self._wardens = Wardens(self._environ)
-        self._redactor = process_redactor(self._environ)
+        self._redactor = redactor_for(self._environ, home, settings)
         self._shared = Process(environ=self._environ, clock=self._clock, wardens=self._wardens, redactor=self._redactor)
         stack.push_async_callback(self._wardens.close)
         choice = choose_model(settings.model, self.options)
@@ -126,7 +126,7 @@ class App:
         if self._model.notice:
             self.notices.append(self._model.notice)
         self._store = await Store.open(home.root, self._clock)
-        self._credentials = Credentials(home, self._process, settings, self._clock, self._store)
+        self._credentials = Credentials(home, self._process, settings, self._clock, self._store, self._redactor.learn)
         stack.push_async_callback(self._store.close)
         self._spending = Spending(settings, self.options, self._store, self._clock)
 

@@ -176,7 +176,7 @@ def _identity(path: str) -> Iterator[tuple[int, int]]:
 
 def _mounted(folder: str, places: Places) -> str:
     """Whether a folder, or one above it, is a protected one that was mounted here under another name."""
-    above = set()
+    above: set[tuple[int, int]] = set()
     while True:
         above.update(_identity(folder))
         parent = os.path.dirname(folder)

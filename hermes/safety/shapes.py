@@ -110,10 +110,9 @@ def _run(text: str, at: int, end: int, done: int) -> Iterator[Span]:
 
 def _candidates(text: str, at: int, end: int, last: int, done: int) -> Iterator[re.Match[str]]:
     """What may be a key in this run: at its beginning, after a dash in its first part, or with the signs around it."""
-    shapes_of = vendors.plain()
     place = at
     for _ in range(_TRIES):
-        shape = shapes_of.get(text[place : place + 2])
+        shape = vendors.shape(text[place : place + 2])
         match = shape.match(text, place, last) if shape else None
         if match:
             yield match
@@ -175,7 +174,7 @@ def _decoded(body: str) -> str:
 
 
 def _is_key(text: str) -> bool:
-    shape = vendors.plain().get(text[:2])
+    shape = vendors.shape(text[:2])
     match = shape.match(text) if shape else None
     return match is not None and drawn(match[0][len(vendors.kind_of(match[0])[1]) :])
 

@@ -1,7 +1,7 @@
 """The shapes of vendors' keys, as data: from what their documentation and their keys themselves say."""
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 _ALPHABETS = {
     "w": "[A-Za-z0-9]",
@@ -327,15 +327,21 @@ def _shape(row: tuple[str, ...]) -> str:
 
 
 @cache
-def plain() -> dict[str, re.Pattern[str]]:
-    """By its first two characters, what a key looks like that is told by its beginning.
-
-    Whatever repeats without end is the last thing of its pattern, so that a match takes it and nothing is read twice.
-    """
+def _grouped() -> dict[str, list[str]]:
     grouped: dict[str, list[str]] = {}
     for row in sorted(_rows(_PREFIXES), key=lambda row: -len(row[1])):
         grouped.setdefault(row[1][:2], []).append(_shape(row))
-    return {first: re.compile("|".join(shapes)) for first, shapes in grouped.items()}
+    return grouped
+
+
+@lru_cache(maxsize=4096)
+def shape(first: str) -> re.Pattern[str] | None:
+    """What a key looks like that is told by its beginning, whose first two characters are these.
+
+    Whatever repeats without end is the last thing of its pattern, so that a match takes it and nothing is read twice.
+    """
+    shapes = _grouped().get(first)
+    return re.compile("|".join(shapes)) if shapes else None
 
 
 @cache
