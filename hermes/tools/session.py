@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from hermes.core.frame import ToolSchema
+from hermes.core.parts import Provenance
 from hermes.safety.places import Places
 from hermes.tools.backends.base import Door, TerminalBackend
 from hermes.tools.processes import ProcessTable
@@ -25,10 +26,21 @@ class Asker(Protocol):
         ...
 
 
+class Found(Struct, frozen=True):
+    """A tool of the catalogue. `origin` says whose words its description and schema are; None: Hermes' own."""
+
+    schema: ToolSchema
+    origin: Provenance | None = None
+
+
 class Catalogue(Protocol):
     """Tools that exist for this session but are not in its fixed array."""
 
-    def search(self, query: str, limit: int) -> Sequence[ToolSchema]:
+    async def settled(self) -> str:
+        """Wait, not long, for tools that are still to come; what is not there in the end, in words."""
+        ...
+
+    def search(self, query: str, limit: int) -> Sequence[Found]:
         """The tools that match `query` best, best first."""
         ...
 
