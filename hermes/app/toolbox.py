@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermes.app import mcp
 from hermes.app.backends import Place
 from hermes.app.options import Options
 from hermes.app.policy import session_gate
@@ -61,6 +62,8 @@ class SessionTools:
     state: ToolState
     remarks: tuple[str, ...] = ()
     """What the person should know about the choice of tools."""
+    servers: tuple[str, ...] = ()
+    """The MCP servers whose tools are to be put into the toolbox."""
 
     def notices(self) -> list[TextPart]:
         """News of background processes for the model, each told once."""
@@ -101,7 +104,7 @@ def session_tools(
 
     Raises ConfigError for an unknown tool set or back end, and when what was asked for holds no tool.
     """
-    toolbox, remarks = _selected(settings, options)
+    toolbox, remarks, servers = _selected(settings, options)
     environ = process.environ
     state = ToolState(cwd=Path(plan.cwd))
     spill = home.spill / plan.session_id
@@ -124,7 +127,7 @@ def session_tools(
         trust=Trust((*trusted_folders(home.trust_file), str(home.root.resolve()))),
         asker=plan.asker,
         redactor=process.redactor,
-        catalogue=toolbox if toolbox.deferred_names() else None,
+        catalogue=toolbox if toolbox.find("tool_search") else None,
         search_path=environ.get("PATH", ""),
         web=WebAccess(
             environ=environ,
@@ -134,21 +137,25 @@ def session_tools(
             ca_file=settings.model.ca_bundle,
         ),
     )
-    return SessionTools(toolbox, session_gate(home, settings, options), context, state, remarks)
+    return SessionTools(toolbox, session_gate(home, settings, options), context, state, remarks, servers)
 
 
-def _selected(settings: Settings, options: Options) -> tuple[Toolbox, tuple[str, ...]]:
-    """The tools that were asked for, and what is missing of them. An empty choice of a program's (`()`) means none."""
+def _selected(settings: Settings, options: Options) -> tuple[Toolbox, tuple[str, ...], tuple[str, ...]]:
+    """The tools that were asked for, what is missing of them, and the MCP servers whose tools come later.
+
+    An empty choice of a program's (`()`) means none.
+    """
     asked = options.enabled_toolsets if options.enabled_toolsets is not None else settings.toolsets or None
+    disabled = (*settings.disabled_toolsets, *options.disabled_toolsets)
+    servers = mcp.chosen(settings, asked, disabled) if settings.mcp_servers else ()
+    ours = [name for name in asked if not mcp.is_set(name)] if asked is not None else list(toolsets.DEFAULT)
     registry = Registry()
-    toolbox = registry.select(
-        toolsets.DEFAULT if asked is None else asked, (*settings.disabled_toolsets, *options.disabled_toolsets)
-    )
+    toolbox = registry.select(ours, [name for name in disabled if not mcp.is_set(name)], more=bool(servers))
     if not asked:
-        return toolbox, ()
+        return toolbox, (), servers
     named = ", ".join(asked)
     if not toolbox.size:
-        left = "is left" if registry.select(asked).size else "exists in this version"
+        left = "is left" if registry.select(ours).size else "exists in this version"
         raise ConfigError(f"No tool of the set(s) {named} {left}.", registry.filled())
-    remarks = [f"The tool set {name} holds no tools in this version." for name in registry.empty(asked)]
-    return toolbox, tuple(remarks)
+    remarks = [f"The tool set {name} holds no tools in this version." for name in registry.empty(ours)]
+    return toolbox, tuple(remarks), servers

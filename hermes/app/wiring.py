@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from hermes.agent.turn import Deps, TurnState
 from hermes.app.credentials import Credentials, keyed, with_stored
 from hermes.app.endpoint import Model, choose_model, open_model
 from hermes.app.limits import guard_limits
+from hermes.app.mcp import open_servers
 from hermes.app.openai_form import Plain
 from hermes.app.options import Options
 from hermes.app.policy import mode_of
@@ -55,6 +56,9 @@ from hermes.tools.executor import Executor
 from hermes.tools.session import Asker
 from hermes.util.clock import Clock, SystemClock
 
+if TYPE_CHECKING:
+    from hermes.tools.mcp.servers import Servers
+
 
 class App:
     """One process's Hermes. An async context: leaving it ends every session, connection and thread of it."""
@@ -83,6 +87,7 @@ class App:
         self._wardens: Wardens
         self._redactor: Redactor
         self._shared: Process
+        self._mcp: Servers | None = None
 
     async def __aenter__(self) -> "App":
         async with AsyncExitStack() as stack:
@@ -282,6 +287,8 @@ class App:
         if options.save_trajectories or settings.agent.save_trajectories:
             actor.on_turn_end.append(self._save_trajectory(actor))
         actor.on_turn_end.append(_flush(meter))
+        if tools.servers:
+            stack.callback(self._mcp_servers().join(tools.toolbox, tools.servers, partial(actor.notify, Level.WARNING)))
         stack.callback(_tell_unfinished, tools, actor)
         stack.push_async_callback(actor.close)
         return actor
@@ -296,6 +303,14 @@ class App:
             conversation.messages.extend(plan.history)
             conversation.lineage.extend(plan.history)
         return conversation
+
+    def _mcp_servers(self) -> "Servers":
+        """The MCP servers, started for the first session that has their tools and ended with the process's last."""
+        if self._mcp is None:
+            self._mcp = open_servers(self._settings, self._environ, self._home, self._wardens)
+            self._stack.push_async_callback(self._mcp.close)
+            self._mcp.start()
+        return self._mcp
 
     def _reviewer(self, meter: SpendMeter) -> ModelReviewer | None:
         """Who looks at what the rules allow, where the person wants that."""

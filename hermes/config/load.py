@@ -93,14 +93,18 @@ def _check_spelling(document: Mapping[str, object], file: Path) -> None:
 
 def _check_numbers(settings: Settings, file: Path) -> None:
     """Refuse numbers that no turn could run with."""
-    positive = {
+    positive: dict[str, float | None] = {
         "agent.max_turns": settings.agent.max_turns,
         "terminal.timeout": settings.terminal.timeout,
         "approvals.timeout": settings.approvals.timeout,
         "tool_output.max_chars": settings.tool_output.max_chars,
         "model.context_length": settings.model.context_length,
         "model.max_tokens": settings.model.max_tokens,
+        "mcp_discovery_timeout": settings.mcp_discovery_timeout,
     }
+    for name, server in settings.mcp_servers.items():
+        positive[f"mcp_servers.{name}.timeout"] = server.timeout
+        positive[f"mcp_servers.{name}.connect_timeout"] = server.connect_timeout
     for key, value in positive.items():
         if value is not None and not (value > 0 and math.isfinite(value)):
             raise ConfigError(f"{file}: {key} must be above zero, not {value}.", "Mend that line and try again.")

@@ -155,6 +155,51 @@ class WebSettings(Struct, frozen=True):
     """Where the search engine is: needed for `searxng` (or SEARXNG_URL); for others a server that stands in for it."""
 
 
+class McpToolSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which of a server's tools are offered, by the names that the server gives them; `*` and `?` as in file names."""
+
+    include: tuple[str, ...] = ()
+    """Only these; empty: all."""
+    exclude: tuple[str, ...] = ()
+    """Not these, whatever `include` says."""
+
+
+class McpTrust(StrEnum):
+    """Whether a server's tools need a yes before they are called."""
+
+    ASK = "ask"
+    """The first call of each tool asks, and again when the server changes what it says of the tool."""
+    ALWAYS = "always"
+    """Never for being new or changed."""
+
+
+class McpServerSettings(KeyHolder, frozen=True, forbid_unknown_fields=False):
+    """One MCP server: a program that is started (`command`), or one that is reached over HTTP (`url`)."""
+
+    command: str = ""
+    """The program."""
+    args: tuple[str, ...] = ()
+    """Its arguments."""
+    env: Mapping[str, str] = {}
+    """Variables it gets besides a few harmless ones; a value may hold `${VARIABLE}`."""
+    cwd: str = ""
+    """The folder it runs in; empty: your home folder."""
+    url: str = ""
+    """Where a server is that speaks streamable HTTP; may hold `${VARIABLE}`."""
+    headers: Mapping[str, str] = {}
+    """Header fields of each request to it; a value may hold `${VARIABLE}`."""
+    timeout: float = 300.0
+    """Seconds that a call may take."""
+    connect_timeout: float = 60.0
+    """Seconds that it may take to be ready."""
+    enabled: bool = True
+    """Whether it is used."""
+    tools: McpToolSettings = McpToolSettings()
+    """Which of its tools are offered (`include`, `exclude`)."""
+    trust: McpTrust = McpTrust.ASK
+    """`ask` or `always`."""
+
+
 class CapSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The most that may be spent; what is not set has no limit, and 0 means that nothing may be spent."""
 
@@ -242,6 +287,10 @@ class Settings(Struct, frozen=True):
     security: SecuritySettings = SecuritySettings()
     tool_output: ToolSettings = ToolSettings()
     web: WebSettings = WebSettings()
+    mcp_servers: Mapping[str, McpServerSettings] = {}
+    """MCP servers by name; see `mcp.md`. Only those of the home's own file: nothing from a project's folder is read."""
+    mcp_discovery_timeout: float = 1.5
+    """Seconds from their start for which a look for tools waits for MCP servers that are not ready yet."""
     spending: SpendingSettings = SpendingSettings()
     prices: Mapping[str, PriceSettings] = {}
     """Prices that go before the built-in ones, by model or `PROVIDER/MODEL`; a name may end in `*`."""

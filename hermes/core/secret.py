@@ -3,11 +3,11 @@
 from msgspec import Struct
 
 _SHOWN = "[key]"
-_NAMES = frozenset({"key", "api_key", "more_keys"})
+_NAMES = frozenset({"key", "api_key", "more_keys", "env", "headers"})
 
 
 class KeyHolder(Struct, frozen=True):
-    """A base for structs with a field called `key`, `api_key` or `more_keys`: it is in no `repr`."""
+    """A base for structs with fields that hold keys (`_NAMES`): they are in no `repr`."""
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())

@@ -162,7 +162,7 @@ class _Round:
     async def prepare(self, index: int, call: ToolCallPart, reviewer: Reviewer | None) -> _Prepared | None:
         """Resolve, validate and gate one call; None when it already has its result."""
         try:
-            tool, arguments, raw = self._resolve(call.name, call.arguments)
+            tool, arguments, raw = await self._found(call)
         except _UnusableError as why:
             await self._close(index, call, call.name, str(why), ToolStatus.INVALID)
             return None
@@ -231,6 +231,17 @@ class _Round:
             return ToolOutput(
                 text=f"The tool failed by an error of its own ({kind}: {error}).", status=ToolStatus.ERROR
             )
+
+    async def _found(self, call: ToolCallPart) -> tuple[Tool, Arguments, str]:
+        """What a call stands for; a tool that is still to come is waited for. Raises `_UnusableError`."""
+        try:
+            return self._resolve(call.name, call.arguments)
+        except _UnusableError as why:
+            missing = await self._toolbox.settled()
+            try:
+                return self._resolve(call.name, call.arguments)
+            except _UnusableError:
+                raise _UnusableError(f"{why} {missing}".rstrip()) from None
 
     def _resolve(self, name: str, raw: str) -> tuple[Tool, Arguments, str]:
         """The tool and arguments a call stands for, through any redirect. Raises `_UnusableError`."""

@@ -6,13 +6,14 @@ whose name begins with the file's (`browser.py`: `browser_click` ...). Nothing i
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hermes.core.errors import ConfigError
 from hermes.core.frame import ToolSchema
 from hermes.tools import toolsets
 from hermes.tools.calls import repair_name
+from hermes.tools.session import Found
 from hermes.tools.tool import Tool
 from hermes.tools.toolsets import Toolset
 
@@ -72,18 +73,23 @@ class Registry:
         enabled: Sequence[str] = toolsets.DEFAULT,
         disabled: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
+        *,
+        more: bool = False,
     ) -> "Toolbox":
-        """The tools of a session. Raises `ConfigError` for a toolset that does not exist."""
+        """The tools of a session. Raises `ConfigError` for a toolset that does not exist.
+
+        `more` says that deferred ones will be put into the toolbox later.
+        """
         sets = self.sets()
         unknown = [name for name in (*enabled, *disabled) if name not in sets and name not in toolsets.EVERYTHING]
         if unknown:
             raise ConfigError(f"There is no toolset {unknown[0]!r}.", self._instead_of(unknown[0], settings))
-        return self._toolbox(toolsets.select(enabled, disabled, sets), settings or {})
+        return self._toolbox(toolsets.select(enabled, disabled, sets), settings or {}, more=more)
 
-    def _toolbox(self, names: Sequence[str], settings: Mapping[str, str]) -> "Toolbox":
+    def _toolbox(self, names: Sequence[str], settings: Mapping[str, str], *, more: bool) -> "Toolbox":
         found = [tool for name in names if name not in BRIDGES and (tool := self.get(name)) is not None]
         tools = [tool for tool in found if tool.available(settings)]
-        if any(tool.deferred for tool in tools):
+        if more or any(tool.deferred for tool in tools):
             tools += [tool for name in BRIDGES if (tool := self.get(name)) is not None]
         return Toolbox(tools)
 
@@ -124,6 +130,18 @@ class Toolbox:
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = {tool.name: tool for tool in tools}
+        self.late: Callable[[], Awaitable[str]] | None = None
+        """Waits for deferred tools that are still to come, and says what is missing."""
+
+    def put(self, toolset: str, tools: Iterable[Tool]) -> None:
+        """Have these deferred tools, and no others, in a set; a name that another set has stays what it is."""
+        kept = {name: tool for name, tool in self._tools.items() if tool.toolset != toolset}
+        fresh = {tool.name: tool for tool in tools if tool.deferred and tool.toolset == toolset}
+        self._tools = {**dict(sorted(fresh.items())), **kept}
+
+    async def settled(self) -> str:
+        """Wait, not long, for tools that are still to come; what is not there in the end, in words."""
+        return await self.late() if self.late is not None else ""
 
     @property
     def size(self) -> int:
@@ -155,10 +173,10 @@ class Toolbox:
         return "The tools are: " + ", ".join(self.names()[:_SUGGESTED]) + "."
 
     def deferred_names(self) -> list[str]:
-        """The names of the deferred tools."""
-        return [name for name, tool in self._tools.items() if tool.deferred]
+        """The names of the deferred tools, sorted."""
+        return sorted(name for name, tool in self._tools.items() if tool.deferred)
 
-    def search(self, query: str, limit: int) -> list[ToolSchema]:
+    def search(self, query: str, limit: int) -> list[Found]:
         """The deferred tools that match best: words of the query found in name, toolset and description."""
         words = {word for word in query.lower().replace("_", " ").split() if word}
         scored: list[tuple[int, str]] = []
@@ -172,4 +190,5 @@ class Toolbox:
             score += 8 * (query.strip().lower() == name.lower())
             if score or not words:
                 scored.append((-score, name))
-        return [self._tools[name].schema for _, name in sorted(scored)[:limit]]
+        best = [self._tools[name] for _, name in sorted(scored)[:limit]]
+        return [Found(tool.schema, tool.origin) for tool in best]

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Protocol, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
@@ -21,6 +21,22 @@ _NOISE: dict[str, tuple[object, ...]] = {"default": (None, "", [], False), "requ
 
 class ArgumentsError(ValueError):
     """The arguments of a call cannot be used; the text tells the model what to change."""
+
+
+class ParameterSet(Protocol):
+    """What a tool takes, whoever described it."""
+
+    def schema(self) -> bytes:
+        """The JSON Schema as compact bytes."""
+        ...
+
+    def decode(self, raw: str) -> dict[str, object]:
+        """The arguments in `raw`, a call's JSON text. Raises `ArgumentsError`."""
+        ...
+
+    def call(self, function: Callable[..., T], context: object, arguments: Arguments) -> T:
+        """Call the function with decoded arguments."""
+        ...
 
 
 class Parameters:

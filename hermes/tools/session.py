@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
+from hermes.core.parts import Provenance
 from hermes.safety.places import Places
 from hermes.safety.secrets import Redactor
 from hermes.tools.backends.base import Door, TerminalBackend
@@ -27,10 +28,21 @@ class Asker(Protocol):
         ...
 
 
+class Found(Struct, frozen=True):
+    """A tool of the catalogue. `origin` says whose words its description and schema are; None: Hermes' own."""
+
+    schema: ToolSchema
+    origin: Provenance | None = None
+
+
 class Catalogue(Protocol):
     """Tools that exist for this session but are not in its fixed array."""
 
-    def search(self, query: str, limit: int) -> Sequence[ToolSchema]:
+    async def settled(self) -> str:
+        """Wait, not long, for tools that are still to come; what is not there in the end, in words."""
+        ...
+
+    def search(self, query: str, limit: int) -> Sequence[Found]:
         """The tools that match `query` best, best first."""
         ...
 

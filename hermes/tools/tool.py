@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from hermes.core.frame import ToolSchema
 from hermes.core.parts import ImagePart, Provenance, ToolStatus
-from hermes.tools.schema import Arguments, Parameters
+from hermes.safety.findings import Finding
+from hermes.tools.schema import Arguments, Parameters, ParameterSet
 from hermes.tools.session import ToolContext
 from hermes.util.text import one_line
 
@@ -74,6 +75,8 @@ class Traits(TypedDict, total=False):
     command: Callable[[Arguments], str]
     hosts: Callable[[Arguments], Sequence[str]]
     keeps: Callable[[Arguments], str]
+    shown: Callable[[Arguments], str]
+    doubts: Callable[[Arguments, Sequence[str]], Sequence[Finding]]
     redirect: Callable[[Arguments], Redirect]
     available: Callable[[Mapping[str, str]], bool]
 
@@ -87,7 +90,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     name: str
     toolset: str
     description: str
-    parameters: Parameters
+    parameters: ParameterSet
     function: ToolFunction
     parallel: Parallel = Parallel.SERIAL
     repeatable: bool = False
@@ -112,6 +115,12 @@ class Tool(Struct, frozen=True, kw_only=True):
     """The URLs that it will reach because the model named them, for the gate. Not those that the person set up."""
     keeps: Callable[[Arguments], str] = lambda _: ""
     """What it will keep beyond the session (a memory, a skill, a job), in a few words, for the gate; empty: nothing."""
+    shown: Callable[[Arguments], str] = lambda _: ""
+    """What a question about the call names besides its paths and URLs; a yes is for exactly that."""
+    doubts: Callable[[Arguments, Sequence[str]], Sequence[Finding]] = lambda _, __: ()
+    """What the tool's owner says against a call while text from these sources stands in the conversation."""
+    origin: Provenance | None = None
+    """Whose words its description and schema are; None: Hermes' own."""
     redirect: Callable[[Arguments], Redirect] | None = None
     """For a tool that only stands for another: which call it is."""
     available: Callable[[Mapping[str, str]], bool] = lambda _: True

@@ -39,12 +39,14 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
     """Everything that speaks against a call. `hosts` are patterns of hosts that the person's settings allow."""
     command, addresses = tool.command(arguments), tuple(tool.hosts(arguments))
     uses = tuple(tool.paths(arguments))
-    findings = [one for use in uses for one in _path(use, tool.name, context)]
+    findings = list(tool.doubts(arguments, context.state.taint.sources()))
+    findings += [one for use in uses for one in _path(use, tool.name, context)]
     findings += _addresses(addresses, tool.name, context)
     own = _own_effects(tool, arguments, uses, context)
     findings += _tainted(own, context, hosts, held=False)
     if not command:
-        subject = " ".join((tool.name, *(use.path for use in uses[:1]), *addresses)) or tool.name
+        named = (tool.name, *(use.path for use in uses[:1]), *addresses, tool.shown(arguments))
+        subject = " ".join(one for one in named if one)
         return Weighed(tuple(findings), own, subject, "", "", _subjects(own, subject))
     cwd, line, judged = _command(command, arguments, context)
     if context.redactor is not None and context.redactor.holds_placeholder(command):

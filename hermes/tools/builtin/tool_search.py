@@ -2,8 +2,12 @@
 
 from typing import Annotated
 
-from hermes.tools.session import ToolContext
-from hermes.tools.tool import Parallel, tool
+from hermes.tools.session import Found, ToolContext
+from hermes.tools.taint import derived, sources_of
+from hermes.tools.tool import Parallel, ToolOutput, tool
+
+LISTED = 100
+"""Names that are listed when nothing matches."""
 
 
 @tool(
@@ -14,13 +18,22 @@ from hermes.tools.tool import Parallel, tool
 )
 async def tool_search(
     ctx: ToolContext, query: Annotated[str, "What you want to do, in a few words, or a tool's name."]
-) -> str:
+) -> ToolOutput:
     """Find further tools, which are not listed here. Gives their parameters; run one with tool_call."""
     if ctx.catalogue is None:
-        return "There are no further tools."
+        return ToolOutput(text="There are no further tools.")
+    missing = await ctx.catalogue.settled()
     found = ctx.catalogue.search(query, 5)
+    text = "\n\n".join(_shown(one) for one in found)
     if not found:
-        return "Nothing matches. Further tools: " + (", ".join(ctx.catalogue.deferred_names()[:100]) or "none") + "."
-    return "\n\n".join(
-        f"{schema.name}: {schema.description}\nparameters: {schema.parameters.decode()}" for schema in found
-    )
+        found = ctx.catalogue.search("", LISTED)
+        text = f"Nothing matches. Further tools: {', '.join(one.schema.name for one in found) or 'none'}."
+    strangers = dict.fromkeys(source for one in found if one.origin is not None for source in sources_of(one.origin))
+    return ToolOutput(text=f"{text}\n\n{missing}".rstrip(), provenance=derived(strangers))
+
+
+def _shown(found: Found) -> str:
+    """Only a tool's own entry begins at the left edge."""
+    schema = found.schema
+    described = schema.description.replace("\n", "\n    ")
+    return f"{schema.name}: {described}\nparameters: {schema.parameters.decode()}"
