@@ -47,12 +47,12 @@ from hermes.runtime.epochs import Candidate, SessionEpochs
 from hermes.runtime.locks import session_lock
 from hermes.runtime.mailbox import Mailbox
 from hermes.runtime.recorder import Recorder
-from hermes.runtime.reviewer import ModelReviewer
 from hermes.safety.secrets import Redactor
 from hermes.store.rows import NewSession
 from hermes.store.store import Store
 from hermes.tools.backends.wardens import Wardens
 from hermes.tools.executor import Executor
+from hermes.tools.gate import Reviewer
 from hermes.tools.session import Asker
 from hermes.util.clock import Clock, SystemClock
 
@@ -312,10 +312,12 @@ class App:
             self._mcp.start()
         return self._mcp
 
-    def _reviewer(self, meter: SpendMeter) -> ModelReviewer | None:
+    def _reviewer(self, meter: SpendMeter) -> Reviewer | None:
         """Who looks at what the rules allow, where the person wants that."""
         if mode_of(self._settings) != "smart":
             return None
+        from hermes.runtime.reviewer import ModelReviewer
+
         models = (self._reviewers, self._models)
         return ModelReviewer(side_task(models, partial(self._client, meter.side("approval"))))
 

@@ -16,6 +16,7 @@ from hermes.tools.taint import derived
 from hermes.tools.tool import PathUse, Tool
 
 _LEAVES = (EffectKind.SENDS, EffectKind.FETCHES)
+_CHANGES = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES, EffectKind.PERSISTS)
 _STAYS = (EffectKind.PERSISTS, EffectKind.WRITES, EffectKind.OVERWRITES)
 _SHOWN = 3
 _PLACEHOLDER = "it holds a placeholder of a secret, which is not put into commands: name the variable that holds it"
@@ -53,6 +54,7 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
         findings.append(Finding(Verdict.DENY, "placeholder", _PLACEHOLDER, command))
     held = context.backend.contained
     findings += judged.held(sandboxed=held)
+    findings += _led_elsewhere(judged, context)
     findings += _written_before(judged, context)
     findings += _tainted(judged.effects, context, hosts, held=held)
     effects = (*own, *judged.effects)
@@ -104,6 +106,27 @@ def _command(command: str, arguments: Arguments, context: ToolContext) -> tuple[
         places = structs.replace(places, workspace=cwd)  # the session's own folder by the name it goes by here
     line = command.strip() if cwd == places.workspace else f"cd {cwd} && {command.strip()}"
     return cwd, line, analyse(command, cwd, places, context.state.environment)
+
+
+def _led_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
+    """What the analysis of the text cannot see: paths that lead to protected places through links, as they are now.
+
+    In a sandbox the kernel sees it.
+    """
+    if context.backend.contained:
+        return
+    from hermes.safety.paths import write_refused
+
+    for effect in judged.effects:
+        for target in effect.targets if effect.kind in _CHANGES else ():
+            if target[:1] != "/":
+                continue
+            real = os.path.realpath(target)
+            why = write_refused(real, context.places) if real != os.path.normpath(target) else ""
+            if why:
+                own = real == context.places.hermes or real.startswith(context.places.hermes + "/")
+                verdict = Verdict.DENY if own else Verdict.ASK
+                yield Finding(verdict, "protected-path", f"{target} leads to {real}: {why}", f"> {real}")
 
 
 def _written_before(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
