@@ -195,9 +195,9 @@ class Expander:
         number = arithmetic(text[text.index("(") + 2 if text.startswith("$((") else 2 : -2], state)
         return Word("${N}", dynamic=True) if number is None else Word(str(number))
 
-    def visit_inside(self, node: Node, state: State) -> None:
-        """Run the substitutions that stand anywhere in a node."""
-        waiting = [node]
+    def visit_inside(self, node: Node, state: State, *, without: Node | None = None) -> None:
+        """Run the substitutions that stand anywhere in a node, or in it `without` one of its parts."""
+        waiting = [child for child in node.named_children if child != without] if without is not None else [node]
         while waiting:
             current = waiting.pop()
             if current.type in ("command_substitution", "process_substitution"):

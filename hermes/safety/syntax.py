@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Iterator
 from functools import cache
 
 from tree_sitter import Language, Node, Parser, Tree
@@ -17,18 +18,21 @@ _BRACES = re.compile(r"(^|[\s;&|(])\{([^\s{}'\"$`;]*,[^\s{}'\"$`;]*)\}(?=[\s;&|)
 
 _OUT_THEN_IN = re.compile(r"(>{1,2}\s*[\w./~-]{1,200})\s+(<<<\s*(?:'[^']*'|\"[^\"]*\"|[\w./~$-]{1,200}))")
 
+_CONTINUED = re.compile(r"(?<=[^\s\\])\\\n(?=[^\s#])")
+
 
 @cache
 def _parser() -> Parser:
     return Parser(Language(language()))
 
 
-def parse(source: bytes) -> Tree | None:
-    """The tree; None when it would take too long."""
+def parse(source: bytes, ends: float) -> Tree | None:
+    """The tree; None when it would take too long: longer than such a text should, or until `thread_time` is `ends`."""
     parser = _parser()
+    source = source.replace(b"\0", b"")  # a shell drops them; the parser takes the square of their number
     if len(source) <= _SHORT:
         return parser.parse(source)
-    ends = time.thread_time() + _SECONDS + len(source) * _SECONDS_A_BYTE
+    ends = min(ends, time.thread_time() + _SECONDS + len(source) * _SECONDS_A_BYTE)
     spent = False
 
     def read(offset: int, _: object) -> bytes:
@@ -53,6 +57,12 @@ def unbraced(text: str) -> str:
     """The text with what the grammar cannot read put another way: `{a,b}` as a command, `> file <<< text`, `<>`."""
     text = _BRACES.sub(lambda found: found[1] + found[2].replace(",", " "), text)
     return _OUT_THEN_IN.sub(r"\2 \1", text).replace("<>", ">")
+
+
+def continued(text: str) -> Iterator[str]:
+    """The text as it is when lines that go on in the middle of a word are put together, if there are any."""
+    if _CONTINUED.search(text):
+        yield _CONTINUED.sub("", text)
 
 
 def text_of(node: Node) -> str:
