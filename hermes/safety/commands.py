@@ -10,10 +10,10 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
+from hermes.safety.budget import Budget
 from hermes.safety.findings import Finding, Judgement, Verdict
 from hermes.safety.places import Places
 from hermes.safety.shell import Walk
-from hermes.safety.walker import Budget
 from hermes.safety.words import started
 
 MAX_TEXT = 200_000

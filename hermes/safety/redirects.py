@@ -60,6 +60,9 @@ def _stored(walker: Walker, out: Stream, targets: _Targets, state: State) -> Str
 
 def to_file(walker: Walker, node: Node, state: State, targets: _Targets | None = None) -> Stream | None:
     """Judge `> FILE` and `< FILE`; what the command gets by it, if it gets something."""
+    if not walker.budget.step():
+        walker.unclear("the command has too many parts to be judged")
+        return None
     operator, descriptor, target = _read(walker, node, state)
     if target is None or target.text.isdigit() or target.text == "-":
         return None
@@ -96,6 +99,9 @@ def _read(walker: Walker, node: Node, state: State) -> tuple[str, str, Word | No
 
 def herestring(walker: Walker, node: Node, state: State) -> Stream:
     """`<<< WORD`."""
+    if not walker.budget.step():
+        walker.unclear("the command has too many parts to be judged")
+        return UNTOLD
     word = walker.expander.one(node.named_children[0], state) if node.named_children else Word("")
     return Stream(None, word.labels) if word.dynamic else Stream(word.text + "\n", word.labels)
 

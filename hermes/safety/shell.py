@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tree_sitter import Node
 
 from hermes.safety import flow, redirects
+from hermes.safety.budget import Budget
 from hermes.safety.call import Call, resolve
 from hermes.safety.expand import Expander
 from hermes.safety.findings import Effect, EffectKind, Finding, Simple, Verdict
@@ -15,7 +16,6 @@ from hermes.safety.places import Places
 from hermes.safety.rules.table import DANGEROUS, judged
 from hermes.safety.statements import HANDLERS, MAX_WORDS
 from hermes.safety.syntax import continued, parse, unbraced
-from hermes.safety.walker import Budget
 from hermes.safety.words import DECODED, FETCHED, NOTHING, UNTOLD, State, Stream, Word, basename
 from hermes.safety.words import words as word_set
 
@@ -23,6 +23,8 @@ _MAX_NESTING = 8
 _MAX_DEPTH = 60
 _MAX_CALLS = 6
 """Functions and aliases that may call one another."""
+_MAX_REPEATED = 8_000
+"""Words of a command, times the programs that started one another with them."""
 _MAX_EFFECTS = 2_000
 _MAX_OPEN = 200
 _MAX_GUESSED = 100_000
@@ -185,7 +187,7 @@ class Walk:
         if len(words) > MAX_WORDS:
             self.unclear("the command has too many words to be judged")
             words = words[:MAX_WORDS]
-        if self._depth > _MAX_DEPTH + 20:
+        if self._depth > _MAX_DEPTH + 20 or self._depth * len(words) > _MAX_REPEATED:
             self.unclear(_TOO_DEEP)
             return UNTOLD
         if not self.budget.step(len(words)):

@@ -46,6 +46,8 @@ def command(walker: Walker, node: Node, state: State, stdin: Stream | None) -> S
         state = state.copy(state.where) if words else state
         for child in assigned:
             variables.assign(walker, child, state)
+    if not words and nodes and walker.budget.spent:
+        walker.unclear("the command has too many parts to be judged")
     return walker.run(words, state, stdin) if words else NOTHING
 
 
