@@ -227,17 +227,15 @@ def _kind(anchor: bytes) -> str:
 
 
 def _secret_like(value: str, weight: int, anchor: bytes, *, quoted: bool) -> bool:
-    if stand_in(value) or common(value) or len(value) < 6:
+    if len(value) < 6 or stand_in(value) or common(value):
         return False
     if anchor in (b"pass", b"pwd", b"_pw") and weight == _STRONG:
         return _password_like(value, quoted=quoted)
     if is_uuid(value):
         return weight == _STRONG and anchor != b"token"
-    if " " in value.strip() and not random_like(value):
-        return False
-    if value.isdigit():
-        return False
-    return _password_like(value, quoted=quoted) and (len(value) >= 8 or quoted)
+    spoken = " " in value.strip() and not random_like(value)
+    least = 6 if quoted else 8
+    return len(value) >= least and not spoken and not value.isdigit() and _password_like(value, quoted=quoted)
 
 
 def _password_like(value: str, *, quoted: bool) -> bool:

@@ -196,15 +196,20 @@ def other_code(text: str, language: str) -> Code:
     if reason := without_end(text):
         code.bomb = code.bomb or reason is _PROCESSES
         code.harmful.append((reason, True))
+    _connected(text, code)
+    code.loads |= loaded(text, language)
+    return code
+
+
+def _connected(text: str, code: Code) -> None:
+    """What it reaches, and whether it may take the environment there."""
+    code.paths |= {token for token in _PATHS.findall(text) if "/" in token or token.startswith((".", "~"))}
     code.environment = _ENVIRONMENT.search(text) is not None
     code.hosts |= set(_URL.findall(text))
     code.sends = _SENDS.search(text) is not None
     code.fetches = _FETCHES.search(text) is not None
     if code.sends and not code.hosts:
         code.harmful.append(("the program text opens connections", False))
-    code.loads |= loaded(text, language)
-    code.paths |= {token for token in _PATHS.findall(text) if "/" in token or token.startswith((".", "~"))}
-    return code
 
 
 def _started(text: str, language: str, code: Code) -> None:

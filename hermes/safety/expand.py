@@ -253,24 +253,23 @@ class Expander:
     def variable(self, name: str, state: State, *, quoted: bool = False) -> Word | list[Word]:
         """The value of a variable, or the positional words."""
         if name in ("@", "*"):
-            if state.positional is None:
-                return Word("${@}", dynamic=True)
-            return list(state.positional)
+            return list(state.positional) if state.positional is not None else Word("${@}", dynamic=True)
         if name.isdigit() and name != "0" and state.positional is not None:
             at = int(name) - 1 if len(name) < 5 else 9999
             return state.positional[at] if at < len(state.positional) else Word("")
         value = state.variables.get(name)
-        if value is None and name in state.arrays:
-            value = (state.arrays[name] or [Word("")])[0]
         if value is None:
-            known = self._known(name, state)
-            if known is not None:
-                return Word(known)
-            labels = frozenset({SECRET}) if holds_secret(name) else NONE
-            return Word("${" + name + "}", dynamic=True, labels=labels)
+            value = self._unset(name, state)
         if holds_secret(name):
             return Word(value.text, value.dynamic, value.quoted, value.labels | {SECRET})
         return value
+
+    def _unset(self, name: str, state: State) -> Word:
+        """The value of a variable that was not set on this line."""
+        if name in state.arrays:
+            return (state.arrays[name] or [Word("")])[0]
+        known = self._known(name, state)
+        return Word(known) if known is not None else Word("${" + name + "}", dynamic=True)
 
     def _known(self, name: str, state: State) -> str | None:
         places = self._host.places
@@ -409,21 +408,15 @@ def _first_brace(text: str) -> tuple[int, int, list[str]] | None:
 def brace_range(text: str) -> list[str]:
     """`1..5` or `a..c`; empty when it is none, or too long."""
     found = _RANGE.match(text)
-    if not found:
+    if not found or found[1].isalpha() != found[2].isalpha():
         return []
-    if found[1].lstrip("-").isdigit() and found[2].lstrip("-").isdigit():
-        ends, letters = (int(found[1]), int(found[2])), False
-    elif len(found[1]) == 1 and len(found[2]) == 1 and found[1].isalpha() and found[2].isalpha():
-        ends, letters = (ord(found[1]), ord(found[2])), True
-    else:
-        return []
+    letters = found[1].isalpha()
+    begin, end = (ord(found[1]), ord(found[2])) if letters else (int(found[1]), int(found[2]))
     step = abs(int(found[3] or 1)) or 1
-    first, last = ends
-    count = abs(last - first) // step + 1
-    if count > _MOST_BRACES:
+    if abs(end - begin) // step >= _MOST_BRACES:
         return []
-    step = step if last >= first else -step
-    return [chr(first + step * at) if letters else str(first + step * at) for at in range(count)]
+    numbers = range(begin, end + 1, step) if end >= begin else range(begin, end - 1, -step)
+    return [chr(number) if letters else str(number) for number in numbers]
 
 
 def _split(parts: list[Part], state: State) -> list[Word]:

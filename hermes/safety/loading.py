@@ -42,20 +42,23 @@ def loaded(text: str, language: str) -> set[str]:
 
 def given_modules(args: Sequence[str], language: str) -> set[str]:
     """The files and folders that options of an interpreter name: `-I lib`, `-r ./x`, `--import=x`."""
-    folders, modules = _FOLDER_LETTERS.get(language, ""), _MODULE_LETTERS.get(language, "")
     found: set[str] = set()
     for at, text in enumerate(args[:40]):
-        if not text.startswith("-"):
-            continue
         following = args[at + 1] if at + 1 < len(args) else ""
-        if text.startswith("--"):
-            name, equals, value = text[2:].partition("=")
-            value = value if equals else following
-            named = name in _MODULE_NAMES
-        else:
-            named = text[1:2] in (folders + modules) and len(text) > 1
-            value = text[2:] or following
-        if named and value:
-            is_path = value.startswith((".", "/", "~")) or (not text.startswith("--") and text[1] in folders)
-            found |= {value, value.rpartition("/")[0] or "."} if is_path else {"."} if language == "node" else set()
+        value, is_folder = _named(text, following, language)
+        if value.startswith((".", "/", "~")) or (value and is_folder):
+            found |= {value, value.rpartition("/")[0] or "."}
+        elif value and language == "node":
+            found.add(".")
     return found
+
+
+def _named(text: str, following: str, language: str) -> tuple[str, bool]:
+    """(what an option names, whether that is a folder); nothing when it is no such option."""
+    if text.startswith("--"):
+        name, equals, value = text[2:].partition("=")
+        return (value if equals else following) if name in _MODULE_NAMES else "", False
+    letter = text[1:2] if text.startswith("-") else ""
+    if letter and letter in _FOLDER_LETTERS.get(language, ""):
+        return text[2:] or following, True
+    return (text[2:] or following if letter and letter in _MODULE_LETTERS.get(language, "") else ""), False

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from tree_sitter import Node
 
 from hermes.safety import flow
-from hermes.safety.findings import EffectKind, Verdict
+from hermes.safety.findings import EffectKind, Simple, Verdict
 from hermes.safety.syntax import text_of
 from hermes.safety.walker import Walker
 from hermes.safety.words import NONE, NOTHING, State, Stream, Word
@@ -17,8 +17,8 @@ _MOST = 12
 _WILD = re.compile(r"[*?\[]")
 _ENDLESS = re.compile(
     r"(?:while\s+(?:true|:|1|/bin/true|\[+\s*(?:1|true)\s*\]+|\(\(\s*1\s*\)\))|until\s+(?:false|/bin/false))(?=[\s;])"
+    r"|for\s*\(\([^;]*;\s*;"
 )
-_ENDLESS_COUNT = re.compile(r"^for\s*\(\([^;]*;\s*;")
 _MANY = re.compile(r"\d{4,}")
 _COUNTED = re.compile(r"^for\s*\(\(|\bseq\b|\{-?\d+\.\.|\byes\b")
 _PAUSE = re.compile(r"(?<![\w./-])(sleep|read|wait|break|exit|return|usleep|inotifywait|nc|fg|dialog|entr)(?![\w./-])")
@@ -98,17 +98,13 @@ def _rounds(walker: Walker, conditions: Sequence[Node], stdin: Stream | None) ->
 def _judge(walker: Walker, node: Node, body: Node, began: int) -> None:
     """What a loop takes when it never ends, or ends late: processes, disk, memory."""
     head = text_of(node)[: body.start_byte - node.start_byte][:400]
-    endless = bool(_ENDLESS.match(head) or _ENDLESS_COUNT.match(head))
-    if not (endless or (_MANY.search(head) and _COUNTED.search(head))):
-        return
-    names = {one.argv[0].rpartition("/")[2] for one in walker.commands[began:] if one.argv}
-    if _PAUSE.search(head) or any(_PAUSE.search(text) for text in _foreground(body)):
+    endless = _ENDLESS.match(head) is not None
+    late = _MANY.search(head) and _COUNTED.search(head)
+    if not (endless or late) or any(map(_PAUSE.search, (head, *_foreground(body)))):
         return
     if any(child.type == "&" for child in body.children):
         _take(walker, "bomb", "it starts processes without end")
-    elif endless and (
-        names & _FILLING or any(one.argv[0] == ">" and _kept(one.argv[1]) for one in walker.commands[began:])
-    ):
+    elif endless and any(map(_fills, walker.commands[began:])):
         _take(walker, "fills", "it fills the disk without end")
     elif endless and _GROWS.search(text_of(body)[:2000]):
         _take(walker, "bomb", "it takes memory without end")
@@ -122,8 +118,10 @@ def _foreground(body: Node) -> Iterator[str]:
             yield text_of(child)[:2000]
 
 
-def _kept(path: str) -> bool:
-    return not path.startswith(("/dev/", "/proc/", "/sys/"))
+def _fills(command: Simple) -> bool:
+    """Whether a command leaves something on the disk."""
+    name = command.argv[0].rpartition("/")[2]
+    return name in _FILLING or (name == ">" and not command.argv[1].startswith(("/dev/", "/proc/", "/sys/")))
 
 
 def _take(walker: Walker, rule: str, reason: str) -> None:

@@ -33,23 +33,30 @@ def expand_parameter(text: str, state: State, variable: _Variable, operand: Call
     if form is None:
         return Word("${" + text + "}", dynamic=True)
     mark, name, index, rest = form.groups()
-    unknown = Word("${" + name + "}", dynamic=True)
     value = _element(name, index, state, variable) if index is not None else variable(name, state)
-    if mark == "!":
-        if isinstance(value, list) or value.dynamic or not value.text.isidentifier():
-            return unknown
-        value = variable(value.text, state)
-    elif mark == "#":
+    if mark == "#":
         return _length(value)
-    if not rest or isinstance(value, list):
-        return value if isinstance(value, Word) or not rest else _sliced(value, rest, state)
-    for sign in _DEFAULTS:
-        if rest.startswith(sign) and not (sign == "-" and rest[1:2] == "}"):
-            return _defaulted(value, name, sign, state, operand)
-    if value.dynamic or len(value.text) > _LONGEST:
-        return Word(unknown.text, dynamic=True, labels=value.labels)
-    changed = _changed(value.text, rest, state)
-    return unknown if changed is None else Word(changed, labels=value.labels)
+    if mark == "!":
+        value = _indirect(name, value, state, variable)
+    if not rest:
+        return value
+    if isinstance(value, list):
+        return _sliced(value, rest, state)
+    if rest.startswith(_DEFAULTS):
+        sign = rest[: 2 if rest[0] == ":" else 1]
+        return _defaulted(value, name, sign, state, operand)
+    if not value.dynamic and len(value.text) <= _LONGEST:
+        changed = _changed(value.text, rest, state)
+        if changed is not None:
+            return Word(changed, labels=value.labels)
+    return Word("${" + name + "}", dynamic=True, labels=value.labels)
+
+
+def _indirect(name: str, value: Word | list[Word], state: State, variable: _Variable) -> Word | list[Word]:
+    """`${!NAME}`."""
+    if isinstance(value, list) or value.dynamic or not value.text.isidentifier():
+        return Word("${" + name + "}", dynamic=True)
+    return variable(value.text, state)
 
 
 def _length(value: Word | list[Word]) -> Word:
@@ -138,6 +145,7 @@ def _trimmed(text: str, rest: str) -> str | None:
 
 
 def _replaced(text: str, rest: str) -> str | None:
+    """`${NAME/old/new}`, `//`, `/#` and `/%`; None when it cannot be told."""
     every = rest.startswith("//")
     anchor = rest[1:2] if rest[1:2] in ("#", "%") and not every else ""
     body = rest[2 if every or anchor else 1 :]
@@ -147,15 +155,22 @@ def _replaced(text: str, rest: str) -> str | None:
     if fresh is None:
         return None
     if old is None:
-        if pattern in ("?", "*"):
-            return fresh * (len(text) if pattern == "?" else 1)
-        return None
-    if anchor == "#":
-        return fresh + text[len(old) :] if text.startswith(old) else text
-    if anchor == "%":
-        return text[: len(text) - len(old)] + fresh if old and text.endswith(old) else text
-    result = text.replace(old, fresh) if every else text.replace(old, fresh, 1)
-    return result if old and len(result) <= _LONGEST * 4 else text
+        return {"?": fresh * len(text), "*": fresh}.get(pattern)
+    if not old:
+        return fresh + text if anchor == "#" else text
+    result = _exchanged(text, old, fresh, "/" if every else anchor)
+    return result if len(result) <= _LONGEST * 4 else text
+
+
+def _exchanged(text: str, old: str, new: str, where: str) -> str:
+    """A text with `old` exchanged: `/` everywhere, `#` at its beginning, `%` at its end, else where it is first."""
+    match where:
+        case "#":
+            return new + text[len(old) :] if text.startswith(old) else text
+        case "%":
+            return text[: len(text) - len(old)] + new if text.endswith(old) else text
+        case _:
+            return text.replace(old, new) if where else text.replace(old, new, 1)
 
 
 def arithmetic(text: str, state: State) -> int | None:

@@ -21,6 +21,7 @@ _DELETES = re.compile(
     r"(shutil\.(rmtree|move)|os\.(remove|unlink|rmdir|removedirs|truncate|rename|renames|replace)|"
     r"(^|.*\.)(unlink|rmdir|rmtree|rename|touch_none)|send2trash\.\w+)$"
 )
+_DELETING_MODULES = ("os", "shutil", "send2trash", "")
 _MOVES = ("rename", "renames", "replace", "move")
 _CHANGES = re.compile(
     r"(os\.(chmod|chown|lchown|link|symlink|mkfifo|mknod|chroot|setuid|setgid|setresuid|seteuid|setegid|kill|"
@@ -44,6 +45,8 @@ _EVALUATES = re.compile(
 _STARTERS = re.compile(
     r"(subprocess\.(Popen|run|call)|os\.(fork|spawn\w+|popen|system)|.*\bThread|.*\bProcess|.*\.start)$"
 )
+_VARIABLE_READERS = word_set("os.environ.get os.getenv")
+_PATH_ADDERS = word_set("site.addsitedir sys.path.insert sys.path.append sys.path.extend")
 _OPENERS = word_set("open io.open codecs.open os.open")
 _OTHER_OPENERS = word_set("webbrowser zipfile tarfile gzip wave Image PIL dbm shelve")
 """Modules whose `open` is none of a file's, or reads unless told otherwise."""
@@ -87,16 +90,14 @@ def _unparsed(text: str, code: Code) -> Code:
     return code
 
 
-class _Reader(ast.NodeVisitor):
-    """Collects what calls would do."""
+class _Names(ast.NodeVisitor):
+    """Follows names through imports and assignments."""
 
     def __init__(self, code: Code, given: Sequence[str]) -> None:
         self.code = code
         self.known = Values(given)
         self.loops = 0
         """Loops without end, and functions that call themselves, around what is looked at."""
-
-    # names
 
     def visit_Import(self, node: ast.Import) -> None:
         """Note what a module is called here."""
@@ -150,7 +151,9 @@ class _Reader(ast.NodeVisitor):
             inner = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
             self.code.loads |= {self.known.path(one) or "." for one in inner}
 
-    # what takes all there is of something
+
+class _Loops(_Names):
+    """Notes what takes all there is of something."""
 
     def visit_While(self, node: ast.While) -> None:
         """Loops count for what is started without end."""
@@ -207,7 +210,9 @@ class _Reader(ast.NodeVisitor):
             self.code.harmful.append(("the program text takes all of the machine's memory", True))
         self.generic_visit(node)
 
-    # what stands in it
+
+class _Reader(_Loops):
+    """Collects what stands in a text, and what calls would do."""
 
     def visit_Constant(self, node: ast.Constant) -> None:
         """Paths and hosts that are spelled out."""
@@ -236,28 +241,22 @@ class _Reader(ast.NodeVisitor):
             return
         self.generic_visit(node)
 
-    # calls
-
     def visit_Call(self, node: ast.Call) -> None:
         """What a call does."""
-        name = self.known.dotted(node.func)
-        if name in ("os.environ.get", "os.getenv") and node.args:
-            asked = self.known.text(node.args[0]) or "TOKEN"
+        name, args = self.known.dotted(node.func), node.args
+        if name in _VARIABLE_READERS and args:
+            asked = self.known.text(args[0]) or "TOKEN"
             self.code.environment = self.code.environment or holds_secret(asked)
             return
-        if name in ("site.addsitedir", "sys.path.insert", "sys.path.append", "sys.path.extend") and node.args:
-            self._searched(node.args[-1] if name.startswith("sys.path") else node.args[0])
+        if name in _PATH_ADDERS:
+            self._searched(*(args[-1:] if name.startswith("sys.path") else args[:1]))
         if self.known.huge(node):
             self.code.harmful.append(("the program text takes all of the machine's memory", True))
         if name == "os.fork" and self.loops:
             self.code.bomb = True
             return
-        for pattern, judge in _JUDGES:
-            if pattern.match(name):
-                judge(self, name, node)
-                break
-        else:
-            self.filed(name, node)
+        judges = (judge for pattern, judge in _JUDGES if pattern.match(name))
+        next(judges, _Reader.filed)(self, name, node)
         self.generic_visit(node)
 
     def spawned(self, name: str, node: ast.Call) -> None:
@@ -266,36 +265,41 @@ class _Reader(ast.NodeVisitor):
             return
         keywords = (word.value for word in node.keywords if word.arg in ("args", "cmd"))
         first = node.args[0] if node.args else next(keywords, None)
-        if isinstance(first, ast.List | ast.Tuple):
-            argv = [self.known.text(one) for one in first.elts]
-            if argv and all(one is not None for one in argv):
-                self.code.spawned.append([one for one in argv if one is not None])
-                return
+        argv = self._texts(first.elts) if isinstance(first, ast.List | ast.Tuple) else []
+        if argv and len(argv) == len(getattr(first, "elts", ())):
+            self.code.spawned.append(argv)
+            return
         text = self.known.text(first)
         if text is not None and not name.startswith(_BY_ARGV):
             self.code.shelled.append(text)
             return
-        rest = [self.known.text(one) for one in node.args]
-        self.code.spawned += [[one for one in rest if one]] if any(rest) else []
+        rest = self._texts(node.args)
+        self.code.spawned += [rest] if rest else []
         self.code.harmful.append(("the program text starts programs", True))
+
+    def _texts(self, nodes: Sequence[ast.expr]) -> list[str]:
+        """Those of the expressions that are constant texts."""
+        return [text for text in map(self.known.text, nodes) if text is not None]
 
     def deleted(self, name: str, node: ast.Call) -> None:
         """Something is deleted or moved."""
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-        method = name.rpartition(".")[0] not in ("os", "shutil", "send2trash", "")
-        if method and not _is_path(owner) and name.endswith((".remove", ".replace", ".rename")):
-            return
-        named = owner if method else node.args[0] if node.args else None
-        target = self.known.path(named)
-        if method and name.endswith((".replace", ".rename")) and target is None:
-            return
+        if name.rpartition(".")[0] in _DELETING_MODULES:
+            target = self.known.path(next(iter(node.args), None))
+        else:
+            target = self.known.path(owner)
+            # Lists and texts have methods of these names too.
+            if name.endswith((".replace", ".rename")) and target is None:
+                return
+            if name.endswith((".remove", ".replace", ".rename")) and not _is_path(owner):
+                return
         self.code.recursive = self.code.recursive or "rmtree" in name or "removedirs" in name
         if target is None:
             self.code.harmful.append(("the program text deletes or moves files", False))
             return
         self.code.deleted.append(target)
-        if name.endswith(_MOVES) and node.args and (moved := self.known.path(node.args[-1])):
-            self.code.written.append(moved)
+        if name.endswith(_MOVES):
+            self.code.written += filter(None, map(self.known.path, node.args[-1:]))
 
     def changed(self, name: str, node: ast.Call) -> None:
         """Rights, links or processes are changed, or files copied."""
@@ -362,13 +366,17 @@ class _Reader(ast.NodeVisitor):
         if name.split(".", maxsplit=1)[0] in _OTHER_OPENERS:
             return
         method = name not in _OPENERS
-        arguments = node.args if method else node.args[1:]
-        named = (self.known.text(one.value) for one in node.keywords if one.arg == "mode")
-        mode = self.known.text(arguments[0]) if arguments else next(named, "r")
+        mode = self._mode(node.args if method else node.args[1:], node)
         if mode is not None and not _WRITING.search(mode) and name != "os.open":
             return
-        owner = node.func.value if method and isinstance(node.func, ast.Attribute) else None
-        self._written(owner if owner is not None else node.args[0] if node.args else None)
+        if method and isinstance(node.func, ast.Attribute):
+            self._written(node.func.value)
+        else:
+            self._written(next(iter(node.args), None))
+
+    def _mode(self, args: Sequence[ast.expr], node: ast.Call) -> str | None:
+        named = (self.known.text(one.value) for one in node.keywords if one.arg == "mode")
+        return self.known.text(args[0]) if args else next(named, "r")
 
     def _written(self, node: ast.expr | None) -> None:
         path = self.known.path(node)

@@ -20,10 +20,9 @@ _STARRED = {
 }
 """What `from MODULE import *` brings, of that which matters."""
 _PATH_CALLS = ("Path", "PosixPath", "expanduser", "abspath", "realpath", "resolve", "expandvars", "absolute")
-_UNCHANGED = word_set("decode encode strip rstrip lstrip format")
 _HUGE = 1 << 32
 """Bytes or elements that no program makes at once without taking the machine's memory."""
-_SIZED = word_set("bytearray bytes range list tuple")
+_SIZED = word_set("bytearray bytes list tuple set")
 
 
 class Values:
@@ -103,16 +102,20 @@ class Values:
         return self._method(inner, node.func.attr, args) if inner is not None else None
 
     def _method(self, text: str, method: str, args: Sequence[ast.expr]) -> str | None:
-        if method in _UNCHANGED:
-            return None if method == "format" and args else text
-        if method in ("lower", "upper"):
-            return text.lower() if method == "lower" else text.upper()
-        if method == "join" and args and isinstance(args[0], ast.List | ast.Tuple):
-            return _concatenated([self.text(one) for one in args[0].elts], text)
-        if method == "replace" and len(args) == 2:
-            old, new = self.text(args[0]), self.text(args[1])
-            return text.replace(old, new) if old and new is not None and len(text) < 4000 else None
-        return None
+        match method, len(args):
+            case ("format", 0) | (("decode" | "encode" | "strip" | "rstrip" | "lstrip"), _):
+                return text
+            case ("lower", 0):
+                return text.lower()
+            case ("upper", 0):
+                return text.upper()
+            case ("join", 1) if isinstance(args[0], ast.List | ast.Tuple):
+                return _concatenated([self.text(one) for one in args[0].elts], text)
+            case ("replace", 2) if len(text) < _LONGEST:
+                old, new = self.text(args[0]), self.text(args[1])
+                return text.replace(old, new) if old and new is not None else None
+            case _:
+                return None
 
     def path(self, node: ast.expr | None) -> str | None:
         """The path that an expression names."""
@@ -144,13 +147,18 @@ class Values:
         if isinstance(node, ast.BinOp):
             sides = (node.left, node.right)
             made = any(isinstance(one, ast.List | ast.Tuple) or self.text(one) for one in sides)
-            return made and any((size(one) or 0) >= _HUGE for one in sides)
-        if self.dotted(node.func) not in _SIZED or not node.args:
+            return made and any(map(_is_huge, sides))
+        name = self.dotted(node.func)
+        if name not in _SIZED or not node.args:
             return False
         inner = node.args[-1]
         if isinstance(inner, ast.Call):
-            return self.dotted(node.func) in ("list", "tuple", "bytes", "bytearray") and self.huge(inner)
-        return self.dotted(node.func) != "range" and (size(inner) or 0) >= _HUGE
+            return self.dotted(inner.func) == "range" and bool(inner.args) and _is_huge(inner.args[-1])
+        return _is_huge(inner)
+
+
+def _is_huge(node: ast.expr) -> bool:
+    return (size(node) or 0) >= _HUGE
 
 
 def size(node: ast.expr) -> int | None:

@@ -1,5 +1,7 @@
 """Redirects of a shell text: files, here-documents, here-strings, and the substitutions that stand for files."""
 
+import re
+
 from tree_sitter import Node
 
 from hermes.safety import flow
@@ -24,15 +26,15 @@ def redirected(walker: Walker, node: Node, state: State, stdin: Stream | None) -
     for child in node.children:
         match child.type:
             case "file_redirect":
-                given = to_file(walker, child, state, targets)
-                stdin = given if given is not None else stdin
+                stdin = to_file(walker, child, state, targets) or stdin
             case "herestring_redirect":
                 stdin = herestring(walker, child, state)
             case "heredoc_redirect":
                 stdin = _heredoc(walker, child, state, targets, after)
-    out = walker.visit(body, state, stdin) if body is not None else NOTHING
-    if body is not None and text_of(body) == "exec":
-        out = NOTHING
+    out = NOTHING
+    if body is not None:
+        made = walker.visit(body, state, stdin)
+        out = made if text_of(body) != "exec" else NOTHING
     out = _stored(walker, out, targets, state)
     for child in after:
         out = _piped(walker, child, state, out)
@@ -107,28 +109,24 @@ def herestring(walker: Walker, node: Node, state: State) -> Stream:
 
 
 def _heredoc(walker: Walker, node: Node, state: State, targets: _Targets, after: list[Node]) -> Stream:
-    begin, text, labels, told = "", "", NONE, True
+    quoted, out = False, Stream("")
     for child in node.children:
         match child.type:
             case "heredoc_start":
-                begin = text_of(child)
+                quoted = re.search(r"['\"\\]", text_of(child)) is not None
             case "file_redirect":
                 to_file(walker, child, state, targets)
-            case "heredoc_body" if any(char in begin for char in "'\"\\"):
-                text = text_of(child)
             case "heredoc_body":
-                text, labels, told = _expanded(walker, child, state)
-            case "heredoc_end" | "comment" | "ERROR":
-                pass
-            case _ if child.is_named:
+                out = Stream(text_of(child)) if quoted else _expanded(walker, child, state)
+            case kind if child.is_named and kind not in ("heredoc_end", "comment", "ERROR"):
                 after.append(child)
-    if node.children and text_of(node.children[0]) == "<<-":
-        text = "\n".join(line.lstrip("\t") for line in text.split("\n"))
-    return Stream(text if told else None, labels)
+    if out.text is not None and text_of(node).startswith("<<-"):
+        return Stream("\n".join(line.lstrip("\t") for line in out.text.split("\n")), out.labels)
+    return out
 
 
-def _expanded(walker: Walker, node: Node, state: State) -> tuple[str, frozenset[str], bool]:
-    """(text, labels, whether it is told) of a here-document in which variables and substitutions stand for others."""
+def _expanded(walker: Walker, node: Node, state: State) -> Stream:
+    """A here-document in which variables and substitutions stand for others."""
     source = node.text or b""
     inner = [child for child in node.named_children if child.type != "heredoc_content"]
     pieces, labels, told, at = [], NONE, True, 0
@@ -140,7 +138,8 @@ def _expanded(walker: Walker, node: Node, state: State) -> tuple[str, frozenset[
         told = told and not word.dynamic
         at = child.end_byte - node.start_byte
     pieces.append(source[at:].decode("utf-8", "replace"))
-    return "".join(pieces), labels, told or all("$()" not in piece for piece in pieces)
+    told = told or all("$()" not in piece for piece in pieces)
+    return Stream("".join(pieces) if told else None, labels)
 
 
 def substituted(walker: Walker, node: Node, state: State) -> Stream:

@@ -41,6 +41,8 @@ _WORDS = word_set("word string number concatenation variable_name raw_string sim
 """Kinds of nodes that are no statements, though they may stand where one is."""
 _WILD = re.compile(r"[*?\[]")
 _TOO_DEEP = "the command is nested too deeply to be read"
+_UNREAD = "the command cannot be read with certainty"
+_TOO_TANGLED = "the command is too tangled to be read"
 _TOO_LONG = "the command has too many parts to be judged"
 
 
@@ -82,7 +84,7 @@ class Walk:
         else:
             self.unclear("the command has too many words to be judged")
 
-    def unclear(self, reason: str = "the command cannot be read with certainty") -> None:
+    def unclear(self, reason: str = _UNREAD) -> None:
         """Note that something could not be followed."""
         self.say(Verdict.ASK, "unclear", reason, "", contained=False)
 
@@ -107,24 +109,28 @@ class Walk:
             self._nesting -= 1
 
     def _parsed(self, text: str, state: State, stdin: Stream | None) -> Stream:
-        ends = self.budget.ends
-        tree = parse(text.encode("utf-8", "replace"), ends)
-        if tree is not None and tree.root_node.has_error:
-            other = unbraced(text)
-            again = parse(other.encode("utf-8", "replace"), ends) if other != text else None
-            tree = again if again is not None and not again.root_node.has_error else tree
-        if tree is None or tree.root_node.has_error:
+        root = self._tree(text)
+        if root is None or root.has_error:
             if len(text) < _MAX_GUESSED and "|" in text and _FORK_BOMB.search(_BLANK.sub("", text)):
                 self.say(Verdict.DENY, "fork-bomb", "it starts itself without end", "", contained=False)
                 return NOTHING
-            self.unclear() if tree is not None else self.unclear("the command is too tangled to be read")
-        if tree is None:
+            self.unclear(_UNREAD if root is not None else _TOO_TANGLED)
+        if root is None:
             return UNTOLD
-        out = self.statements(tree.root_node, state, stdin)
+        out = self.statements(root, state, stdin)
         if self._nesting == 1:
             for name, (body, at) in list(self.uncalled.items()):
                 self._call(name, body, at.copy(at.where.lost()), (), UNTOLD)
         return out
+
+    def _tree(self, text: str) -> Node | None:
+        """The root of the tree: of the text put another way where the grammar cannot read it as it is."""
+        tree = parse(text.encode("utf-8", "replace"), self.budget.ends)
+        if tree is None or not tree.root_node.has_error:
+            return tree.root_node if tree is not None else None
+        other = unbraced(text)
+        again = parse(other.encode("utf-8", "replace"), self.budget.ends) if other != text else None
+        return (again if again is not None and not again.root_node.has_error else tree).root_node
 
     # statements
 
@@ -220,6 +226,11 @@ class Walk:
         body = state.functions.get(text)
         if body is not None and (text not in self._running or self.aside):
             return self._call(text, body, state, words[1:], stdin)
+        return self._program(words, state, stdin)
+
+    def _program(self, words: Sequence[Word], state: State, stdin: Stream | None) -> Stream:
+        """Judge a program that is no function, by the rule of its name."""
+        text = words[0].text
         # A script of the project may be called as a program of the system is.
         name = text if text.startswith("./") and "bin/" not in text else basename(text)
         if not name.isascii():

@@ -30,19 +30,27 @@ def command(walker: Walker, node: Node, state: State, stdin: Stream | None) -> S
     nodes: list[Node] = []
     assigned: list[Node] = []
     for child in node.children:
-        kind = child.type
-        if kind == "variable_assignment":
-            assigned.append(child)
-            if len(assigned) > MAX_WORDS:
-                break
-        elif kind == "command_name":
-            nodes += child.children if child.child_count == 1 else [child]
-        elif kind == "herestring_redirect":
-            stdin = redirects.herestring(walker, child, state)
-        elif kind == "file_redirect":
-            stdin = redirects.to_file(walker, child, state) or stdin
-        elif kind not in ("comment", "heredoc_redirect") and not _is_descriptor(child):
-            nodes.append(child)
+        match child.type:
+            case "variable_assignment":
+                assigned.append(child)
+                if len(assigned) > MAX_WORDS:
+                    break
+            case "command_name":
+                nodes += child.children if child.child_count == 1 else [child]
+            case "herestring_redirect":
+                stdin = redirects.herestring(walker, child, state)
+            case "file_redirect":
+                stdin = redirects.to_file(walker, child, state) or stdin
+            case "number" if _is_descriptor(child):
+                pass
+            case "comment" | "heredoc_redirect":
+                pass
+            case _:
+                nodes.append(child)
+    return _run(walker, nodes, assigned, state, stdin)
+
+
+def _run(walker: Walker, nodes: list[Node], assigned: list[Node], state: State, stdin: Stream | None) -> Stream:
     if len(nodes) + len(assigned) > MAX_WORDS:
         walker.unclear("the command has too many words to be judged")
         del nodes[MAX_WORDS:], assigned[MAX_WORDS:]
@@ -63,10 +71,10 @@ def _with_variables(walker: Walker, assigned: Sequence[Node], words: Sequence[Wo
     return inner
 
 
-def _is_descriptor(node: Node) -> bool:
+def _is_descriptor(number: Node) -> bool:
     """Whether a number belongs to the here-string behind it."""
-    after = node.next_sibling if node.type == "number" else None
-    return after is not None and after.type == "herestring_redirect" and after.start_byte == node.end_byte
+    after = number.next_sibling
+    return after is not None and after.type == "herestring_redirect" and after.start_byte == number.end_byte
 
 
 def _pipeline(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:

@@ -19,6 +19,7 @@ _HIJACKING = word_set(
     GIT_CONFIG_PARAMETERS GIT_PROXY_COMMAND LESSOPEN LESSCLOSE PYTHONBREAKPOINT PYTHONINSPECT
     """
 )
+_HIJACKING_GROUPS = ("GIT_CONFIG_KEY", "GIT_CONFIG_VALUE", "BASH_FUNC_")
 _PROGRAMS = word_set(
     """
     GIT_SSH_COMMAND GIT_SSH GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS GIT_PAGER GIT_EDITOR PAGER EDITOR
@@ -57,9 +58,8 @@ def assign(host: _Reader, node: Node, state: State) -> None:
     if name_node.type == "subscript":
         inner = name_node.child_by_field_name("name")
         host.expander.visit_inside(name_node, state)
-        name = text_of(inner) if inner is not None else ""
-        value = host.expander.one(value_node, state) if value_node is not None else Word("")
-        _set_element(state, name, text_of(name_node), value)
+        value = _value(host, value_node, state)
+        _set_element(state, text_of(inner) if inner is not None else "", text_of(name_node), value)
         return
     name = text_of(name_node)
     if value_node is not None and value_node.type == "array":
@@ -67,11 +67,15 @@ def assign(host: _Reader, node: Node, state: State) -> None:
         state.arrays[name] = [*state.arrays.get(name, []), *held] if appends else held
         state.variables.pop(name, None)
         return
-    value = host.expander.one(value_node, state) if value_node is not None else Word("")
-    if appends and name in state.variables:
-        before = state.variables[name]
+    value = _value(host, value_node, state)
+    before = state.variables.get(name) if appends else None
+    if before is not None:
         value = Word(before.text + value.text, before.dynamic or value.dynamic, labels=before.labels | value.labels)
     bind(host, name, value, state)
+
+
+def _value(host: _Reader, node: Node | None, state: State) -> Word:
+    return host.expander.one(node, state) if node is not None else Word("")
 
 
 def _set_element(state: State, name: str, text: str, value: Word) -> None:
@@ -99,24 +103,26 @@ def judge_variable(host: Host, name: str, value: Word, state: State) -> None:
     subject = "" if value.dynamic else f"{name}={value.text}"
     if name == "HERMES_HOME":
         host.say(Verdict.DENY, "own-policy", "it gives Hermes other settings", subject, contained=False)
-    elif (
-        name in _HISTORY
-        and (name == "HISTFILE" or value.text in ("0", "ignoreboth", ""))
-        and value.text != "ignoreboth"
-    ):
-        host.say(Verdict.ASK, "traces", "it turns off the history of commands", subject, contained=True)
-    elif name in _HIJACKING or name.startswith(("GIT_CONFIG_KEY", "GIT_CONFIG_VALUE", "BASH_FUNC_")):
+    elif name in _HISTORY:
+        if value.text in ("0", "") or name == "HISTFILE":
+            host.say(Verdict.ASK, "traces", "it turns off the history of commands", subject, contained=True)
+    elif name in _HIJACKING or name.startswith(_HIJACKING_GROUPS):
         _hijacks(host, name, subject)
     elif name in _PROGRAMS:
-        words = value.text.split()
-        if words and basename(words[0]) not in _HARMLESS_PROGRAMS:
-            _hijacks(host, name, subject)
-        elif words:
-            host.script(value.text, state.copy(state.where.lost()), NOTHING)
+        _program(host, name, value, subject, state)
     elif name in _FOLDERS:
         _folders(host, name, value, subject, state)
-    elif name in _OPTION_LISTS and any(option in value.text for option in _OPTION_LISTS[name]):
+    elif any(option in value.text for option in _OPTION_LISTS.get(name, ())):
         _hijacks(host, name, subject)
+
+
+def _program(host: Host, name: str, value: Word, subject: str, state: State) -> None:
+    """A variable that names a program which others start."""
+    words = value.text.split()
+    if words and basename(words[0]) not in _HARMLESS_PROGRAMS:
+        _hijacks(host, name, subject)
+    elif words:
+        host.script(value.text, state.copy(state.where.lost()), NOTHING)
 
 
 def _hijacks(host: Host, name: str, subject: str) -> None:
