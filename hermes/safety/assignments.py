@@ -233,9 +233,7 @@ def _secret_like(value: str, weight: int, anchor: bytes, *, quoted: bool) -> boo
         return _password_like(value, quoted=quoted)
     if is_uuid(value):
         return weight == _STRONG and anchor != b"token"
-    if " " in value.strip() and not random_like(value):
-        return False
-    if value.isdigit():
+    if value.isdigit() or (" " in value.strip() and not random_like(value)):
         return False
     return _password_like(value, quoted=quoted) and (len(value) >= 8 or quoted)
 

@@ -130,7 +130,7 @@ def _candidates(text: str, at: int, end: int, last: int, done: int) -> Iterator[
 def _well_mixed(body: str) -> bool:
     """Whether a long text has so much of every kind of character that only a generator can have made it."""
     upper, lower, digits = (sum(map(kind, body)) for kind in (str.isupper, str.islower, str.isdigit))
-    return min(upper, lower, digits) >= len(body) // 10 + 1 and drawn(body)
+    return min(upper, lower) >= len(body) // 8 and digits > 1 and drawn(body)
 
 
 def _goes_on(text: str, match: re.Match[str], key: str) -> bool:

@@ -116,7 +116,9 @@ async def test_nothing_that_decides_or_starts_by_itself_is_written(backend: str,
             [Call("terminal", {"command": "echo x > link"})],
             [Call("terminal", {"command": f"cp /etc/hostname {real}"})],
         )
-        assert _content(os.path.join(one.home.cwd, real)) == before, said
+        after = _content(os.path.join(one.home.cwd, real))
+        # In a sandbox git's settings may be made new; what git would obey is taken out of them again.
+        assert after == before or (path == ".git/config" and not (after or b"").strip()), said
 
 
 def _content(path: str) -> bytes | None:
