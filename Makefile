@@ -8,6 +8,7 @@
 # make stops          a stop in the middle of everything, measured at the server and in the process table (2 minutes)
 # make bench          whole-process and per-round costs, beside other programs where they are installed
 # make faults         2,000 random scripts of faults against the whole program (make faults COUNT=100 SEED=7)
+# make escapes        172 ways out of the sandbox, tried for real: as this user and, by the superuser, as another
 # make cap-race       a cap on money against 50 turns at once in 4 processes, kills among them, ten times
 # make shape          the shape table of the tree
 # make lock           resolve the locked requirements anew (needs uv)
@@ -17,7 +18,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test check matrix faults torture resume-race writers stops cap-race bench shape lint types contracts deps lock clean
+.PHONY: run test check matrix faults torture resume-race writers stops escapes cap-race bench shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -70,6 +71,9 @@ writers: $(VENV)/dev.stamp
 
 stops: $(VENV)/dev.stamp
 	$(BIN)/python tests/torture/stops.py
+
+escapes: $(VENV)/dev.stamp
+	HERMES_ESCAPES=1 $(BIN)/python -m pytest -n 2 tests/attack/test_escapes.py
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench

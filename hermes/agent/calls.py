@@ -27,7 +27,7 @@ def incomplete_calls(message: Message) -> list[str]:
 async def run_calls(answer: Answer, deps: Deps, state: TurnState, emit: Emit) -> None:
     """Append the assistant's message, run what can be run, and append one message with all results in call order."""
     message = _mended(answer.message, deps.toolbox.names())
-    await state.append(message, emit, answer.usage)
+    message = await state.append(message, emit, answer.usage)
     await finish_calls(message, {}, deps, state, emit)
 
 

@@ -13,6 +13,7 @@ from hermes.core.messages import Message, Role
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import TextPart, ToolResultPart
 from hermes.core.protocols import EffectJournal
+from hermes.core.scrub import Redact, scrubbed_message
 from hermes.core.stream import Failure
 from hermes.core.usage import Usage
 from hermes.llm.client import ModelClient
@@ -94,6 +95,7 @@ class TurnState:
     budget: Budget
     guard: Guard
     taint: Taint
+    redact: Redact
     resumed: "Resumed | None" = None
     """What is known of this turn when its first process died."""
     messages: list[Message] = field(default_factory=list)
@@ -117,14 +119,19 @@ class TurnState:
     exit: ExitReason | None = None
     error: str = ""
 
-    async def append(self, message: Message, emit: Emit, usage: Usage | None = None) -> None:
-        """Let the transcript grow: the lineage, the turn's own list and, through `emit`, the store."""
+    async def append(self, message: Message, emit: Emit, usage: Usage | None = None) -> Message:
+        """Let the transcript grow: the lineage, the turn's own list and, through `emit`, the store.
+
+        This is where secrets leave a message, before anybody gets it; the message as it was appended.
+        """
+        message = scrubbed_message(message, self.redact)
         self.lineage.extend((message,))
         self.taint.note(message)
         self.messages.append(message)
         if message.role is not Role.ASSISTANT:
             self.batch, self.answered = None, {}
         await emit(MessageAppended(message=message, usage=usage))
+        return message
 
     @property
     def opening(self) -> TurnStarted | TurnResumed:

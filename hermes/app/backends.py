@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import hermes
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError
 from hermes.safety.places import Places
@@ -52,13 +51,12 @@ class Place:
 
     def _sandbox(self, places: Places, lock: int) -> TerminalBackend:
         from hermes.tools.backends.sandbox import SandboxBackend
-        from hermes.tools.backends.sandbox_policy import SandboxPolicy, code_places
+        from hermes.tools.backends.sandbox_policy import SandboxPolicy
 
         settings = self._settings.terminal
         policy = SandboxPolicy(
             places=places,
             writable=tuple(str(Path(one).expanduser().resolve()) for one in settings.sandbox.writable),
-            code=code_places(str(Path(hermes.__file__).parent)),
             network=network_of(settings.sandbox.network),
             hosts=self._settings.security.allowed_hosts,
         )

@@ -1,6 +1,6 @@
 """The keys of each endpoint: what was given, the environment's, and those of the home's `auth.json`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from msgspec import structs
@@ -26,14 +26,22 @@ class Credentials:
     """One process's pools: one for each provider and address, shared by all of its sessions."""
 
     def __init__(
-        self, home: Home, process: Mapping[str, str], settings: Settings, clock: Clock, ledger: KeyLedger | None = None
+        self,
+        home: Home,
+        process: Mapping[str, str],
+        settings: Settings,
+        clock: Clock,
+        ledger: KeyLedger | None = None,
+        learn: Callable[[str, str], None] | None = None,
     ) -> None:
+        """`learn` is told the name and the value of every key that is read while the process runs."""
         self._home = home
         self._process = process
         self._environ = with_dotenv(process, home.env_file)
         self._settings = settings
         self._clock = clock
         self.ledger = ledger
+        self._learn = learn
         self._pools: dict[tuple[str, str, tuple[str, ...]], Keys] = {}
 
     def keys(self, endpoint: Endpoint, choice: ModelChoice) -> Keys:
@@ -91,10 +99,14 @@ class Credentials:
         def current() -> dict[str, str]:
             return dict(environment_keys(found, with_dotenv(self._process, self._home.env_file)))
 
-        return Variable(place, current)
+        return self._told(Variable(place, current), place)
+
+    def _told(self, source: KeySource, name: str) -> KeySource:
+        return source if self._learn is None else _Told(source, name, self._learn)
 
     def _entry_slot(self, entry: AuthEntry) -> Slot:
         source, key = self._source(entry)
+        source = self._told(source, f"auth.{entry.id}")
         return Slot(f"auth:{entry.id}", source, label=entry.label, organisation=entry.organisation, key=key)
 
     def _source(self, entry: AuthEntry) -> tuple[KeySource, str]:
@@ -112,6 +124,27 @@ class Credentials:
         raise ConfigError(
             f"{self._home.auth_file}: {entry.label} is of the kind {entry.kind!r}, which this version does not know."
         )
+
+
+class _Told:
+    """A source whose keys are told to somebody as they are read."""
+
+    def __init__(self, source: KeySource, name: str, learn: Callable[[str, str], None]) -> None:
+        self.renewable = source.renewable
+        self._source = source
+        self._name = name
+        self._learn = learn
+
+    @property
+    def shown(self) -> str:
+        """What the source is."""
+        return self._source.shown
+
+    async def read(self) -> str:
+        """The key."""
+        key = await self._source.read()
+        self._learn(self._name, key)
+        return key
 
 
 def pool_name(endpoint: Endpoint) -> str:

@@ -6,6 +6,7 @@ from hermes.core.messages import Role
 from hermes.core.outcomes import ExitReason
 from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import SessionActor
+from hermes.util.text import shown_address
 
 
 def turn_result(actor: SessionActor, ended: TurnEnded, endpoint: Endpoint) -> Plain:
@@ -27,7 +28,7 @@ def turn_result(actor: SessionActor, ended: TurnEnded, endpoint: Endpoint) -> Pl
         "refused": ended.refused,
         "model": endpoint.model,
         "provider": endpoint.record.name,
-        "base_url": endpoint.base_url,
+        "base_url": shown_address(endpoint.base_url),
         "input_tokens": usage.input - usage.cache_read - usage.cache_write,
         "output_tokens": usage.output,
         "cache_read_tokens": usage.cache_read,

@@ -15,6 +15,7 @@ from hermes.core.errors import ConfigError
 from hermes.core.messages import PROGRAM, Message
 from hermes.core.parts import TextPart
 from hermes.safety.places import Places
+from hermes.safety.secrets import Redactor
 from hermes.tools import toolsets
 from hermes.tools.backends.base import Stopped
 from hermes.tools.backends.wardens import Wardens
@@ -39,6 +40,16 @@ class Plan:
     asker: Asker | None
     lock: int
     """The handle of the session's lock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """What all sessions of a process share."""
+
+    environ: Mapping[str, str]
+    clock: Clock
+    wardens: Wardens
+    redactor: Redactor
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +98,14 @@ def session_tools(
     home: Home,
     settings: Settings,
     options: Options,
-    environ: Mapping[str, str],
-    clock: Clock,
-    wardens: Wardens,
+    process: Process,
 ) -> SessionTools:
     """Select and prepare the tools of a session.
 
     Raises ConfigError for an unknown tool set or back end, and when what was asked for holds no tool.
     """
     toolbox, remarks, servers = _selected(settings, options)
+    environ = process.environ
     state = ToolState(cwd=Path(plan.cwd))
     spill = home.spill / plan.session_id
     places = Places(
@@ -104,7 +114,7 @@ def session_tools(
         workspace=str(Path(plan.cwd).resolve()),
         own=(str(spill.resolve()),),
     )
-    backend, remark = Place(environ, settings, wardens).backend(places, plan.lock)
+    backend, remark = Place(environ, settings, process.wardens).backend(places, plan.lock)
     remarks = (*remarks, *([remark] if remark else []))
     context = ToolContext(
         session_id=plan.session_id,
@@ -112,10 +122,11 @@ def session_tools(
         places=places,
         spill=spill,
         backend=backend,
-        clock=clock,
+        clock=process.clock,
         limits=Limits(command_seconds=settings.terminal.timeout, result_characters=settings.tool_output.max_chars),
         trust=Trust((*trusted_folders(home.trust_file), str(home.root.resolve()))),
         asker=plan.asker,
+        redactor=process.redactor,
         catalogue=toolbox if toolbox.find("tool_search") else None,
         search_path=environ.get("PATH", ""),
         web=WebAccess(

@@ -19,9 +19,10 @@ from hermes.app.options import Options
 from hermes.app.policy import mode_of
 from hermes.app.result import turn_result
 from hermes.app.route import Models, SessionRoute, fallbacks, side_choices, side_task
+from hermes.app.secrets import redactor_for
 from hermes.app.sessions import find_session, to_plain
 from hermes.app.spending import Spending, SpendMeter
-from hermes.app.toolbox import Plan, SessionTools, session_tools
+from hermes.app.toolbox import Plan, Process, SessionTools, session_tools
 from hermes.app.trajectory import write_trajectory
 from hermes.config.environment import with_dotenv
 from hermes.config.home import Home, locate_home
@@ -46,11 +47,12 @@ from hermes.runtime.epochs import Candidate, SessionEpochs
 from hermes.runtime.locks import session_lock
 from hermes.runtime.mailbox import Mailbox
 from hermes.runtime.recorder import Recorder
-from hermes.runtime.reviewer import ModelReviewer
+from hermes.safety.secrets import Redactor
 from hermes.store.rows import NewSession
 from hermes.store.store import Store
 from hermes.tools.backends.wardens import Wardens
 from hermes.tools.executor import Executor
+from hermes.tools.gate import Reviewer
 from hermes.tools.session import Asker
 from hermes.util.clock import Clock, SystemClock
 
@@ -83,6 +85,8 @@ class App:
         self._condensers: Models
         self._reviewers: Models
         self._wardens: Wardens
+        self._redactor: Redactor
+        self._shared: Process
         self._mcp: Servers | None = None
 
     async def __aenter__(self) -> "App":
@@ -112,6 +116,8 @@ class App:
         self.notices += loaded.warnings
         self._environ = with_dotenv(self._process, home.env_file)
         self._wardens = Wardens(self._environ)
+        self._redactor = redactor_for(self._environ, home, settings)
+        self._shared = Process(environ=self._environ, clock=self._clock, wardens=self._wardens, redactor=self._redactor)
         stack.push_async_callback(self._wardens.close)
         choice = choose_model(settings.model, self.options)
         others = fallbacks(settings, self.options.fallback_models)
@@ -125,7 +131,7 @@ class App:
         if self._model.notice:
             self.notices.append(self._model.notice)
         self._store = await Store.open(home.root, self._clock)
-        self._credentials = Credentials(home, self._process, settings, self._clock, self._store)
+        self._credentials = Credentials(home, self._process, settings, self._clock, self._store, self._redactor.learn)
         stack.push_async_callback(self._store.close)
         self._spending = Spending(settings, self.options, self._store, self._clock)
 
@@ -209,9 +215,7 @@ class App:
             home=self._home,
             settings=settings,
             options=options,
-            environ=self._environ,
-            clock=self._clock,
-            wardens=self._wardens,
+            process=self._shared,
         )
         stack.push_async_callback(tools.close)
         self._tools[plan.session_id] = tools
@@ -234,7 +238,13 @@ class App:
         first = await route.candidate(0)
         conversation = await self._conversation(plan, first)
         born.append(conversation)
-        recorder = Recorder(self._store, session_id=plan.session_id, epoch=conversation.epoch, untitled=plan.fresh)
+        recorder = Recorder(
+            self._store,
+            session_id=plan.session_id,
+            epoch=conversation.epoch,
+            untitled=plan.fresh,
+            redact=tools.context.redact,
+        )
         approvals = Approvals(
             self._store,
             plan.session_id,
@@ -302,10 +312,12 @@ class App:
             self._mcp.start()
         return self._mcp
 
-    def _reviewer(self, meter: SpendMeter) -> ModelReviewer | None:
+    def _reviewer(self, meter: SpendMeter) -> Reviewer | None:
         """Who looks at what the rules allow, where the person wants that."""
         if mode_of(self._settings) != "smart":
             return None
+        from hermes.runtime.reviewer import ModelReviewer
+
         models = (self._reviewers, self._models)
         return ModelReviewer(side_task(models, partial(self._client, meter.side("approval"))))
 

@@ -10,7 +10,7 @@ from hermes.app.pictures import read_picture
 from hermes.app.servers import USUAL_PORTS, FoundServer
 from hermes.app.wiring import App
 from hermes.cli.ask import TerminalAsker, controlling_terminal
-from hermes.cli.log import log_to
+from hermes.cli.log import log_to, redaction
 from hermes.cli.offer import offer_server
 from hermes.cli.options import app_options, parser, prompt_text
 from hermes.cli.render import Renderer
@@ -53,7 +53,8 @@ async def _talk(
     """The whole conversation; without `text` a chat with whoever is at `source`."""
     options = app_options(given)
     environ = process_environment()
-    log_to(locate_home(environ).logs)
+    home = locate_home(environ)
+    log_to(home.logs, redaction(environ, home))
     with controlling_terminal() as found:
         terminal = None if given.no_input else found
         if terminal is not None and text is None:

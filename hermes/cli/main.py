@@ -14,6 +14,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "mcp": ("hermes.cli.mcp", "list the MCP servers, or try one"),
     "trust": ("hermes.cli.trust", "vouch for a project's folder, or list the trusted ones"),
     "home": ("hermes.cli.home", "show the home folder, or agree to share one with another program"),
+    "guard": ("hermes.cli.guard", "say what would be allowed: a command, a path, a URL; show a text without secrets"),
     "version": ("hermes.cli.version", "show the version"),
 }
 """Verbs: the module with its `run(arguments)`, and what it does."""

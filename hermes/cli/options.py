@@ -7,6 +7,7 @@ import sys
 from hermes.app.options import Options
 from hermes.cli.arguments import Parser
 from hermes.core.errors import UsageError
+from hermes.core.money import is_amount
 from hermes.util.text import clean_surrogates
 
 
@@ -77,8 +78,8 @@ def app_options(given: argparse.Namespace) -> Options:
 
 
 def _check_caps(given: argparse.Namespace) -> None:
-    if given.max_cost is not None and not 0 <= given.max_cost < float("inf"):
-        raise UsageError("--max-cost must be an amount in dollars from zero on.")
+    if given.max_cost is not None and not is_amount(given.max_cost):
+        raise UsageError("--max-cost must be an amount in dollars from zero on, below a billion.")
     if given.max_total_tokens is not None and given.max_total_tokens < 0:
         raise UsageError("--max-total-tokens must not be below zero.")
 

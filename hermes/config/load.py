@@ -7,6 +7,7 @@ cache, under the identity of the file it came from (device, inode, size, time); 
 import contextlib
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,9 +19,16 @@ from hermes.core.errors import ConfigError
 from hermes.plugins import suggestion
 from hermes.util.atomic import write_atomic
 
-_CACHE_VERSION = 1
+_CACHE_VERSION = 2
 _LIMIT = 4 << 20
 _LARGEST = 1e15
+_VARIABLE = re.compile(r"\$\{?\w+\}?")
+_KEY_NAME = re.compile(r"key|token|secret|passw|pwd|credential|authorization|cookie", re.IGNORECASE)
+_KEY_IN_TEXT = re.compile(
+    r"://[^/\s]*@|[?&][\w.-]*(?:key|token|secret|sig|pass)[\w.-]*=|"
+    r"(?<![A-Za-z0-9])(?:sk|pk|gh[opusr]|xox[a-z])[-_]\S{12}",
+    re.IGNORECASE,
+)
 
 # fmt: off
 KNOWN_ELSEWHERE = frozenset(
@@ -186,13 +194,29 @@ def _read_cache(file: Path) -> _Cached | None:
 def _write_cache(home: Home, cached: _Cached) -> None:
     """Keep the parsed document; a home that cannot be written is reported where it matters, not here.
 
-    One that JSON would change is parsed each time: not-a-number would come back as nothing, and a cap with it.
+    One that JSON would change is parsed each time: not-a-number would come back as nothing, and a cap with it. So is one
+    with a key in it: a key stays in the file that the person wrote it into, and a cached one from before is removed.
     """
+    if _holds_key(cached.document):
+        with contextlib.suppress(OSError):
+            (home.cache / "config.json").unlink(missing_ok=True)
+        return
     if msgspec.json.decode(msgspec.json.encode(cached.document)) != cached.document:
         return
     with contextlib.suppress(OSError):
         home.cache.mkdir(mode=0o700, exist_ok=True)
         write_atomic(home.cache / "config.json", msgspec.json.encode(cached), mode=0o600, sync=False)
+
+
+def _holds_key(value: object, name: str = "") -> bool:
+    """Whether a literal key stands somewhere in the document: under a name for one, or as an address's password."""
+    if isinstance(value, dict):
+        return any(_holds_key(inner, str(key)) for key, inner in value.items())
+    if isinstance(value, list):
+        return any(_holds_key(inner, name) for inner in value)
+    if not isinstance(value, str) or _VARIABLE.fullmatch(value.strip()):
+        return False
+    return bool(value and _KEY_NAME.search(name)) or _KEY_IN_TEXT.search(value) is not None
 
 
 def _unknown_keys(document: dict[str, object]) -> list[str]:

@@ -5,7 +5,8 @@ are in `classes.py`, the reading of bodies in `report.py`, waiting times in `lim
 failure only.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
@@ -14,7 +15,7 @@ from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.core.stream import Failure
 from hermes.providers.wire import Endpoint, WireError
-from hermes.util.text import one_line
+from hermes.util.text import inert, one_line, shown_address
 
 if TYPE_CHECKING:
     from hermes.llm.classes import Row
@@ -62,7 +63,7 @@ def from_answer(
     from hermes.llm.report import read_body
 
     # Before it is shortened: half a key at the cut would not be recognised any more.
-    report = read_body(status, body.replace(endpoint.api_key.encode(), b"[key]") if _keyed(endpoint) else body)
+    report = read_body(status, body, lambda text: without_key(text, endpoint))
     said = f"{endpoint.record.title} answered {status}"
     said = f"{said}: {report.message}" if report.message else f"{said}."
     return _judged(report, headers, without_key(said, endpoint), now, size)
@@ -74,7 +75,9 @@ def from_stream(error: WireError, endpoint: Endpoint, now: float = 0.0, size: Si
     from hermes.llm.report import read_value
 
     codes = f"{error.code} {error.type}".strip()
-    report = read_value(error.status, error.error, codes=codes, message=error.message)
+    report = read_value(
+        error.status, error.error, codes=codes, message=error.message, mask=lambda text: without_key(text, endpoint)
+    )
     report = structs.replace(report, status=error.status or implied_status(report))
     said = one_line(without_key(error.message, endpoint), _MESSAGE_LIMIT)
     message = f"{endpoint.record.title} broke the answer off: {said}"
@@ -104,8 +107,8 @@ def from_page(body: bytes, kind: str, url: str, endpoint: Endpoint, status: int)
     from hermes.llm.report import read_body
 
     shown = one_line(without_key(body[:2000].decode("utf-8", "replace"), endpoint), 120)
-    said = f"{url} answered with {kind.partition(';')[0]} instead of an event stream: {shown}"
-    report = read_body(0, body)
+    said = f"{shown_address(url)} answered with {kind.partition(';')[0]} instead of an event stream: {shown}"
+    report = read_body(0, body, lambda text: without_key(text, endpoint))
     row = row_for(structs.replace(report, codes=""))
     passing = row is not None and row.kind in (FailureKind.SERVER_ERROR, FailureKind.OVERLOADED, FailureKind.TIMEOUT)
     if row is not None and passing:
@@ -122,7 +125,7 @@ def advised(kind: FailureKind, message: str, *, status: int = 0, hint: str = "",
     advice = ADVICE[kind]
     return Failure(
         kind=kind,
-        message=message,
+        message=inert(message),
         hint=hint or (row.hint if row else "") or advice.hint,
         status=status,
         retryable=row.retryable if row and row.retryable is not None else advice.retryable,
@@ -134,8 +137,17 @@ def advised(kind: FailureKind, message: str, *, status: int = 0, hint: str = "",
 
 
 def without_key(text: str, endpoint: Endpoint) -> str:
-    """The text without the key that the call was made with, should a server repeat it."""
-    return text.replace(endpoint.api_key, "[key]") if _keyed(endpoint) else text
+    """The text without the key that the call was made with, should a server repeat it, as it is or in another form, and
+    without what looks like a key."""
+    return _mask(endpoint.api_key if _keyed(endpoint) else "")(text)
+
+
+@lru_cache(maxsize=64)
+def _mask(key: str) -> Callable[[str], str]:
+    from hermes.safety.secrets import Redactor
+
+    redact = Redactor({"key": key}).redact
+    return lambda text: redact(text.replace(key, "[key]") if key else text)
 
 
 def _keyed(endpoint: Endpoint) -> bool:

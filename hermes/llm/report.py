@@ -5,7 +5,7 @@ as JSON text inside another error's message when a gateway passes it on. All of 
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 from msgspec import Struct
@@ -13,6 +13,8 @@ from msgspec import Struct
 from hermes.util.text import one_line
 
 Table = Mapping[str, object]
+Mask = Callable[[str], str]
+"""Takes keys out of a text."""
 
 _WORDS_LIMIT = 2_000
 """Characters of what was said that are looked at; a vendor says what is wrong in its first sentence."""
@@ -72,17 +74,25 @@ class Report(Struct, frozen=True, kw_only=True):
     wishes: Table = {}
 
 
-def read_body(status: int, body: bytes) -> Report:
-    """The report in a body: JSON of any vendor, a gateway's page, or plain text."""
+def _as_it_is(text: str) -> str:
+    return text
+
+
+def read_body(status: int, body: bytes, mask: Mask = _as_it_is) -> Report:
+    """The report in a body: JSON of any vendor, a gateway's page, or plain text. For `mask` see `read_value`."""
     try:
-        return read_value(status, msgspec.json.decode(body))
+        return read_value(status, msgspec.json.decode(body), mask=mask)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        text = page_text(body)
+        text = mask(page_text(body))
         return Report(status=status, says=text[:_WORDS_LIMIT].lower(), message=one_line(text, _MESSAGE_LIMIT))
 
 
-def read_value(status: int, value: object, *, codes: str = "", message: str = "") -> Report:
-    """The report in a decoded body or error object; `codes` and `message` are known of it already."""
+def read_value(status: int, value: object, *, codes: str = "", message: str = "", mask: Mask = _as_it_is) -> Report:
+    """The report in a decoded body or error object; `codes` and `message` are known of it already.
+
+    `mask` takes keys out of texts: after they were decoded, or an escape would hide one, and before they are cut, or
+    half of one would stay.
+    """
     names = [codes] if codes else []
     texts = [message] if message else []
     headers: dict[str, str] = {}
@@ -98,7 +108,7 @@ def read_value(status: int, value: object, *, codes: str = "", message: str = ""
         for name in _WISHES:
             if table.get(name) is not None:
                 wishes.setdefault(name, table[name])
-    said = ": ".join(texts) or _plain(value)
+    said = mask((": ".join(texts) or _plain(value))[:_PAGE_LIMIT])
     says = said[:_WORDS_LIMIT].lower()
     if any(int(limit) < int(asked) for limit, asked in _OVER.findall(says)):
         names.append(OVER_LIMIT)

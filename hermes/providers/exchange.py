@@ -12,6 +12,7 @@ from msgspec import Struct
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.providers.proxies import is_loopback
+from hermes.util.text import shown_address
 
 _PIECE = 256 * 1024
 _LOCAL_WAIT = 0.5
@@ -43,7 +44,9 @@ def target(url: str) -> Target:
         host, port, parts = "", None, urlsplit("")
     if parts.scheme not in ("http", "https") or not host:
         raise TransportError(
-            FailureKind.UNREACHABLE, f"`{url}` is not an http or https address.", "Check `model.base_url`."
+            FailureKind.UNREACHABLE,
+            f"`{shown_address(url)}` is not an http or https address.",
+            "Check `model.base_url`.",
         )
     default = 443 if parts.scheme == "https" else 80
     shown = f"[{host}]" if ":" in host else host

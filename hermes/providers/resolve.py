@@ -13,6 +13,7 @@ from hermes.providers.proxies import is_loopback
 from hermes.providers.records import ALIASES, HOSTS, KEYS, LOCAL_PORTS, provider_names, record
 from hermes.providers.wire import Endpoint, ProviderRecord
 from hermes.providers.wires import wire_name
+from hermes.util.text import shown_address
 
 _REFERENCE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
@@ -109,7 +110,7 @@ def _split(url: str) -> tuple[str, int | None]:
     except ValueError:
         host, port, parts = "", None, urlsplit("")
     if parts.scheme not in ("http", "https") or not host:
-        raise ConfigError(f"`{url}` is not an http or https address.", "Check `model.base_url`.")
+        raise ConfigError(f"`{shown_address(url)}` is not an http or https address.", "Check `model.base_url`.")
     return host, port
 
 

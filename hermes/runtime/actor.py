@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from hermes.agent.budget import Budget
 from hermes.agent.guard import Guard, GuardLimits
 from hermes.agent.loop import run_turn
@@ -177,6 +179,9 @@ class SessionActor:
         if self._broken is not None:
             raise self._broken
         self._mailbox.check_room()
+        clean = self._deps.context.redact(inbound.text)
+        if clean is not inbound.text:
+            inbound = structs.replace(inbound, text=clean)
         if not waits:
             return Letter(inbound)
         letter = Letter(inbound, new_letter_id())
@@ -267,6 +272,7 @@ class SessionActor:
             budget=Budget(self._max_turns),
             guard=Guard(self._guard),
             taint=self._deps.context.state.taint,
+            redact=self._deps.context.redact,
             resumed=resumed,
             housekeeping=self._deps.toolbox.housekeeping,
         )

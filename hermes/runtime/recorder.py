@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from hermes.core.events import Event, MessageAppended, RequestStarted, TurnEnded, TurnResumed, TurnStarted
 from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
+from hermes.core.scrub import Redact, plain, scrubbed
 from hermes.store.store import Store
 from hermes.store.transcript import Entry
 from hermes.store.turns import Owner
@@ -20,8 +21,9 @@ Subscriber = Callable[[Event], None]
 class Recorder:
     """The `emit` and the `EffectJournal` of one session's turns."""
 
-    def __init__(self, store: Store, *, session_id: str, epoch: int, untitled: bool) -> None:
+    def __init__(self, store: Store, *, session_id: str, epoch: int, untitled: bool, redact: Redact = plain) -> None:
         self._store = store
+        self._redact = redact
         self._session_id = session_id
         self._turn_id = ""
         self._fence = 0
@@ -34,6 +36,7 @@ class Recorder:
 
     async def emit(self, event: Event) -> None:
         """Store what the event stands for and publish it. Raises StoreError when it cannot be stored."""
+        event = scrubbed(event, self._redact)
         match event:
             case MessageAppended() if self._starting is not None:
                 await self._start(self._starting, event)
@@ -90,6 +93,7 @@ class Recorder:
 
     def publish(self, event: Event) -> None:
         """Show an event to every subscriber, in the order they came."""
+        event = scrubbed(event, self._redact)
         for subscriber in tuple(self.subscribers):
             subscriber(event)
 

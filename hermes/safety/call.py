@@ -13,7 +13,8 @@ from hermes.safety.words import NONE, SECRET, UNTOLD, State, Stream, Word
 from hermes.safety.words import words as word_set
 
 BLOCK_DEVICE = re.compile(
-    r"^/dev/(sd[a-z]|nvme\d|hd[a-z]|vd[a-z]|xvd[a-z]|mmcblk\d|r?disk\d|dm-\d|md\d|mapper/|loop\d|root$|mem$|kmem$|port$)"
+    r"^/dev/(sd[a-z]|nvme\d|hd[a-z]|vd[a-z]|xvd[a-z]|mmcblk\d|r?disk\d|dm-\d|md\d|mapper/|loop\d|root$|mem$|"
+    r"kmem$|port$)"
 )
 CONTAINED = word_set(
     """
@@ -35,6 +36,7 @@ _PRIVATE = re.compile(
     r"\.\w+_history|id_(rsa|dsa|ecdsa|ed25519)|tokens?\.(json|txt|ya?ml)|(passwd|shadow))$",
     re.IGNORECASE,
 )
+_HISTORY = re.compile(r"/\.\w{1,20}_history$")
 _SPELLS_PATH = re.compile(r"[/~]|^\.|\$\{H")
 
 
@@ -49,11 +51,11 @@ class Host(Protocol):
     def note(self, kind: EffectKind, argv: tuple[str, ...], targets: tuple[str, ...]) -> None:
         """Note an effect."""
 
-    def run(self, words: Sequence[Word], state: State, stdin: Stream) -> Stream:
+    def run(self, words: Sequence[Word], state: State, stdin: Stream | None) -> Stream:
         """Judge a simple command."""
         ...
 
-    def script(self, text: str, state: State, stdin: Stream) -> Stream:
+    def script(self, text: str, state: State, stdin: Stream | None) -> Stream:
         """Judge a shell text."""
         ...
 
@@ -63,7 +65,9 @@ class Options:
 
     __slots__ = ("letters", "longs", "operands", "values")
 
-    def __init__(self, words: Sequence[Word], valued: str = "", named: frozenset[str] = NONE, *, stop: bool = False):
+    def __init__(
+        self, words: Sequence[Word], valued: str = "", named: frozenset[str] = NONE, *, stop: bool = False
+    ) -> None:
         """`valued` are the letters, `named` the long names that take a value. `stop`: options end at an operand."""
         self.letters: set[str] = set()
         self.longs: list[str] = []
@@ -180,17 +184,21 @@ class Call:
         """Its options, by what takes a value."""
         return Options(self.words, valued, named, stop=stop)
 
+    def given(self) -> Stream | None:
+        """What it is given by a pipe or a file; None when nothing is."""
+        return self.stdin if self.fed else None
+
     def run(self, words: Sequence[Word], *, lost: bool = False, stdin: Stream | None = None) -> Stream:
         """Follow a program that this one starts; `lost`: elsewhere, or with more arguments."""
         if not words:
             return UNTOLD
         state = self.state.copy(self.state.where.lost()) if lost else self.state
-        return self.host.run(words, state, stdin if stdin is not None else self.stdin)
+        return self.host.run(words, state, stdin if stdin is not None else self.given())
 
     def script(self, text: str, *, lost: bool = False, stdin: Stream | None = None) -> Stream:
         """Follow a shell text that this one runs."""
         state = self.state.copy(self.state.where.lost() if lost else None)
-        return self.host.script(text, state, stdin if stdin is not None else self.stdin)
+        return self.host.script(text, state, stdin if stdin is not None else self.given())
 
     def path(self, word: Word) -> str:
         """The path that a word names, as far as text alone tells."""
@@ -244,17 +252,24 @@ def judge_write(host: Host, path: str, how: str, subject: str, state: State) -> 
     if BLOCK_DEVICE.match(path):
         host.say(Verdict.DENY, "raw-disk", f"it {how} a disk", subject, contained=False)
         return True
-    if path.startswith("/dev/tcp/") or path.startswith("/dev/udp/"):
+    if path.startswith(("/dev/tcp/", "/dev/udp/")):
         return False
     if under(path, places.hermes) and not any(under(path, own) for own in places.own):
-        host.say(Verdict.DENY, "own-state", f"it {how} {path}: Hermes' own settings and state", subject, contained=False)
+        host.say(
+            Verdict.DENY, "own-state", f"it {how} {path}: Hermes' own settings and state", subject, contained=False
+        )
         return True
     named = mapped(path, places)
     refused = write_refused(path, places) or (write_refused(named, places) if named != path else "")
     if not refused and ("*" in path or "?" in path or "[" in path or "${" in path):
         refused = write_refused(_reached(path, places), places)
     if refused:
-        host.say(Verdict.ASK, "protected-path", f"it {how} {path}: {refused}", subject, contained=not inside(path, places))
+        host.say(
+            Verdict.ASK, "protected-path", f"it {how} {path}: {refused}", subject, contained=not inside(path, places)
+        )
+        return True
+    if _HISTORY.search(path):
+        host.say(Verdict.ASK, "traces", "it wipes or rewrites the history of commands", subject, contained=True)
         return True
     if how == "writes" and operator_loses(host, path, state):
         host.say(Verdict.ASK, "emptied", f"it replaces {path}, which may hold keys", subject, contained=False)

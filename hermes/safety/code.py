@@ -24,55 +24,100 @@ class Code:
     bomb: bool = False
 
 
-_STRING = re.compile(r"'((?:[^'\\\n]|\\.){0,2000})'|\"((?:[^\"\\\n]|\\.){0,2000})\"|`((?:[^`\\]|\\.){0,2000})`|<([~/$*][^<>\n]{0,200})>")
+_STRING = re.compile(
+    r"'((?:[^'\\\n]|\\.){0,2000})'|\"((?:[^\"\\\n]|\\.){0,2000})\"|`((?:[^`\\]|\\.){0,2000})`|<([~/$*][^<>\n]{0,200})>"
+)
 _PATHS = re.compile(r"[~\w./$*-]+")
 _URL = re.compile(r"\bhttps?://([\w.-]+)")
 
 _SPAWNS: dict[str, str] = {
     "perl": r"\bsystem\b|\bexec\b|`|\bqx\b|\bfork\b|open\s*\(?[^;]{0,80}(\"|')?\s*(\||-\||\|-)|popen|\bsyscall\b|IPC::",
-    "ruby": r"\bsystem\b|\bexec\b|`|%x|\bfork\b|\bspawn\b|popen|Open3|PTY\.|Kernel\.|IO\.popen|instance_eval|\.send\b|Process\.",
-    "node": r"child_process|\bexec(Sync|File|FileSync)?\s*\(|\bspawn(Sync)?\s*\(|process\.(kill|binding|dlopen)|Bun\.(spawn|\$)|Deno\.(run|Command)|cluster\.fork|worker_threads|\$`",
+    "ruby": r"\bsystem\b|\bexec\b|`|%x|\bfork\b|\bspawn\b|popen|Open3|PTY\.|Kernel\.|IO\.popen|instance_eval|"
+    r"\.send\b|Process\.",
+    "node": r"child_process|\bexec(Sync|File|FileSync)?\s*\(|\bspawn(Sync)?\s*\(|process\.(kill|binding|dlopen)|"
+    r"Bun\.(spawn|\$)|Deno\.(run|Command)|cluster\.fork|worker_threads|\$`",
     "php": r"\b(system|exec|shell_exec|passthru|popen|proc_open|pcntl_\w+|posix_kill|mail)\s*\(|`",
     "lua": r"os\.execute|io\.popen|loadstring|package\.loadlib|\bload\s*\(",
     "tclsh": r"\bexec\b|\bopen\s+[\"{]?\||\bsocket\b",
     "osascript": r"do shell script|system events|tell application",
-    "pwsh": r"Invoke-Expression|\biex\b|Start-Process|Invoke-Command|\bcmd\b|&\s*['\"(]|DownloadString|DownloadFile|Add-Type|\bsaps\b",
-    "r": r"\bsystem2?\s*\(|shell\s*\(", "Rscript": r"\bsystem2?\s*\(|shell\s*\(|pipe\s*\(", "julia": r"\brun\s*\(|`|ccall", "expect": r"\bspawn\b|\bexec\b|\bsystem\b",
-    "groovy": r"\.execute\(|ProcessBuilder|Runtime", "scala": r"sys\.process|Runtime", "elixir": r"System\.cmd|:os\.cmd|Port\.open", "erl": r"os:cmd|open_port",
-    "deno": r"Deno\.(run|Command)|child_process", "swipl": r"\bshell\(|process_create", "guile": r"\(system", "sbcl": r"run-program", "clojure": r"clojure\.java\.shell|Runtime", "racket": r"\(system|subprocess", "ghc": r"System\.Process|callCommand",
-    "octave": r"\bsystem\b|unix\(", "irb": r"\bsystem\b|`|%x", "jshell": r"Runtime|ProcessBuilder", "luajit": r"os\.execute|io\.popen|ffi",
-}  # fmt: skip
+    "pwsh": r"Invoke-Expression|\biex\b|Start-Process|Invoke-Command|\bcmd\b|&\s*['\"(]|DownloadString|"
+    r"DownloadFile|Add-Type|\bsaps\b",
+    "r": r"\bsystem2?\s*\(|shell\s*\(",
+    "Rscript": r"\bsystem2?\s*\(|shell\s*\(|pipe\s*\(",
+    "julia": r"\brun\s*\(|`|ccall",
+    "expect": r"\bspawn\b|\bexec\b|\bsystem\b",
+    "groovy": r"\.execute\(|ProcessBuilder|Runtime",
+    "scala": r"sys\.process|Runtime",
+    "elixir": r"System\.cmd|:os\.cmd|Port\.open",
+    "erl": r"os:cmd|open_port",
+    "deno": r"Deno\.(run|Command)|child_process",
+    "swipl": r"\bshell\(|process_create",
+    "guile": r"\(system",
+    "sbcl": r"run-program",
+    "clojure": r"clojure\.java\.shell|Runtime",
+    "racket": r"\(system|subprocess",
+    "ghc": r"System\.Process|callCommand",
+    "octave": r"\bsystem\b|unix\(",
+    "irb": r"\bsystem\b|`|%x",
+    "jshell": r"Runtime|ProcessBuilder",
+    "luajit": r"os\.execute|io\.popen|ffi",
+}
 _DELETES = re.compile(
-    r"rmtree|\bunlink(Sync)?\b|\brmdir(Sync)?\b|\brmSync\b|\brm\s*\(|rm_rf?\b|remove_(dir|entry|tree)|File\.delete|FileUtils\.(rm|remove)\w*|Dir\.(delete|rmdir)|"
-    r"remove(_tree|Sync|dirs)?\s*\(|os\.remove|os\.rename|Remove-Item|\bdel\b\s|\bri\b\s|Clear-Content|Deno\.remove|file\.remove|unlink\(|file\s+delete|truncate(Sync)?\s*\(|"
-    r"\.delete\s*(if|\()|deleteDirectory|rimraf|Format-Volume|Clear-Disk|Stop-Computer|Restart-Computer|\brm\(|delete_file|deltree",
+    r"rmtree|\bunlink(Sync)?\b|\brmdir(Sync)?\b|\brmSync\b|\brm\s*\(|rm_rf?\b|remove_(dir|entry|tree)|"
+    r"File\.delete|FileUtils\.(rm|remove)\w*|Dir\.(delete|rmdir)|"
+    r"remove(_tree|Sync|dirs)?\s*\(|os\.remove|os\.rename|Remove-Item|\bdel\b\s|\bri\b\s|Clear-Content|"
+    r"Deno\.remove|file\.remove|unlink\(|file\s+delete|truncate(Sync)?\s*\(|"
+    r"\.delete\s*(if|\()|deleteDirectory|rimraf|Format-Volume|Clear-Disk|Stop-Computer|Restart-Computer|\brm\(|"
+    r"delete_file|deltree",
     re.IGNORECASE,
 )
 _WRITES = re.compile(
-    r"writeFile(Sync)?\s*\(\s*(['\"`])([^'\"`]+)\2|appendFile(Sync)?\s*\(\s*(['\"`])([^'\"`]+)\5|createWriteStream\s*\(\s*(['\"`])([^'\"`]+)\7|"
+    r"writeFile(Sync)?\s*\(\s*(['\"`])([^'\"`]+)\2|appendFile(Sync)?\s*\(\s*(['\"`])([^'\"`]+)\5|"
+    r"createWriteStream\s*\(\s*(['\"`])([^'\"`]+)\7|"
     r"File\.write\s*\(?\s*(['\"])([^'\"]+)\9|file_put_contents\s*\(\s*(['\"])([^'\"]+)\11|"
-    r"(?:open|File\.open|File\.new|fopen|io\.open)\s*\(?\s*(?:[\w$]+\s*,\s*)?(['\"])([^'\"]+)\13\s*,\s*['\"](?:[rb]*[wa+]|>)",
+    r"(?:open|File\.open|File\.new|fopen|"
+    r"io\.open)\s*\(?\s*(?:[\w$]+\s*,\s*)?(['\"])([^'\"]+)\13\s*,\s*['\"](?:[rb]*[wa+]|>)",
 )
 _WRITES_ANY = re.compile(
-    r"(writeFile|appendFile|createWriteStream|file_put_contents|File\.write|copyFile|renameSync|symlink|chmod|chown|Set-Content|Out-File|FileUtils\.(cp|mv|ln)|IO\.write|fs\.rename|open\s*\(?[^;]{0,120}['\"]\s*(\+?>|w|a)|"
+    r"(writeFile|appendFile|createWriteStream|file_put_contents|File\.write|copyFile|renameSync|symlink|chmod|"
+    r"chown|Set-Content|Out-File|FileUtils\.(cp|mv|ln)|IO\.write|fs\.rename|open\s*\(?[^;]{0,120}['\"]\s*(\+?>|w|a)|"
     r"cpSync|writeSync|Deno\.write|Bun\.write|writeLines)",
 )
 _SENDS = re.compile(
-    r"\bsocket\b|TCPSocket|net\.(connect|Socket|createConnection)|tls\.connect|dgram|IO::Socket|fsockopen|stream_socket|curl_(init|exec)|"
-    r"method\s*:\s*['\"`](POST|PUT|PATCH)|Net::HTTP\.(post|put)|Net::SMTP|LWP::|HTTP::Tiny|\.post\s*\(|Invoke-RestMethod|Invoke-WebRequest|\biwr\b|socket\.|XMLHttpRequest|sendBeacon|System\.Net",
+    r"\bsocket\b|TCPSocket|net\.(connect|Socket|createConnection)|tls\.connect|dgram|IO::Socket|fsockopen|"
+    r"stream_socket|curl_(init|exec)|"
+    r"method\s*:\s*['\"`](POST|PUT|PATCH)|Net::HTTP\.(post|put)|Net::SMTP|LWP::|HTTP::Tiny|\.post\s*\(|"
+    r"Invoke-RestMethod|Invoke-WebRequest|\biwr\b|socket\.|XMLHttpRequest|sendBeacon|System\.Net",
     re.IGNORECASE,
 )
-_FETCHES = re.compile(r"\bfetch\s*\(|https?\.(get|request)|file_get_contents\s*\(\s*['\"]https?:|open-uri|URI\.open|Net::HTTP|LWP|HTTP::Tiny|urlopen|axios|WebClient", re.IGNORECASE)
+_FETCHES = re.compile(
+    r"\bfetch\s*\(|https?\.(get|request)|file_get_contents\s*\(\s*['\"]https?:|open-uri|URI\.open|Net::HTTP|LWP|"
+    r"HTTP::Tiny|urlopen|axios|WebClient",
+    re.IGNORECASE,
+)
 _EVALUATES = re.compile(
-    r"\beval\b|new Function|Function\s*\(|vm\.run|instance_eval|class_eval|assert\s*\(\s*\$|create_function|call_user_func|include\s*\(?\s*['\"$]|require\s*\(?\s*['\"]https?:|fromCharCode|"
-    r"\bloadstring\b|pack\s*\(?\s*['\"][Hhumw]|unpack\s*\(|decode64|base64_decode|atob\s*\(|from\s*\([^)]*['\"](base64|hex)|FromBase64String|str_rot13|gzinflate|chr\s*\(|\.pack\b|MIME::Base64",
+    r"\beval\b|new Function|Function\s*\(|vm\.run|instance_eval|class_eval|assert\s*\(\s*\$|create_function|"
+    r"call_user_func|include\s*\(?\s*['\"$]|require\s*\(?\s*['\"]https?:|fromCharCode|"
+    r"\bloadstring\b|pack\s*\(?\s*['\"][Hhumw]|unpack\s*\(|decode64|base64_decode|atob\s*\(|"
+    r"from\s*\([^)]*['\"](base64|hex)|FromBase64String|str_rot13|gzinflate|chr\s*\(|\.pack\b|MIME::Base64",
     re.IGNORECASE,
 )
-_ENVIRONMENT = re.compile(r"process\.env(?!\.(HOME|PATH|USER|NODE_ENV|PWD|SHELL|LANG|TERM|CI|PORT)\b)|ENV(?!\[['\"](HOME|PATH|USER|LANG)['\"]\])\b|getenv|%ENV|\$_ENV|\$_SERVER|os\.getenv|Get-ChildItem env:|gci env:|environ")
-_FORKS = re.compile(r"(loop\s*(do|\{)|while\s*\(?\s*(1|true)|for\s*\(\s*;;|\bwhile\s*\(1\)|until\s+false).{0,60}\bfork\b|fork\s+while|\bfork\b\s*(\(\))?\s*while|spawn\(process\.(execPath|argv)|fork\(__filename", re.IGNORECASE | re.DOTALL)
-_KILLS = re.compile(r"\bkill\b\s*\(?\s*['\"\d:%-]|process\.kill|posix_kill|Stop-Process|Process\.kill|setuid|setgid|POSIX::set|\$[<>(]\s*=\s*0|mlock|ctypes|dlopen|syscall|ptrace")
+_ENVIRONMENT = re.compile(
+    r"process\.env(?!\.(HOME|PATH|USER|NODE_ENV|PWD|SHELL|LANG|TERM|CI|PORT)\b)|ENV(?!\[['\"](HOME|PATH|USER|"
+    r"LANG)['\"]\])\b|getenv|%ENV|\$_ENV|\$_SERVER|os\.getenv|Get-ChildItem env:|gci env:|environ"
+)
+_FORKS = re.compile(
+    r"(loop\s*(do|\{)|while\s*\(?\s*(1|true)|for\s*\(\s*;;|\bwhile\s*\(1\)|until\s+false).{0,60}\bfork\b|"
+    r"fork\s+while|\bfork\b\s*(\(\))?\s*while|spawn\(process\.(execPath|argv)|fork\(__filename",
+    re.IGNORECASE | re.DOTALL,
+)
+_KILLS = re.compile(
+    r"\bkill\b\s*\(?\s*['\"\d:%-]|process\.kill|posix_kill|Stop-Process|Process\.kill|setuid|setgid|POSIX::set|"
+    r"\$[<>(]\s*=\s*0|mlock|ctypes|dlopen|syscall|ptrace"
+)
 _COMMAND = re.compile(
-    r"(?:\bsystem|\bexec|execSync|spawnSync|shell_exec|passthru|popen|os\.execute|qx|%x|do shell script)\s*\(?\s*(?:'((?:[^'\\]|\\.){1,500})'|\"((?:[^\"\\]|\\.){1,500})\"|\{([^}]{1,300})\}|\(([^)]{1,300})\))|`([^`]{1,500})`"
+    r"(?:\bsystem|\bexec|execSync|spawnSync|shell_exec|passthru|popen|os\.execute|qx|%x|do shell "
+    r"script)\s*\(?\s*(?:'((?:[^'\\]|\\.){1,500})'|\"((?:[^\"\\]|\\.){1,500})\"|\{([^}]{1,300})\}|\(([^)]{1,300})\))|`([^`]{1,500})`"
 )
 _DESTROYS_HERE = re.compile(r"rmtree|rm_rf|rmSync|remove_entry|recursive", re.IGNORECASE)
 
@@ -112,14 +157,16 @@ def other_code(text: str, language: str) -> Code:
 def _uncommented(text: str, language: str) -> str:
     if language in ("node", "php", "deno"):
         return re.sub(r"(?m)^\s*//.*$", "", text)
-    return re.sub(r"(?m)^\s*#(?!!).*$", "", text) if language in ("perl", "ruby", "r", "Rscript", "julia", "tclsh") else text
+    return (
+        re.sub(r"(?m)^\s*#(?!!).*$", "", text)
+        if language in ("perl", "ruby", "r", "Rscript", "julia", "tclsh")
+        else text
+    )
 
 
 def _strings(text: str) -> list[str]:
-    found = []
-    for match in _STRING.finditer(text[:30_000]):
-        found.append(next((one for one in match.groups() if one is not None), ""))
-    return found[:200]
+    found = _STRING.finditer(text[:30_000])
+    return [next((one for one in match.groups() if one is not None), "") for match in found][:200]
 
 
 def _files(text: str, code: Code) -> None:

@@ -1,7 +1,8 @@
 """What a shell command would do, and what of it a person should be asked about, or is never done.
 
 The text is parsed once and walked: words are resolved as far as they are constant, wrappers such as `sudo` are taken
-off, programs given as arguments are followed, and each simple command is judged by the rule of its name, with what comes
+off, programs given as arguments are followed, and each simple command is judged by the rule of its name, with what
+comes
 to it by pipes, files and variables. Arguments that are data (a commit message, a pattern) are never looked at. What
 cannot be determined asks.
 """

@@ -1,7 +1,8 @@
 """What the words of a shell text come to: quotes, variables, substitutions, braces, as far as they are constant."""
 
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from tree_sitter import Node
@@ -13,6 +14,7 @@ from hermes.safety.syntax import text_of
 from hermes.safety.words import NONE, SECRET, State, Stream, Word
 
 _ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _IN_QUOTES = re.compile(r'\\([$`"\\\n])')
 _ANSI = re.compile(
     r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|c(.)|(.))", re.DOTALL
@@ -84,12 +86,20 @@ class Expander:
                     continue
             parts = self._parts(node, state, 0)
             while at < len(nodes) and nodes[at].start_byte == nodes[at - 1].end_byte:
-                if text_of(nodes[at - 1]) == "$" and parts[-1:] == ["$"]:
-                    parts.pop()  # `$"text"`: a translated text
-                parts += self._parts(nodes[at], state, 0)
+                parts += self._after_dollar(parts, nodes[at], state)
                 at += 1
             out += self._fields(parts, state)
         return out
+
+    def _after_dollar(self, parts: list[Part], node: Node, state: State) -> list[Part]:
+        """The parts of a node that touches the one before. The grammar may cut `$"text"` and `$NAME/`."""
+        found = _NAME.match(text_of(node)) if parts[-1:] == ["$"] and node.type in ("word", "concatenation") else None
+        if parts[-1:] == ["$"] and node.type in ("string", "word", "concatenation"):
+            parts.pop()
+        if found is None:
+            return self._parts(node, state, 0)
+        rest = _literal(text_of(node)[found.end() :]) if found.end() < len(text_of(node)) else []
+        return [self.variable(found[0], state), *rest]
 
     def one(self, node: Node, state: State) -> Word:
         """The one word that a node comes to where nothing is split: a value, a target, a here-string."""
@@ -106,14 +116,18 @@ class Expander:
         if depth > _DEEPEST:
             return [Word("$()", dynamic=True)]
         match node.type:
-            case "concatenation" | "command_name":
+            case "concatenation" | "command_name" | "translated_string":
                 return self._concatenated(node, state, depth)
             case "string":
-                return self._quoted(node, state, depth)
-            case "raw_string":
-                return [Word(text_of(node)[1:-1], quoted=True)]
-            case "ansi_c_string":
-                return [Word(ansi(text_of(node)[2:-1]), quoted=True)]
+                return self._quoted(node, state)
+            case "raw_string" | "ansi_c_string":
+                text = text_of(node)
+                return [Word(text[1:-1] if text[0] != "$" else ansi(text[2:-1]), quoted=True)]
+            case _:
+                return self._expanded(node, state)
+
+    def _expanded(self, node: Node, state: State) -> list[Part]:
+        match node.type:
             case "simple_expansion" | "expansion":
                 return [self._parameter(node, state, quoted=False)]
             case "command_substitution":
@@ -122,8 +136,6 @@ class Expander:
                 return [self._host.pseudo_file(node, state)]
             case "arithmetic_expansion":
                 return [self._number(node, state)]
-            case "translated_string":
-                return self._parts(node.children[-1], state, depth + 1)
             case _:
                 return _literal(text_of(node))
 
@@ -136,9 +148,8 @@ class Expander:
             parts += self._parts(child, state, depth + 1)
         return parts
 
-    def _quoted(self, node: Node, state: State, depth: int) -> list[Part]:
+    def _quoted(self, node: Node, state: State) -> list[Part]:
         """A text in double quotes. What lies between the nodes inside it counts: the tree leaves line ends out."""
-        del depth
         inner = [child for child in node.named_children if child.type != "string_content"]
         source = node.text or b""
         if len(inner) > _MOST_PARTS:
@@ -219,10 +230,7 @@ class Expander:
                 after = True
             elif after and child.type != "}":
                 nodes.append(child)
-        parts: list[str | Word] = []
-        for child in nodes:
-            parts.append(self.one(child, state))
-        return _joined(parts)
+        return _joined([self.one(child, state) for child in nodes])
 
     def variable(self, name: str, state: State, *, quoted: bool = False) -> Word | list[Word]:
         """The value of a variable, or the positional words."""
@@ -255,6 +263,8 @@ class Expander:
                 return state.where.now if state.where.told else None
             case "HERMES_HOME":
                 return places.hermes
+            case "IFS":
+                return " \t\n"
             case "USER" | "LOGNAME":
                 return places.home.rpartition("/")[2]
             case _:
@@ -368,7 +378,7 @@ def _first_brace(text: str) -> tuple[int, int, list[str]] | None:
         if end > 0:
             if len(commas) > 1:
                 commas.append(end)
-                return begin, end + 1, [text[a + 1 : b] for a, b in zip(commas, commas[1:], strict=False)]
+                return begin, end + 1, [text[a + 1 : b] for a, b in itertools.pairwise(commas)]
             choices = brace_range(text[begin + 1 : end])
             if choices:
                 return begin, end + 1, choices
@@ -382,9 +392,9 @@ def brace_range(text: str) -> list[str]:
     if not found:
         return []
     if found[1].lstrip("-").isdigit() and found[2].lstrip("-").isdigit():
-        ends, back = (int(found[1]), int(found[2])), str
+        ends, letters = (int(found[1]), int(found[2])), False
     elif len(found[1]) == 1 and len(found[2]) == 1 and found[1].isalpha() and found[2].isalpha():
-        ends, back = (ord(found[1]), ord(found[2])), chr
+        ends, letters = (ord(found[1]), ord(found[2])), True
     else:
         return []
     step = abs(int(found[3] or 1)) or 1
@@ -393,8 +403,7 @@ def brace_range(text: str) -> list[str]:
     if count > _MOST_BRACES:
         return []
     step = step if last >= first else -step
-    render: Callable[[int], str] = back
-    return [render(first + step * at) for at in range(count)]
+    return [chr(first + step * at) if letters else str(first + step * at) for at in range(count)]
 
 
 def _split(parts: list[Part], state: State) -> list[Word]:

@@ -9,7 +9,9 @@ from hermes.safety.words import DECODED, FETCHED, NONE, NOTHING, SECRET, UNTOLD,
 _SYSTEM_PROGRAMS = ("/bin/", "/usr/", "/sbin/", "/opt/", "/snap/", "/nix/")
 _MOST = 100_000
 ENDLESS = "endless"
-_PASSING = re.compile(r"^(/tmp|/var/tmp|/proc|/sys)/|\.(log|tmp|lock|pid|out|err|txt)$|/\.?(gitkeep|keep|nojekyll)$|/__init__\.py$")
+_PASSING = re.compile(
+    r"^(/tmp|/var/tmp|/proc|/sys)/|\.(log|tmp|lock|pid|out|err|txt)$|/\.?(gitkeep|keep|nojekyll)$|/__init__\.py$"
+)
 _FILLERS = ("/dev/zero", "/dev/urandom", "/dev/random", "/dev/full")
 
 
@@ -36,7 +38,7 @@ def read_from(host: Host, target: Word, state: State) -> Stream:
         host.note(EffectKind.READS, (), (path,))
         host.say(Verdict.ASK, "reads-secret", reason, f"< {path}", contained=True)
         return Stream(None, frozenset({SECRET}))
-    if path in ("/dev/null",):
+    if path == "/dev/null":
         return Stream("")
     return Stream(None, target.labels | ({SECRET} if private(path) else NONE))
 
@@ -67,14 +69,17 @@ def sent(host: Host, path: str) -> None:
 
 def program_file(call: Call, path: str) -> None:
     """Judge a program that is named by its path."""
-    if path.startswith(("/etc/init.d/", "/etc/rc.d/", "/usr/local/etc/rc.d/")) and call.args[:1] in (["stop"], ["onestop"]):
+    if path.startswith(("/etc/init.d/", "/etc/rc.d/", "/usr/local/etc/rc.d/")) and call.args[:1] in (
+        ["stop"],
+        ["onestop"],
+    ):
         call.ask("service", "it stops what the machine needs")
     if not path.startswith(_SYSTEM_PROGRAMS):
         call.effect(EffectKind.RUNS, (path,))
-    runs_file(call, path, shell=True)
+    runs_file(call, path, script=True)
 
 
-def runs_file(call: Call, path: str, *, shell: bool) -> Stream | None:
+def runs_file(call: Call, path: str, *, script: bool) -> Stream | None:
     """Judge a file whose content runs; what it holds when this line wrote it.
 
     A file that was downloaded or decoded a moment ago is what is piped into a shell, in two steps.
@@ -86,7 +91,7 @@ def runs_file(call: Call, path: str, *, shell: bool) -> Stream | None:
         call.ask("remote-exec", "it runs what it downloads or decodes")
     elif held.text is None:
         call.ask("runs-written", "it runs a file that this line makes")
-    elif shell and not held.text.startswith(("#!/usr/bin/env python", "#!/usr/bin/python")):
+    if held.text is not None and script and not held.text.startswith(("#!/usr/bin/env python", "#!/usr/bin/python")):
         outer, call.state.positional = call.state.positional, call.words
         call.script(held.text)
         call.state.positional = outer

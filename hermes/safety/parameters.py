@@ -27,9 +27,7 @@ class _Variable(Protocol):
     def __call__(self, name: str, state: State, *, quoted: bool = False) -> Word | list[Word]: ...
 
 
-def expand_parameter(
-    text: str, state: State, variable: _Variable, operand: Callable[[], Word]
-) -> Word | list[Word]:
+def expand_parameter(text: str, state: State, variable: _Variable, operand: Callable[[], Word]) -> Word | list[Word]:
     """What `${text}` comes to. `operand` gives the word behind an operator such as `:-`."""
     form = _FORM.match(text)
     if form is None:
@@ -42,13 +40,9 @@ def expand_parameter(
             return unknown
         value = variable(value.text, state)
     elif mark == "#":
-        if isinstance(value, list):
-            return Word(str(len(value)))
-        return Word("${N}", dynamic=True) if value.dynamic else Word(str(len(value.text)))
-    if not rest:
-        return value
-    if isinstance(value, list):
-        return _sliced(value, rest, state)
+        return _length(value)
+    if not rest or isinstance(value, list):
+        return value if isinstance(value, Word) or not rest else _sliced(value, rest, state)
     for sign in _DEFAULTS:
         if rest.startswith(sign) and not (sign == "-" and rest[1:2] == "}"):
             return _defaulted(value, name, sign, state, operand)
@@ -56,6 +50,12 @@ def expand_parameter(
         return Word(unknown.text, dynamic=True, labels=value.labels)
     changed = _changed(value.text, rest, state)
     return unknown if changed is None else Word(changed, labels=value.labels)
+
+
+def _length(value: Word | list[Word]) -> Word:
+    if isinstance(value, Word) and value.dynamic:
+        return Word("${N}", dynamic=True)
+    return Word(str(len(value if isinstance(value, list) else value.text)))
 
 
 def _element(name: str, index: str, state: State, variable: _Variable) -> Word | list[Word]:

@@ -3,6 +3,7 @@
 import fnmatch
 import os.path
 import re
+from collections.abc import Iterator
 
 from hermes.safety.places import Places
 
@@ -13,53 +14,118 @@ def _lines(text: str) -> tuple[str, ...]:
 
 _SYSTEM = _lines(
     """
-    /etc /boot /usr /bin /sbin /lib /lib32 /lib64 /dev /proc /sys /opt/homebrew/etc /var/spool/cron /var/lib /System
-    /Library /private/etc
+    /etc /boot /usr /bin /sbin /lib /lib32 /lib64 /dev /proc /sys /run /opt/homebrew/etc /var/spool/cron /var/lib
+    /var/run /var/log /var/cache /System /Library /private/etc /private/var/db /snap /nix/store /efi
     """
 )
 _SHARED_MEMORY = "/dev/shm/"  # noqa: S108 - a rule names it
 _HARMLESS_DEVICES = _lines("/dev/null /dev/stdout /dev/stderr /dev/zero /dev/tty")
-_HOME_FOLDERS = _lines(
+_AGENTS = _lines(".hermes .config/hermes .claude .codex .gemini .cursor .config/github-copilot .config/goose .openclaw")
+_KEY_FOLDERS = _lines(
     """
-    .ssh .aws .azure .gnupg .kube .docker .password-store .mozilla .pki .bundle .vscode .vim .emacs.d .cargo/bin
-    .local/bin .local/lib bin .config/autostart .config/systemd .config/fish .config/git .config/gcloud .config/gh
-    .config/rclone .config/nvim .config/environment.d .config/chromium .config/google-chrome .config/pip .config/cron
-    Library/LaunchAgents .oh-my-zsh .git-templates
-    """
-)
-_HOME_FILES = _lines(
-    """
-    .env .netrc .pgpass .my.cnf .pypirc .npmrc .yarnrc .git-credentials .gitconfig .vimrc .exrc .emacs .nanorc .inputrc
-    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout
-    .kshrc .cshrc .tcshrc .login .pam_environment .xprofile .xinitrc .xsessionrc .xsession .tmux.conf .screenrc .condarc
-    .gemrc .pythonrc .irbrc .psqlrc .sqliterc .mailcap .forward .rhosts .shosts .selected_editor .wgetrc .curlrc .boto
-    .s3cfg .terraformrc .vault-token .config/starship.toml .cargo/credentials .cargo/credentials.toml .cargo/config.toml
+    .ssh .aws .azure .gnupg .kube .password-store .mozilla .thunderbird .pki .config/gcloud .config/gh .config/hub
+    .config/glab-cli .config/rclone .config/chromium .config/google-chrome .config/BraveSoftware
+    .config/microsoft-edge .config/vivaldi .config/opera .config/op .config/1Password .1password .config/Bitwarden
+    .config/keepassxc .lastpass .config/doctl .config/heroku .config/fly .fly .config/ngrok .ngrok2 .config/helm
+    .helm .oci .aliyun .bluemix .terraform.d .config/containers .config/stripe .config/netlify .config/vercel
+    .vercel .config/wrangler .wrangler .snowsql .kaggle .config/sops .config/age .age .electrum .bitcoin .ethereum
+    .config/solana .local/share/keyrings .local/share/kwalletd .local/share/pass .gem/credentials snap/firefox
+    snap/chromium .config/pulumi .pulumi .databricks Library/Keychains Library/Cookies Library/Safari
+    .config/evolution .step
     """
 )
+_KEY_FILES = _lines(
+    """
+    .netrc _netrc .pgpass .my.cnf .mylogin.cnf .pypirc .npmrc .yarnrc.yml .git-credentials .config/git/credentials
+    .docker/config.json .dockercfg .cargo/credentials .cargo/credentials.toml .boto .s3cfg .vault-token
+    .databrickscfg .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .composer/auth.json
+    .config/composer/auth.json .nuget/NuGet/NuGet.Config .huggingface/token .cache/huggingface/token
+    .cache/huggingface/stored_tokens .dbt/profiles.yml .config/pypoetry/auth.toml .config/pip/pip.conf
+    .pip/pip.conf .Renviron .smbcredentials .msmtprc .mbsyncrc .fetchmailrc .config/hub
+    .jupyter/jupyter_server_config.json .config/gitui .rediscli_auth .irssi/config .config/filezilla .config/sqlcl
+    .subversion/auth .cloudflared/cert.pem .ngrok.yml .env .envrc .Xauthority .ICEauthority
+    """
+)
+_HISTORY = _lines(
+    """
+    .bash_history .zsh_history .histfile .sh_history .history .python_history .psql_history .mysql_history
+    .sqlite_history .node_repl_history .rediscli_history .irb_history .viminfo .lesshst .dbshell .mongosh
+    .local/share/fish/fish_history .config/fish/fish_history .local/share/nvim/shada
+    .ipython/profile_default/history.sqlite
+    """
+)
+_START_FOLDERS = _lines(
+    """
+    .docker .bundle .vscode .vscode-server .vim .emacs.d .cargo/bin .local/bin .local/lib bin go/bin
+    .config/autostart .config/autostart-scripts .config/systemd .local/share/systemd .config/upstart .config/fish
+    .config/zsh .zsh .zsh.d .bashrc.d .bash_completion.d .config/bash .config/powershell .config/nushell
+    .config/git .config/hg .config/nvim .config/vim .config/emacs .config/helix .config/environment.d .config/pip
+    .config/cron .config/plasma-workspace .config/i3 .config/sway .config/hypr .config/awesome .config/openbox
+    .config/tmux .config/direnv .config/mise .config/Code .config/zed .config/sublime-text .config/JetBrains
+    .config/yarn .config/pnpm .config/ranger .config/mpv .oh-my-zsh .git-templates .git_template .githooks
+    .config/containers .local/share/applications .local/share/dbus-1 .local/share/kservices5
+    .local/share/nautilus/scripts .config/kitty .config/alacritty .config/wezterm .ipython/profile_default/startup
+    .jupyter .julia/config .config/matplotlib .nvm .pyenv .rbenv .asdf .rustup .sdkman Library/LaunchAgents
+    Library/LaunchDaemons Library/Services .config/xfce4/autostart .anacron .spacemacs.d .doom.d
+    """
+)
+_START_FILES = _lines(
+    """
+    .yarnrc .gitconfig .gitignore_global .gitattributes .vimrc .gvimrc .exrc .emacs .spacemacs .nanorc .inputrc
+    .hgrc .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .bash_completion .profile .zshrc .zshenv
+    .zprofile .zlogin .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .shrc .pam_environment .xprofile
+    .xinitrc .xserverrc .xsessionrc .xsession .Xresources .Xdefaults .xbindkeysrc .tmux.conf .screenrc .byobu
+    .condarc .gemrc .pythonrc .pythonrc.py .pdbrc .irbrc .pryrc .psqlrc .sqliterc .mailcap .mime.types .forward
+    .procmailrc .rhosts .shosts .k5login .selected_editor .wgetrc .curlrc .terraformrc .tofurc
+    .config/starship.toml .cargo/config .cargo/config.toml .bazelrc .gdbinit .lldbinit .ghci .Rprofile .octaverc
+    .perldb .ackrc .lessfilter .lesskey .dircolors .hushlogin .direnvrc .asdfrc .tool-versions .npmignore
+    .bunfig.toml .pydistutils.cfg .ansible.cfg .crontab .abcde.conf .fehbg .login_conf
+    """
+)
+_HOME_FOLDERS = frozenset((*_AGENTS, *_KEY_FOLDERS, *_START_FOLDERS))
+_HOME_FILES = frozenset((*_KEY_FILES, *_HISTORY, *_START_FILES))
+_SECRET_HOME = (*_KEY_FOLDERS, *_KEY_FILES, *_HISTORY)
+_SECRET_BELOW = frozenset(_SECRET_HOME)
 _PROJECT = re.compile(
-    r"/\.git/(hooks(/|$)|config$|info/attributes$)|/\.(vscode|idea)/(tasks|launch|settings)\.json$|/\.git$|/\.husky/"
+    r"/\.git/(hooks(/|$)|config(\.worktree)?$|info/(attributes|exclude)$|modules/.*/(hooks/|config$)|worktrees/.*/config)|"
+    r"/\.git$|/\.(vscode|idea)/(tasks|launch|settings|workspace|runConfigurations/.*)\.(json|xml)$|/\.husky/|/\.githooks/|"
+    r"/\.gitmodules$|/\.envrc$|/\.mise\.toml$"
 )
-_SECRET_HOME = _lines(
-    """
-    .ssh .aws .azure .gnupg .kube .password-store .mozilla .pki .config/gcloud .config/gh .config/rclone
-    .config/chromium .config/google-chrome .docker/config.json .netrc .pgpass .my.cnf .pypirc .npmrc .git-credentials
-    .cargo/credentials .cargo/credentials.toml .boto .s3cfg .vault-token .bash_history .zsh_history Library/Keychains
-    .local/share/keyrings
-    """
+_PROJECT_SECRET = re.compile(
+    r"/(\.env(\.(?!(?:[\w-]+\.)?(?:example|sample|template|tmpl|dist|defaults?|schema|vault)$)[\w.-]+)?"
+    r"|terraform\.tfstate(\.[\w.]+)?|[^/]+\.tfstate(\.backup)?|\.netrc|\.pgpass|\.git-credentials|\.pypirc|\.htpasswd"
+    r"|[^/]+\.(pem|ppk|jks|keystore)|\.vault-token|\.vault_pass(word)?(\.txt)?|(aws-?)?credentials\.csv|master\.key)$"
 )
 _SSH_PUBLIC = re.compile(r"/\.ssh/([^/]+\.pub|known_hosts|config)$")
 _OPEN_HERMES = _lines("SOUL.md skills memories plugins")
 """What tools may read of Hermes' own folder; all else there is settings, keys, and what other sessions said."""
-_SECRET_SYSTEM = _lines("/etc/shadow /etc/gshadow /etc/sudoers /etc/sudoers.d /etc/ssl/private /etc/krb5.keytab")
+_SECRET_SYSTEM = _lines(
+    """
+    /etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d /etc/ssl/private
+    /etc/krb5.keytab /etc/security/opasswd /etc/master.passwd /etc/wireguard /etc/NetworkManager/system-connections
+    /etc/kubernetes /etc/mysql/debian.cnf /etc/rancher /etc/docker/key.json /etc/ppp/chap-secrets
+    /etc/ipsec.secrets /run/secrets /var/run/secrets /var/lib/docker /var/lib/kubelet /var/lib/sss/secrets
+    /root/.ssh /root/.aws
+    """
+)
+_SECRET_FILES = _lines(
+    "/etc/shadow /etc/gshadow /etc/sudoers /etc/passwd /etc/group /etc/crontab /etc/hosts /etc/profile"
+)
 _SECRET_NAME = re.compile(r"/(id_(rsa|dsa|ecdsa|ed25519)(_sk)?|ssh_host_\w+_key|[^/]+\.(keytab|kdbx|p12|pfx))$")
 _SECRET_PROC = re.compile(
-    r"^/proc/[^/]+/(task/[^/]+/)?(environ|mem|auxv|maps|fd/|root(/|$)|cwd(/|$))|"
-    r"^/proc/k(msg|core|allsyms)|^/sys/kernel/debug/"
+    r"^/proc/[^/]+/(task/[^/]+/)?(environ|mem|auxv|maps|smaps|pagemap|stack|syscall|fdinfo/|map_files/|fd/|root(/|$)|cwd(/|$))|"
+    r"^/proc/(k(msg|core|allsyms)|sysrq-trigger|keys)|^/sys/kernel/(debug|tracing)/"
 )
+_BY_NAME = (
+    (_PROJECT, "programs such as git or an editor run what it says"),
+    (_SECRET_NAME, "it is a private key"),
+    (_PROJECT_SECRET, "it holds the project's keys: tell the person what to change in it"),
+)
+_SYSTEM_ROOTS, _SECRET_ROOTS = frozenset(_SYSTEM), frozenset(_SECRET_SYSTEM)
 _TOP = _lines(
     """
-    / /bin /boot /dev /etc /home /lib /lib32 /lib64 /opt /proc /root /sbin /srv /sys /usr /var /System /Library /Users
-    /Applications /usr/bin /usr/lib /usr/local /var/lib /etc/ssh
+    / /bin /boot /dev /etc /home /lib /lib32 /lib64 /opt /proc /root /sbin /srv /sys /usr /var /System /Library
+    /Users /Applications /usr/bin /usr/lib /usr/local /var/lib /etc/ssh
     """
 )
 _KEYS = "it holds keys or passwords"
@@ -73,13 +139,12 @@ def write_refused(path: str, places: Places) -> str:
     if _inside(path, (places.hermes,)):
         return "it belongs to Hermes' own settings and state"
     below = _below(path, places.home)
-    if below is not None and (_inside(below, _HOME_FOLDERS) or below in _HOME_FILES):
+    if below is not None and (_among(below, _HOME_FOLDERS) or below in _HOME_FILES):
         return "it holds keys or runs at the start of other programs"
-    if _PROJECT.search(path):
-        return "programs such as git or an editor run what it says"
-    if _SECRET_NAME.search(path):
-        return "it is a private key"
-    if _inside(path, _SYSTEM) and not _inside(path, (places.workspace,)):
+    for pattern, why in _BY_NAME:
+        if pattern.search(path):
+            return why
+    if _among(path, _SYSTEM_ROOTS) and not _inside(path, (places.workspace,)):
         return "it belongs to the system"
     return ""
 
@@ -97,6 +162,19 @@ def read_refused(path: str, places: Places) -> str:
     if path.startswith("/dev/") and path != "/dev/null" and not path.startswith(_SHARED_MEMORY):
         return "it is a device"
     return "it shows the inside of running programs" if _SECRET_PROC.search(path) else ""
+
+
+def guarded_files(places: Places) -> Iterator[str]:
+    """Files that keep their rules under another name: those that a second name of the same file would give away."""
+    yield from (f"{places.home}/{name}" for name in sorted(_HOME_FILES))
+    yield from _SECRET_FILES
+
+
+def guarded_folders(places: Places) -> Iterator[str]:
+    """Folders all of whose files do."""
+    yield places.hermes
+    yield from (f"{places.home}/{name}" for name in (*_KEY_FOLDERS, *_AGENTS))
+    yield from (f"{places.home}/{name}" for name in (".config/autostart", ".config/systemd", ".config/fish"))
 
 
 def secret_places(places: Places) -> tuple[str, ...]:
@@ -139,9 +217,9 @@ def is_root_like(path: str, places: Places) -> bool:
 
 def _holds_keys(path: str, places: Places) -> bool:
     below = _below(path, places.home)
-    if below is not None and _inside(below, _SECRET_HOME) and not _SSH_PUBLIC.search(path):
+    if below is not None and _among(below, _SECRET_BELOW) and not _SSH_PUBLIC.search(path):
         return True
-    return _inside(path, _SECRET_SYSTEM) or _SECRET_NAME.search(path) is not None
+    return _among(path, _SECRET_ROOTS) or _SECRET_NAME.search(path) is not None
 
 
 def _below(path: str, folder: str) -> str | None:
@@ -151,3 +229,13 @@ def _below(path: str, folder: str) -> str | None:
 
 def _inside(path: str, folders: tuple[str, ...]) -> bool:
     return any(path == folder or path.startswith(folder + "/") for folder in folders)
+
+
+def _among(path: str, names: frozenset[str]) -> bool:
+    """Whether the path, or a folder above it, is one of these."""
+    at = path.find("/", 1)
+    while at > 0:
+        if path[:at] in names:
+            return True
+        at = path.find("/", at + 1)
+    return path in names

@@ -8,23 +8,35 @@ from hermes.safety.code import Code, plain_base64
 
 _SPAWNS = re.compile(
     r"(os\.(system|popen\w*|exec\w+|spawn\w+|posix_spawn\w*|startfile)|subprocess\.\w+|pty\.(spawn|fork)|commands\.\w+|"
-    r"asyncio\.create_subprocess_\w+|pexpect\.\w+|sh\.\w+|fabric\.\w+|runpy\.\w+|multiprocessing\.\w+|webbrowser\.open\w*)$"
+    r"asyncio\.create_subprocess_\w+|pexpect\.\w+|sh\.\w+|fabric\.\w+|runpy\.\w+|multiprocessing\.\w+|"
+    r"webbrowser\.open\w*)$"
 )
 _DELETES = re.compile(
-    r"(shutil\.(rmtree|move)|os\.(remove|unlink|rmdir|removedirs|truncate|rename|renames|replace)|(^|.*\.)(unlink|rmdir|rmtree|rename|touch_none)|send2trash\.\w+)$"
+    r"(shutil\.(rmtree|move)|os\.(remove|unlink|rmdir|removedirs|truncate|rename|renames|replace)|(^|"
+    r".*\.)(unlink|rmdir|rmtree|rename|touch_none)|send2trash\.\w+)$"
 )
-_CHANGES = re.compile(r"(os\.(chmod|chown|lchown|link|symlink|mkfifo|mknod|chroot|setuid|setgid|setresuid|seteuid|setegid|kill|killpg|abort|fork|forkpty|"
-                      r"putenv|setxattr|ptrace|mount)|signal\.pthread_kill|shutil\.(chown|copy\w*|unpack_archive|make_archive)|ctypes\.\w+(\.\w+)*|resource\.setrlimit|.*\.(chmod|symlink_to|hardlink_to))$")  # fmt: skip
-_FETCHES = re.compile(r"(urllib\.request\.(urlopen|urlretrieve|Request)|urllib2?\.urlopen|urlopen|urlretrieve|(requests|httpx2?)\.(get|head|options|Session|Client|request)|"
-                      r"aiohttp\.\w+|http\.client\.\w+|wget\.\w+|urllib3\.\w+)$")
-_SENDS = re.compile(r"((requests|httpx2?)\.(post|put|patch|delete|request)|socket\.(socket|create_connection|getaddrinfo|gethostbyname)|smtplib\.\w+|ftplib\.\w+|paramiko\.\w+|telnetlib\.\w+|.*\.(sendall|sendto|sendmail|storbinary))$")
-_EVALUATES = re.compile(r"(exec|eval|compile|__import__|builtins\.(exec|eval|__import__)|marshal\.loads|pickle\.loads?|importlib\.\w+|codecs\.decode|types\.(FunctionType|CodeType)|code\.\w+|zlib\.decompress|dill\.loads)$")
+_CHANGES = re.compile(
+    r"(os\.(chmod|chown|lchown|link|symlink|mkfifo|mknod|chroot|setuid|setgid|setresuid|seteuid|setegid|kill|"
+    r"killpg|abort|fork|forkpty|"
+    r"putenv|setxattr|ptrace|mount)|signal\.pthread_kill|shutil\.(chown|copy\w*|unpack_archive|make_archive)|"
+    r"ctypes\.\w+(\.\w+)*|resource\.setrlimit|.*\.(chmod|symlink_to|hardlink_to))$"
+)
+_FETCHES = re.compile(
+    r"(urllib\.request\.(urlopen|urlretrieve|Request)|urllib2?\.urlopen|urlopen|urlretrieve|(requests|"
+    r"httpx2?)\.(get|head|options|Session|Client|request)|"
+    r"aiohttp\.\w+|http\.client\.\w+|wget\.\w+|urllib3\.\w+)$"
+)
+_SENDS = re.compile(
+    r"((requests|httpx2?)\.(post|put|patch|delete|request)|socket\.(socket|create_connection|getaddrinfo|"
+    r"gethostbyname)|smtplib\.\w+|ftplib\.\w+|paramiko\.\w+|telnetlib\.\w+|.*\.(sendall|sendto|sendmail|storbinary))$"
+)
+_EVALUATES = re.compile(
+    r"(exec|eval|compile|__import__|builtins\.(exec|eval|__import__)|marshal\.loads|pickle\.loads?|"
+    r"importlib\.\w+|codecs\.decode|types\.(FunctionType|CodeType)|code\.\w+|zlib\.decompress|dill\.loads)$"
+)
 _DECODES = re.compile(r"(base64\.\w*decode\w*|bytes\.fromhex|binascii\.\w+|codecs\.decode|zlib\.decompress)$")
 _URL = re.compile(r"^https?://([\w.-]+)")
 _WRITING = re.compile(r"[wax+]")
-_SAFE_MODULES = frozenset(
-    "sys os json re math time datetime pathlib itertools collections functools platform random string textwrap csv glob shutil".split()
-)
 
 
 def python_code(text: str, given: Sequence[str] = ()) -> Code:
@@ -43,7 +55,8 @@ def python_code(text: str, given: Sequence[str] = ()) -> Code:
 
 
 _SUSPICIOUS = re.compile(
-    r"rmtree|unlink|remove|rmdir|subprocess|system|popen|spawn|exec|eval|socket|urlopen|requests|__import__|b64decode|fromhex|fork|write|chmod|kill|"
+    r"rmtree|unlink|remove|rmdir|subprocess|system|popen|spawn|exec|eval|socket|urlopen|requests|__import__|"
+    r"b64decode|fromhex|fork|write|chmod|kill|"
     r"shutil|ctypes|environ|open\s*\("
 )
 
@@ -51,7 +64,9 @@ _SUSPICIOUS = re.compile(
 def _unparsed(text: str, code: Code) -> Code:
     """A text that is no whole program, because parts of it are only known when it runs."""
     if _SUSPICIOUS.search(text):
-        code.harmful.append(("the program text cannot be read, and starts programs, deletes, or opens connections", False))
+        code.harmful.append(
+            ("the program text cannot be read, and starts programs, deletes, or opens connections", False)
+        )
     return code
 
 
@@ -68,8 +83,10 @@ class _Reader(ast.NodeVisitor):
     def visit_Import(self, node: ast.Import) -> None:
         """Note what a module is called here."""
         for alias in node.names:
-            self.names[alias.asname or alias.name.split(".")[0]] = alias.name if alias.asname else alias.name.split(".")[0]
-            if alias.name.split(".")[0] in ("hermes",):
+            self.names[alias.asname or alias.name.split(".")[0]] = (
+                alias.name if alias.asname else alias.name.split(".")[0]
+            )
+            if alias.name.split(".")[0] == "hermes":
                 self.code.harmful.append(("the program text reaches into Hermes", False))
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
@@ -104,7 +121,9 @@ class _Reader(ast.NodeVisitor):
         if isinstance(node.value, str):
             text = node.value
             if len(text) < 400 and ("/" in text or text.startswith((".", "~"))):
-                self.code.paths |= {part for part in re.findall(r"[~\w./*$-]+", text) if "/" in part or part.startswith((".", "~"))}
+                self.code.paths |= {
+                    part for part in re.findall(r"[~\w./*$-]+", text) if "/" in part or part.startswith((".", "~"))
+                }
             found = _URL.match(text)
             if found:
                 self.code.hosts.add(found[1])
@@ -154,25 +173,36 @@ class _Reader(ast.NodeVisitor):
             if name.startswith("socket."):
                 code.harmful.append(("the program text opens connections", False))
         elif _FETCHES.match(name):
-            code.fetches = True
-            if any(keyword.arg in ("data", "json", "files") for keyword in node.keywords) or (name.endswith(("urlopen", "Request")) and len(node.args) > 1):
-                code.sends = True
-            if any(self.text(arg) is None and self._computed(arg) for arg in node.args[:1]):
-                code.sends = True
+            self._fetched(name, node)
         elif _EVALUATES.match(name):
             self._evaluated(name, node)
-        elif name in ("open", "io.open", "codecs.open", "os.open") or name.endswith(".open"):
+        else:
+            self._filed(name, node)
+
+    def _fetched(self, name: str, node: ast.Call) -> None:
+        carries = any(keyword.arg in ("data", "json", "files") for keyword in node.keywords)
+        carries = carries or (name.endswith(("urlopen", "Request")) and len(node.args) > 1)
+        built = any(self.text(arg) is None and self._computed(arg) for arg in node.args[:1])
+        self.code.fetches = True
+        self.code.sends = self.code.sends or carries or built
+
+    def _filed(self, name: str, node: ast.Call) -> None:
+        if name in ("open", "io.open", "codecs.open", "os.open") or name.endswith(".open"):
             self._opened(name, node)
         elif name.endswith((".write_text", ".write_bytes", ".touch", ".mkdir")):
             self._method_write(node)
         elif name in ("getattr", "vars", "globals", "locals") and not (len(node.args) > 1 and self.text(node.args[1])):
-            code.harmful.append(("the program text reaches around names", True))
+            self.code.harmful.append(("the program text reaches around names", True))
 
     def _computed(self, node: ast.expr) -> bool:
         return not isinstance(node, ast.Name | ast.Attribute)
 
     def _spawned(self, name: str, node: ast.Call) -> None:
-        first = node.args[0] if node.args else next((word.value for word in node.keywords if word.arg in ("args", "cmd")), None)
+        first = (
+            node.args[0]
+            if node.args
+            else next((word.value for word in node.keywords if word.arg in ("args", "cmd")), None)
+        )
         if name.startswith(("multiprocessing.", "webbrowser.")):
             return
         if name.endswith((".PIPE", ".DEVNULL", ".CalledProcessError", ".list2cmdline")):
@@ -215,7 +245,12 @@ class _Reader(ast.NodeVisitor):
             if target is not None and source is not None:
                 code.written.append(target)
                 return
-        if name in ("os.kill", "os.killpg") and len(node.args) == 2 and isinstance(node.args[1], ast.Constant) and node.args[1].value == 0:
+        if (
+            name in ("os.kill", "os.killpg")
+            and len(node.args) == 2
+            and isinstance(node.args[1], ast.Constant)
+            and node.args[1].value == 0
+        ):
             return
         code.harmful.append(("the program text changes rights, links or processes", True))
 
@@ -226,6 +261,8 @@ class _Reader(ast.NodeVisitor):
         if name.startswith("importlib.") and not name.endswith("import_module"):
             return
         if name in ("eval", "exec", "builtins.exec", "builtins.eval") and text is not None:
+            if not isinstance(node.args[0], ast.Constant):
+                self.code.harmful.append(("the program text makes code out of data", True))
             inner = python_code(text, self.given)
             for field in ("harmful", "deleted", "written", "spawned", "shelled"):
                 getattr(self.code, field).extend(getattr(inner, field))
@@ -234,16 +271,30 @@ class _Reader(ast.NodeVisitor):
             return
         if name == "compile" and text is not None:
             return
-        if name == "codecs.decode" or name == "zlib.decompress":
+        if name in {"codecs.decode", "zlib.decompress"}:
             return
         self.code.harmful.append(("the program text makes code out of data", True))
 
     def _opened(self, name: str, node: ast.Call) -> None:
         method = name not in ("open", "io.open", "codecs.open", "os.open")
-        if name.split(".")[0] in ("webbrowser", "zipfile", "tarfile", "gzip", "wave", "Image", "PIL", "dbm", "shelve"):
+        if name.split(".", maxsplit=1)[0] in (
+            "webbrowser",
+            "zipfile",
+            "tarfile",
+            "gzip",
+            "wave",
+            "Image",
+            "PIL",
+            "dbm",
+            "shelve",
+        ):
             return
         arguments = node.args if method else node.args[1:]
-        mode = self.text(arguments[0]) if arguments else next((self.text(one.value) for one in node.keywords if one.arg == "mode"), "r")
+        mode = (
+            self.text(arguments[0])
+            if arguments
+            else next((self.text(one.value) for one in node.keywords if one.arg == "mode"), "r")
+        )
         owner = node.func.value if method and isinstance(node.func, ast.Attribute) else None
         path = self._path(owner) if owner is not None else self._path(node.args[0]) if node.args else None
         if mode is not None and not _WRITING.search(mode) and name != "os.open":
@@ -324,24 +375,48 @@ class _Reader(ast.NodeVisitor):
         if self.dotted(value) == "sys.argv" and isinstance(inner, ast.Constant) and isinstance(inner.value, int):
             return self.given[inner.value - 1] if 0 < inner.value <= len(self.given) else None
         text = self.text(value)
-        if text is not None and isinstance(inner, ast.Slice) and inner.lower is None and inner.upper is None and inner.step is not None:
+        if (
+            text is not None
+            and isinstance(inner, ast.Slice)
+            and inner.lower is None
+            and inner.upper is None
+            and inner.step is not None
+        ):
             return text[::-1]
         return None
 
     def _computed_text(self, node: ast.Call) -> str | None:
         name = self.dotted(node.func)
-        if name == "chr" and node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, int):
+        if (
+            name == "chr"
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+            and isinstance(node.args[0].value, int)
+        ):
             return chr(node.args[0].value) if 0 < node.args[0].value < 0x110000 else None
         if _DECODES.match(name) and node.args:
             text = self.text(node.args[0])
             return _decoded(name, text) if text is not None else None
         if isinstance(node.func, ast.Attribute):
             inner = self.text(node.func.value)
-            if inner is not None and node.func.attr in ("decode", "encode", "strip", "lower", "format") and not (node.func.attr == "format" and node.args):
+            if (
+                inner is not None
+                and node.func.attr in ("decode", "encode", "strip", "lower", "format")
+                and not (node.func.attr == "format" and node.args)
+            ):
                 return inner.lower() if node.func.attr == "lower" else inner
-            if inner is not None and node.func.attr == "join" and node.args and isinstance(node.args[0], ast.List | ast.Tuple):
+            if (
+                inner is not None
+                and node.func.attr == "join"
+                and node.args
+                and isinstance(node.args[0], ast.List | ast.Tuple)
+            ):
                 parts = [self.text(one) for one in node.args[0].elts]
-                return inner.join(part for part in parts if part is not None) if all(part is not None for part in parts) else None
+                return (
+                    inner.join(part for part in parts if part is not None)
+                    if all(part is not None for part in parts)
+                    else None
+                )
             if inner is not None and node.func.attr == "replace" and len(node.args) == 2:
                 old, new = self.text(node.args[0]), self.text(node.args[1])
                 return inner.replace(old, new) if old and new is not None and len(inner) < 4000 else None
@@ -350,7 +425,11 @@ class _Reader(ast.NodeVisitor):
 
 def _is_path(node: ast.expr | None) -> bool:
     """Whether an expression is a path rather than a text or a list."""
-    return isinstance(node, ast.Call) or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)) or isinstance(node, ast.Name)
+    return (
+        isinstance(node, ast.Call)
+        or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div))
+        or isinstance(node, ast.Name)
+    )
 
 
 def _decoded(name: str, text: str) -> str | None:
@@ -362,6 +441,3 @@ def _decoded(name: str, text: str) -> str | None:
         except ValueError:
             return None
     return None
-
-
-__all__ = ["python_code", "_SAFE_MODULES"]

@@ -1,4 +1,4 @@
-"""A walk through a shell text: what each simple command would be, with what comes to it by pipes, files and variables."""
+"""A walk through a shell text: what each simple command would be, with what comes to it by pipes and variables."""
 
 import fnmatch
 import re
@@ -19,8 +19,8 @@ from hermes.safety.words import DECODED, FETCHED, NONE, NOTHING, UNTOLD, State, 
 _MAX_NESTING = 8
 _MAX_DEPTH = 60
 _MAX_EFFECTS = 2_000
-_MAX_STEPS = 1_000
-_MAX_STEPS_A_CHARACTER = 0.05
+_MAX_STEPS = 800
+_MAX_STEPS_A_CHARACTER = 0.04
 """Statements and programs that are looked at in one text; what comes after them asks."""
 _MAX_OPEN = 200
 _MAX_WORDS = 1_000
@@ -30,8 +30,32 @@ _FORK_BOMB = re.compile(r"(?<![\w:.])([\w:.]{1,64})\(\)\{?\(?\1\|\1&\)?;?\}?")
 _BLANK = re.compile(r"\s+")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+ -][A-Za-z0-9_./:,@%+= -]*\Z")
 _RESERVED = frozenset(
-    "if then elif else fi for while until do done case esac in function select time coproc declare typeset export "
-    "readonly local unset unsetenv".split()
+    [
+        "if",
+        "then",
+        "elif",
+        "else",
+        "fi",
+        "for",
+        "while",
+        "until",
+        "do",
+        "done",
+        "case",
+        "esac",
+        "in",
+        "function",
+        "select",
+        "time",
+        "coproc",
+        "declare",
+        "typeset",
+        "export",
+        "readonly",
+        "local",
+        "unset",
+        "unsetenv",
+    ]
 )
 _WILD = re.compile(r"[*?\[]")
 
@@ -97,7 +121,7 @@ class Walk:
             words = text.split(None, _MAX_WORDS + 1)
             if words and "=" not in words[0] and words[0] not in _RESERVED:
                 return self.run([Word(word) for word in words], state, stdin)
-        if text.count("(") - text.count(")") > _MAX_OPEN:
+        if text.count("(") - text.count(")") > _MAX_OPEN or text.count("``") > _MAX_OPEN * 5:
             self.unclear("the command is nested too deeply to be read")
             return UNTOLD
         if not self._nesting:
@@ -111,7 +135,7 @@ class Walk:
     def _parsed(self, text: str, state: State, stdin: Stream | None) -> Stream:
         tree = parse(text.encode("utf-8", "replace"))
         if tree is not None and tree.root_node.has_error:
-            other = unbraced(text).replace("<>", ">")
+            other = unbraced(text)
             again = parse(other.encode("utf-8", "replace")) if other != text else None
             tree = again if again is not None and not again.root_node.has_error else tree
         if tree is None:
@@ -259,9 +283,7 @@ class Walk:
         self._uncalled[name] = (body, state.copy())
         return NOTHING
 
-    def _called(
-        self, name: str, body: Node, state: State, words: Sequence[Word], stdin: Stream | None
-    ) -> Stream:
+    def _called(self, name: str, body: Node, state: State, words: Sequence[Word], stdin: Stream | None) -> Stream:
         self._uncalled.pop(name, None)
         if name in self._running or len(self._running) > 6:
             if name in self._running and self._aside:
@@ -329,18 +351,19 @@ class Walk:
         text = head.text
         if text == "!" and len(words) > 1:
             return self._run(words[1:], state, stdin)
-        if head.dynamic or _WILD.search(text) and text not in ("[", "[["):
+        if head.dynamic or (_WILD.search(text) and text not in ("[", "[[")):
             return self._unknown(words, state, stdin)
         if head.labels & {FETCHED, DECODED}:
             Call(text, words[1:], state, stdin, self).ask("remote-exec", "it runs what it downloads or decodes")
         body = state.functions.get(text)
         if isinstance(body, Node):
             return self._called(text, body, state, words[1:], stdin)
-        name = basename(text)
+        # A script of the project may be called as a program of the system is.
+        name = text if text.startswith("./") and "bin/" not in text else basename(text)
         if not name.isascii():
             name = self._folded(name, words, state)
         call = Call(name.removesuffix(".exe"), words[1:], state, stdin, self)
-        if name != text:
+        if "/" in text:
             flow.program_file(call, resolve(text, state.where.now, self.places))
         return judged(call)
 
@@ -348,8 +371,13 @@ class Walk:
         """The name as it looks, which is not always the name that runs."""
         if not any(unicodedata.category(char) == "Lo" for char in name):
             subject = state.where.subject(" ".join(word.text for word in words))
-            self.say(Verdict.ASK, "unclear", "the program's name has characters that look like others", subject,
-                     contained=True)  # fmt: skip
+            self.say(
+                Verdict.ASK,
+                "unclear",
+                "the program's name has characters that look like others",
+                subject,
+                contained=True,
+            )
         folded = unicodedata.normalize("NFKC", name)
         return "".join(char for char in folded if unicodedata.category(char) not in ("Cf", "Mn"))
 
@@ -403,17 +431,13 @@ class Walk:
     def _stored(self, out: Stream, targets: list[tuple[str, str]], state: State) -> Stream:
         for operator, path in targets:
             if path.startswith("/dev/"):
-                if path.startswith(("/dev/tcp/", "/dev/udp/")):
-                    flow.sent(self, path)
                 continue
             flow.judge_stored(self, path, operator, out, state)
             before = state.files.get(path) if ">>" in operator else None
             state.files[path] = flow.joined(before, out) if before is not None else out
         return NOTHING if targets else out
 
-    def _file_redirect(
-        self, node: Node, state: State, targets: list[tuple[str, str]] | None = None
-    ) -> Stream | None:
+    def _file_redirect(self, node: Node, state: State, targets: list[tuple[str, str]] | None = None) -> Stream | None:
         operator, descriptor = "", ""
         words: list[Word] = []
         for child in node.children:
@@ -432,6 +456,8 @@ class Walk:
             return None
         path = resolve(target.text, state.where.now, self.places)
         flow.written_to(self, path, operator, state)
+        if path.startswith(("/dev/tcp/", "/dev/udp/")):
+            flow.sent(self, path)
         if targets is not None and descriptor in ("", "1"):
             targets.append((operator, path))
         return None
@@ -440,9 +466,7 @@ class Walk:
         word = self.expander.one(node.named_children[0], state) if node.named_children else Word("")
         return Stream(None, word.labels) if word.dynamic else Stream(word.text + "\n", word.labels)
 
-    def _heredoc(
-        self, node: Node, state: State, targets: list[tuple[str, str]], after: list[Node]
-    ) -> Stream:
+    def _heredoc(self, node: Node, state: State, targets: list[tuple[str, str]], after: list[Node]) -> Stream:
         begin, text, labels, told = "", "", NONE, True
         for child in node.children:
             kind = child.type
@@ -517,8 +541,11 @@ class Walk:
                 variables.assign(self, child, state)
             elif child.is_named:
                 rest.append(child)
-        words = [Word(text_of(one)) if one.type == "variable_name" else word
-                 for one in rest for word in (self.expander.words([one], state) or [Word("")])]  # fmt: skip
+        words = [
+            Word(text_of(one)) if one.type == "variable_name" else word
+            for one in rest
+            for word in (self.expander.words([one], state) or [Word("")])
+        ]
         return judged(Call(name, words, state, stdin, self))
 
 
@@ -544,5 +571,3 @@ def _starts_itself(name: str, body: Node) -> bool:
                 follows = at + 1 < len(children) and children[at + 1].type == "&"
                 waiting.append((child, beside or node.type == "pipeline" or follows))
     return False
-
-

@@ -15,6 +15,8 @@ _SECONDS_A_BYTE = 0.35e-6
 """Ordinary scripts take 0.25 us a byte. A long pipe or a row of `<<<` takes the square of its length."""
 _BRACES = re.compile(r"(^|[\s;&|(])\{([^\s{}'\"$`;]*,[^\s{}'\"$`;]*)\}(?=[\s;&|)]|$)")
 
+_OUT_THEN_IN = re.compile(r"(>{1,2}\s*[\w./~-]{1,200})\s+(<<<\s*(?:'[^']*'|\"[^\"]*\"|[\w./~$-]{1,200}))")
+
 
 @cache
 def _parser() -> Parser:
@@ -48,8 +50,9 @@ def parse(source: bytes) -> Tree | None:
 
 
 def unbraced(text: str) -> str:
-    """The text with `{a,b}` at the beginning of a command written out: the grammar takes it for a group."""
-    return _BRACES.sub(lambda found: found[1] + found[2].replace(",", " "), text)
+    """The text with what the grammar cannot read put another way: `{a,b}` as a command, `> file <<< text`, `<>`."""
+    text = _BRACES.sub(lambda found: found[1] + found[2].replace(",", " "), text)
+    return _OUT_THEN_IN.sub(r"\2 \1", text).replace("<>", ">")
 
 
 def text_of(node: Node) -> str:

@@ -22,7 +22,8 @@ _HIJACKING = word_set(
 _PROGRAMS = word_set(
     """
     GIT_SSH_COMMAND GIT_SSH GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS GIT_PAGER GIT_EDITOR PAGER EDITOR
-    GIT_SEQUENCE_EDITOR VISUAL BROWSER MANPAGER RSYNC_RSH CVS_RSH SYSTEMD_PAGER SYSTEMD_EDITOR KUBE_EDITOR RIPGREP_CONFIG_PATH
+    GIT_SEQUENCE_EDITOR VISUAL BROWSER MANPAGER RSYNC_RSH CVS_RSH SYSTEMD_PAGER SYSTEMD_EDITOR KUBE_EDITOR
+    RIPGREP_CONFIG_PATH
     """
 )
 _HARMLESS_PROGRAMS = word_set(
@@ -31,10 +32,12 @@ _HARMLESS_PROGRAMS = word_set(
 _FOLDERS = word_set("PYTHONPATH LD_LIBRARY_PATH DYLD_LIBRARY_PATH PERL5LIB RUBYLIB NODE_PATH CLASSPATH GEM_PATH PATH")
 _OPTION_LISTS: dict[str, tuple[str, ...]] = {
     "NODE_OPTIONS": ("--require", "-r ", "--import", "--loader", "--experimental-loader", "--inspect"),
-    "RUBYOPT": ("-r", "-e", "-I"), "PERL5OPT": ("-M", "-e", "-I", "-d"),
-    "JAVA_TOOL_OPTIONS": ("-javaagent", "-agent"), "_JAVA_OPTIONS": ("-javaagent", "-agent"),
+    "RUBYOPT": ("-r", "-e", "-I"),
+    "PERL5OPT": ("-M", "-e", "-I", "-d"),
+    "JAVA_TOOL_OPTIONS": ("-javaagent", "-agent"),
+    "_JAVA_OPTIONS": ("-javaagent", "-agent"),
     "JDK_JAVA_OPTIONS": ("-javaagent", "-agent"),
-}  # fmt: skip
+}
 _HISTORY = word_set("HISTFILE HISTSIZE HISTFILESIZE HISTCONTROL SAVEHIST")
 
 
@@ -93,7 +96,11 @@ def judge_variable(host: Host, name: str, value: Word, state: State) -> None:
     subject = "" if value.dynamic else f"{name}={value.text}"
     if name == "HERMES_HOME":
         host.say(Verdict.DENY, "own-policy", "it gives Hermes other settings", subject, contained=False)
-    elif name in _HISTORY and (name == "HISTFILE" or value.text in ("0", "ignoreboth", "")) and value.text != "ignoreboth":
+    elif (
+        name in _HISTORY
+        and (name == "HISTFILE" or value.text in ("0", "ignoreboth", ""))
+        and value.text != "ignoreboth"
+    ):
         host.say(Verdict.ASK, "traces", "it turns off the history of commands", subject, contained=True)
     elif name in _HIJACKING or name.startswith(("GIT_CONFIG_KEY", "GIT_CONFIG_VALUE", "BASH_FUNC_")):
         _hijacks(host, name, subject)

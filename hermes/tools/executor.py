@@ -12,7 +12,6 @@ from hermes.core.errors import ToolError
 from hermes.core.events import Event, Refused, ToolEnded, ToolStarted
 from hermes.core.parts import Provenance, Source, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import EffectJournal, Intent
-from hermes.safety.fencing import fence
 from hermes.safety.findings import EffectKind, Verdict
 from hermes.tools.asking import CallDoor, Questions
 from hermes.tools.gate import NOBODY, TIMED_OUT, Answer, Approver, Decision, Gate, Reviewer
@@ -22,7 +21,6 @@ from hermes.tools.schema import Arguments, ArgumentsError
 from hermes.tools.session import ToolContext
 from hermes.tools.spill import BATCH_CAP, PREVIEW, RESULT_CAP, spill
 from hermes.tools.tool import PathUse, Tool, ToolOutput
-from hermes.tools.weighing import origin
 from hermes.util.text import clean_surrogates
 
 Emit = Callable[[Event], None]
@@ -217,7 +215,7 @@ class _Round:
                 self._batch.failed.add(item.call.call_id)
             self._batch.finish(item.index, result)
             await self._journal.done(result)
-            self._ended(item, result.status, started, clean_surrogates(output.text))
+            self._ended(item, result.status, started, clean_surrogates(output.text[:_PREVIEW_CHARACTERS]))
 
     async def _output(self, item: _Prepared) -> ToolOutput:
         """Run the tool. This is the one place where what a tool raises is turned into its result."""
@@ -309,16 +307,20 @@ class _Round:
         paths = [use.path for use in item.paths if not use.write]
         if item.tool.command(item.arguments):
             paths.append(os.path.realpath(item.decision.cwd or self._context.state.cwd))
+        from hermes.tools.weighing import origin
+
         found = origin(item.decision.effects, paths, self._context)
         return found or (said and structs.replace(said, vouched=True))
 
     def _result(self, item: _Prepared, output: ToolOutput) -> ToolResultPart:
-        text = clean_surrogates(output.text)
+        text = self._context.redact(clean_surrogates(output.text))
         provenance = self._origin(item, output)
         crowded = len(text) > 2 * PREVIEW and self._batch.characters + len(text) > BATCH_CAP
         if crowded or len(text) > min(item.tool.cap or self._context.limits.result_characters, RESULT_CAP):
             text = self._spilled(text, item.call.call_id)
         if provenance is not None and provenance.untrusted:
+            from hermes.safety.fencing import fence
+
             text = fence(text, provenance)
         return ToolResultPart(
             call_id=item.call.call_id,

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from hermes.core.errors import ToolError
 from hermes.tools import edits, files
-from hermes.tools.edits import Action, Section
+from hermes.tools.edits import Action, Hunk, Section
 from hermes.tools.files import TextFile
 from hermes.tools.session import ToolContext
 from hermes.tools.syntax import syntax_note
@@ -28,8 +28,8 @@ class _Change(Struct, frozen=True):
 
 def replace(ctx: ToolContext, path: str, texts: tuple[str, str], *, everywhere: bool) -> str:
     """Put the second text in the place of the first; the diff. Raises `ToolError`."""
-    before = files.load(ctx.resolve(path), path, ctx.state)
-    old, new = (text.replace("\r\n", "\n") for text in texts)
+    before = files.load(ctx.resolve(path), path, ctx.state, ctx.places)
+    old, new = (ctx.restored(text.replace("\r\n", "\n"), before.text) for text in texts)
     text, note = edits.replace_text(before.text, old, new, everywhere=everywhere, shown=path)
     return _carry_out(ctx, [_Change(path, before, msgspec.structs.replace(before, text=text), note)])
 
@@ -49,15 +49,15 @@ def _changes(ctx: ToolContext, section: Section, now: dict[str, TextFile | None]
     real = os.path.realpath(ctx.resolve(path))
     if section.action is Action.ADD:
         _must_be_free(real, path, now)
-        now[real] = TextFile(text=section.content)
+        now[real] = TextFile(text=ctx.restored(section.content, ""))
         return [_Change(path, None, now[real])]
-    before = now[real] if real in now else files.load(ctx.resolve(path), path, ctx.state)
+    before = now[real] if real in now else files.load(ctx.resolve(path), path, ctx.state, ctx.places)
     if before is None:
         raise ToolError(f"{path} is deleted earlier in the patch. Nothing was changed.")
     if section.action is Action.DELETE:
         now[real] = None
         return [_Change(path, before, None)]
-    text, note = edits.apply(before.text, section.hunks, path)
+    text, note = edits.apply(before.text, [_restored(ctx, hunk, before.text) for hunk in section.hunks], path)
     after = msgspec.structs.replace(before, text=text)
     if not section.target:
         now[real] = after
@@ -66,6 +66,14 @@ def _changes(ctx: ToolContext, section: Section, now: dict[str, TextFile | None]
     _must_be_free(moved, section.target, now)
     now[real], now[moved] = None, after
     return [_Change(section.target, None, after, note), _Change(path, before, None)]
+
+
+def _restored(ctx: ToolContext, hunk: Hunk, original: str) -> Hunk:
+    """The hunk, with what was shown as a placeholder as it stands in the file."""
+    old, new, below = (
+        tuple(ctx.restored(line, original) for line in lines) for lines in (hunk.old, hunk.new, hunk.below)
+    )
+    return Hunk(old, new, below, hunk.at_end)
 
 
 def _must_be_free(real: str, shown: str, now: dict[str, TextFile | None]) -> None:
@@ -90,7 +98,7 @@ def _carry_out(ctx: ToolContext, changes: list[_Change]) -> str:
 def _apply(ctx: ToolContext, path: str, content: TextFile | None) -> None:
     target = ctx.resolve(path)
     if content is not None:
-        files.save(target, path, files.encode(content), ctx.state)
+        files.save(target, path, files.encode(content), ctx.state, ctx.places)
         return
     try:
         os.unlink(target)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -12,11 +13,12 @@ from hermes.safety.patterns import covers, literal
 from hermes.safety.policy import Rule, said_by
 from hermes.tools.gate import Decision, Grant
 from hermes.tools.schema import Arguments
-from hermes.tools.seal import file_seal, seal
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import Taint
 from hermes.tools.tool import Tool
-from hermes.tools.weighing import Weighed, known_host, weigh
+
+if TYPE_CHECKING:
+    from hermes.tools.weighing import Weighed
 
 _LOG = logging.getLogger(__name__)
 _TAINTED = "tainted-"
@@ -64,6 +66,8 @@ class RuleGate:
     def decide(self, tool: Tool, arguments: Arguments, context: ToolContext) -> Decision:
         """The strictest of what there is to say about the call."""
         try:
+            from hermes.tools.weighing import weigh  # with what it needs, when there is a first call
+
             self.lift(context.state.taint)
             return self._settled(weigh(tool, arguments, context, self.policy.hosts), tool.name, context)
         except Exception as error:  # noqa: BLE001 - a fault here must be a no, whatever it is; it is logged and told
@@ -73,6 +77,8 @@ class RuleGate:
 
     def connection(self, host: str, port: int, context: ToolContext) -> Decision:
         """A connection that a sandboxed command wants to make: only to hosts that are allowed, else a question."""
+        from hermes.tools.weighing import known_host
+
         subject = f"connect {host}"
         if known_host(host, context, self.policy.hosts) or self._granted(subject, ()):
             return Decision(verdict=Verdict.ALLOW, subject=subject)
@@ -104,7 +110,12 @@ class RuleGate:
             if grant.source:
                 taint.lift(grant.source)
 
+<<<<<<< HEAD
     def _settled(self, weighed: Weighed, tool: str, context: ToolContext) -> Decision:
+=======
+    def _settled(self, weighed: "Weighed", tool: str, context: ToolContext) -> Decision:
+        self.lift(context.state.taint)
+>>>>>>> main
         findings = [*weighed.findings, *said_by(self.policy.rules, weighed.subjects)]
         base = Decision(
             verdict=Verdict.ALLOW,
@@ -123,8 +134,10 @@ class RuleGate:
         return self._question(base, weighed, asks, context, tool)
 
     def _question(
-        self, base: Decision, weighed: Weighed, asks: Sequence[Finding], context: ToolContext, tool: str
+        self, base: Decision, weighed: "Weighed", asks: Sequence[Finding], context: ToolContext, tool: str
     ) -> Decision:
+        from hermes.tools.seal import seal
+
         state = context.state
         plain = [one for one in asks if not one.rule.startswith(_TAINTED)]
         taints = state.taint.sources() if len(plain) < len(asks) else ()
@@ -153,12 +166,10 @@ class RuleGate:
             return True
         if any(rule.verdict is Verdict.ALLOW and covers(rule.pattern, subject) for rule in self.policy.rules):
             return True
-        return any(
-            grant.pattern and covers(grant.pattern, subject) and (not grant.seal or grant.seal == file_seal(runs))
-            for grant in self.leave.grants
-        )
+        grants = [grant for grant in self.leave.grants if grant.pattern and covers(grant.pattern, subject)]
+        return any(not grant.seal or grant.seal == _sealed(runs) for grant in grants)
 
-    def _whole_line(self, weighed: Weighed, asks: Iterable[Finding]) -> bool:
+    def _whole_line(self, weighed: "Weighed", asks: Iterable[Finding]) -> bool:
         """Whether the person allowed this very line, letter by letter; their own stricter rules stand."""
         if not weighed.line or any(one.rule == "policy" or one.rule.startswith(_TAINTED) for one in asks):
             return False
@@ -174,12 +185,21 @@ class RuleGate:
 
 
 def _grants(patterns: Iterable[str], sources: Iterable[str], runs: Sequence[str]) -> tuple[Grant, ...]:
-    bound = file_seal(runs) if runs else ""
+    bound = _sealed(runs)
     return (*(Grant(pattern=one, seal=bound) for one in patterns), *(Grant(source=one) for one in sources))
 
 
-def _only(finding: Finding) -> Weighed:
+def _sealed(runs: Sequence[str]) -> str:
+    """The hash of the files that a call runs; empty when it runs none."""
+    from hermes.tools.seal import file_seal
+
+    return file_seal(runs) if runs else ""
+
+
+def _only(finding: Finding) -> "Weighed":
     """What is to be said where there is one thing to say."""
+    from hermes.tools.weighing import Weighed
+
     return Weighed((finding,), (), finding.subject, "", "", (finding.subject,))
 
 
@@ -199,7 +219,7 @@ def literal_or_folder(finding: Finding) -> str:
     return literal(finding.subject)
 
 
-def _files_run(weighed: Weighed) -> tuple[str, ...]:
+def _files_run(weighed: "Weighed") -> tuple[str, ...]:
     """The files, folders not among them, that the call takes code from."""
     import os.path
 

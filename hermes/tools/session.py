@@ -8,9 +8,11 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
 from hermes.core.parts import Provenance
 from hermes.safety.places import Places
+from hermes.safety.secrets import Redactor
 from hermes.tools.backends.base import Door, TerminalBackend
 from hermes.tools.processes import ProcessTable
 from hermes.tools.taint import Taint, Trust
@@ -107,8 +109,8 @@ class ToolContext:
 
     `trust` says whose files the person vouches for; `web` is None where there is no way to the web. `offline` and
     `door` are for one call's commands: no network, and who is asked for more. `asker` is None where nobody can be
-    asked. `catalogue` is None when there are no deferred tools. `search_path` is the PATH on which programs such as
-    ripgrep are looked for.
+    asked. `redactor` takes secrets out of what a tool brings. `catalogue` is None when there are no deferred tools.
+    `search_path` is the PATH on which programs such as ripgrep are looked for.
     """
 
     session_id: str
@@ -119,6 +121,7 @@ class ToolContext:
     clock: Clock
     limits: Limits = DEFAULT_LIMITS
     trust: Trust = NOTHING_TRUSTED
+    redactor: Redactor | None = None
     offline: bool = False
     door: Door | None = None
     asker: Asker | None = None
@@ -131,6 +134,20 @@ class ToolContext:
     def for_call(self, call_id: str, *, offline: bool = False, door: Door | None = None) -> "ToolContext":
         """The same context, for one call."""
         return replace(self, call_id=call_id, offline=offline, door=door)
+
+    def redact(self, text: str) -> str:
+        """The text without the secrets that this process holds, and without what has a secret's shape."""
+        return text if self.redactor is None else self.redactor.redact(text)
+
+    def restored(self, text: str, original: str) -> str:
+        """The text with placeholders of secrets put back as they stand in `original`, in whose place it is written.
+
+        Raises `ToolError` for a placeholder of something that did not stand there.
+        """
+        found = text if self.redactor is None else self.redactor.resolve(text, original)
+        if not isinstance(found, str):
+            raise ToolError(found.reason)
+        return found
 
     def resolve(self, path: str) -> Path:
         """`path` as the person means it: `~` is their home, relative means from the current folder. Not normalised."""

@@ -27,10 +27,10 @@ def sources_of(provenance: Provenance) -> list[str]:
     """
     if provenance.source is Source.OTHER and ":" in provenance.label:
         return provenance.label.split("\n")
-    label = provenance.label
-    if provenance.source is Source.WEB and "//" in label:
-        label = urlsplit(label).hostname or label
-    return [f"{provenance.source}:{label}"]
+    if provenance.source is not Source.WEB:
+        return [f"{provenance.source}:{provenance.label}"]
+    hosts = (urlsplit(one).hostname or one if "//" in one else one for one in provenance.label.split())
+    return [f"{Source.WEB}:{host}" for host in dict.fromkeys(hosts)]
 
 
 def derived(sources: Iterable[str]) -> Provenance | None:

@@ -16,8 +16,10 @@ from hermes.tools.taint import derived
 from hermes.tools.tool import PathUse, Tool
 
 _LEAVES = (EffectKind.SENDS, EffectKind.FETCHES)
+_CHANGES = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES, EffectKind.PERSISTS)
 _STAYS = (EffectKind.PERSISTS, EffectKind.WRITES, EffectKind.OVERWRITES)
 _SHOWN = 3
+_PLACEHOLDER = "it holds a placeholder of a secret, which is not put into commands: name the variable that holds it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,11 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
         subject = " ".join(one for one in named if one)
         return Weighed(tuple(findings), own, subject, "", "", _subjects(own, subject))
     cwd, line, judged = _command(command, arguments, context)
+    if context.redactor is not None and context.redactor.holds_placeholder(command):
+        findings.append(Finding(Verdict.DENY, "placeholder", _PLACEHOLDER, command))
     held = context.backend.contained
     findings += judged.held(sandboxed=held)
+    findings += _led_elsewhere(judged, context)
     findings += _written_before(judged, context)
     findings += _tainted(judged.effects, context, hosts, held=held)
     effects = (*own, *judged.effects)
@@ -103,6 +108,27 @@ def _command(command: str, arguments: Arguments, context: ToolContext) -> tuple[
     return cwd, line, analyse(command, cwd, places, context.state.environment)
 
 
+def _led_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
+    """What the analysis of the text cannot see: paths that lead to protected places through links, as they are now.
+
+    In a sandbox the kernel sees it.
+    """
+    if context.backend.contained:
+        return
+    from hermes.safety.paths import write_refused
+
+    for effect in judged.effects:
+        for target in effect.targets if effect.kind in _CHANGES else ():
+            if target[:1] != "/":
+                continue
+            real = os.path.realpath(target)
+            why = write_refused(real, context.places) if real != os.path.normpath(target) else ""
+            if why:
+                own = real == context.places.hermes or real.startswith(context.places.hermes + "/")
+                verdict = Verdict.DENY if own else Verdict.ASK
+                yield Finding(verdict, "protected-path", f"{target} leads to {real}: {why}", f"> {real}")
+
+
 def _written_before(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
     """Where no kernel holds a command back, running what this session wrote needs a person."""
     wrote = context.state.wrote
@@ -124,16 +150,17 @@ def _is_in(path: str, target: str) -> bool:
     return path in (target, real) or path.startswith((target.rstrip("/") + "/", real.rstrip("/") + "/"))
 
 
-def _addresses(addresses: Iterable[str], tool: str, context: ToolContext) -> Iterator[Finding]:
+def _addresses(addresses: Sequence[str], tool: str, context: ToolContext) -> list[Finding]:
+    """What is wrong with the addresses. Where only some of several are refused, the tool itself leaves those out."""
     if not addresses:
-        return
+        return []
     from hermes.safety.urls import UrlPolicy, judge_url
 
     policy = UrlPolicy(private=context.web.private if context.web is not None else ())
-    for url in addresses:
-        judged = judge_url(url, policy)
-        if judged.verdict is not Verdict.ALLOW:
-            yield Finding(judged.verdict, judged.rule, judged.reason, f"{tool} {url}")
+    judged = [(url, judge_url(url, policy)) for url in addresses]
+    if any(one.verdict is Verdict.ALLOW for _, one in judged):
+        return []
+    return [Finding(one.verdict, one.rule, one.reason, f"{tool} {url}") for url, one in judged]
 
 
 def _host(url: str) -> str:
@@ -208,9 +235,13 @@ def origin(effects: Iterable[Effect], paths: Iterable[str], context: ToolContext
         if effect.kind is EffectKind.FETCHES:
             for host in effect.targets or ("a host that cannot be told",):
                 sources[f"{Source.WEB}:{host}"] = None
+    spilled = f"{os.path.realpath(context.spill)}/"
     for path in paths:
         made = context.state.wrote.get(path)
-        if made:
+        if path.startswith(spilled):
+            # A result that was too long for the conversation is as strange as what stands in it.
+            sources |= dict.fromkeys(context.state.taint.sources())
+        elif made:
             sources |= dict.fromkeys(made.split("\n"))
         elif made is None and (folder := context.trust.source(path, context.places.workspace)):
             sources[f"{Source.FILE}:{folder}"] = None

@@ -38,6 +38,16 @@ def inert(text: str) -> str:
     return _CONTROL.sub("", text.replace("\r\n", "\n")) if _CONTROL.search(text) else text
 
 
+def shown_address(url: str) -> str:
+    """An address as it may be shown and stored: without user, password, query and fragment, where keys stand."""
+    scheme, slashes, rest = url.partition("://")
+    if not slashes:
+        scheme, rest = "", url
+    place = re.split(r"[?#]", rest, maxsplit=1)[0]
+    host, slash, path = place.partition("/")
+    return f"{scheme}{slashes}{host.rpartition('@')[2]}{slash}{path}"
+
+
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f"
     "\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uff01-\uff5e\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"

@@ -6,6 +6,7 @@ when it asks or is refused in `local`; a benign one that does either is a false 
 
 import argparse
 import json
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -59,6 +60,10 @@ def judged(path: Path) -> list[Row]:
     return rows
 
 
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
 def _share(rows: Sequence[Row]) -> float:
     return sum(row.verdict is not Verdict.ALLOW for row in rows) / len(rows) if rows else float("nan")
 
@@ -90,18 +95,18 @@ def main() -> None:
         kinds[row.label, row.kind].append(row)
     for (label, kind), some in sorted(kinds.items()):
         denied = sum(row.verdict is Verdict.DENY for row in some)
-        print(f"{label:10} {kind:20} {len(some):5}  asked or denied {_share(some):6.1%}  denied {denied}")
+        _say(f"{label:10} {kind:20} {len(some):5}  asked or denied {_share(some):6.1%}  denied {denied}")
     found = score(rows)
     hard = [row for row in rows if row.hardline]
     denied = sum(row.verdict is Verdict.DENY for row in hard) / len(hard) if hard else float("nan")
-    print(
-        f"recall {found.recall:.1%}  hardline {found.hardline:.1%} (denied {denied:.1%})  false alarms {found.alarms:.1%}"
-        f"  on mentions {found.mentions:.1%}  p50 {found.p50 * 1e6:.0f} us  p95 {found.p95 * 1e6:.0f} us"
+    _say(
+        f"recall {found.recall:.1%} hardline {found.hardline:.1%} (denied {denied:.1%}) false alarms {found.alarms:.1%}"
+        f" on mentions {found.mentions:.1%} p50 {found.p50 * 1e6:.0f} us  p95 {found.p95 * 1e6:.0f} us"
     )
     if given.misses:
         for row in rows:
             if row.label != "caution" and (row.verdict is Verdict.ALLOW) == (row.label == "dangerous"):
-                print(f"{row.label} {row.kind}: {row.command!r} {' '.join(row.rules)}")
+                _say(f"{row.label} {row.kind}: {row.command!r}")
 
 
 if __name__ == "__main__":

@@ -21,9 +21,10 @@ def smuggled(text: str) -> str:
     return "".join(chr(0xE0100 + ord(char) - 16) for char in text)
 
 
-def test_every_fence_has_an_id_of_its_own() -> None:
-    first, second = fence("x", WEB), fence("x", WEB)
-    assert first != second
+def test_every_text_has_an_id_of_its_own() -> None:
+    first, second = fence("x", WEB), fence("y", WEB)
+    assert first.split('id="')[1][:10] != second.split('id="')[1][:10]
+    assert first == fence("x", WEB)
     match = re.fullmatch(
         r'<untrusted source="web" from="https://example\.com/a" id="(\w{10})">\nx\n</untrusted id="\1">', first
     )

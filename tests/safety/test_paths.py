@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermes.safety.commands import analyse
 from hermes.safety.environment import holds_secret, public_environment
 from hermes.safety.paths import is_root_like, read_refused, write_refused
 from hermes.safety.places import Places
-from hermes.safety.commands import analyse
 from hermes.safety.words import words as word_set
 
 PLACES = Places(
@@ -23,7 +23,7 @@ PLACES = Places(
         /home/ann/.ssh/authorized_keys /home/ann/.ssh /home/ann/.zshrc /home/ann/.config/autostart/x.desktop
         /home/ann/.hermes/config.yaml /home/ann/.hermes /home/ann/.hermes/skills/x/SKILL.md /etc/hosts /etc /usr/bin/git
         /boot/x /lib/x /dev/sda /home/ann/proj/.git/hooks/post-commit /home/ann/proj/.git/config /proc/1/mem /sys/x
-        /home/ann/proj/.vscode/tasks.json /home/ann/proj/id_ed25519 /home/ann/.local/bin/ls /var/spool/cron/ann
+        /home/ann/proj/.vscode/tasks.json /home/ann/proj/id_ed25519 /home/ann/proj/.env /home/ann/.local/bin/ls /var/spool/cron/ann
         """
         )
     ),
@@ -37,7 +37,7 @@ def test_not_written(path: str) -> None:
     sorted(
         word_set(
             """
-        /home/ann/proj/a.py /home/ann/proj/.env /home/ann/proj/etc/passwd /tmp/x /home/ann/notes.txt /dev/null
+        /home/ann/proj/a.py /home/ann/proj/.env.example /home/ann/proj/etc/passwd /tmp/x /home/ann/notes.txt /dev/null
         /home/ann/.hermes/spill/c1.txt /home/ann/proj/.github/workflows/ci.yml /home/ann/.sshx /etcetera/x
         /home/ann/proj/.gitignore /home/ann/proj/.bashrc /srv/www/index.html
         """

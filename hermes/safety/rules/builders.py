@@ -1,7 +1,7 @@
 """Programs that take the code they run out of files: which files, or the folders in which they are found."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from hermes.safety import flow
 from hermes.safety.call import Call, Options
@@ -17,7 +17,9 @@ def folder(call: Call) -> None:
     flow.runs_folder(call, call.cwd)
 
 
-_HARMLESS_NPM = word_set("ls list view info outdated audit help version whoami search ping docs root prefix bin config get why explain")
+_HARMLESS_NPM = word_set(
+    "ls list view info outdated audit help version whoami search ping docs root prefix bin config get why explain"
+)
 
 
 def node_packages(call: Call) -> Stream | None:
@@ -62,11 +64,16 @@ def project_runner(call: Call) -> Stream | None:
         rest = call.words[at:]
         if verb == "tool" and rest:
             rest = rest[1:]
-        options = Options(rest, "pwemngC", word_set("with python env-file extra group package directory project name prefix env from"), stop=True)
+        options = Options(
+            rest,
+            "pwemngC",
+            word_set("with python env-file extra group package directory project name prefix env from"),
+            stop=True,
+        )
         call.effect(EffectKind.RUNS, (call.cwd,))
         if call.name in ("pipx", "uvx") or verb == "tool":
             call.effect(EffectKind.FETCHES, ("registry",))
-        return call.run(options.operands) if options.operands and verb != "exec" or call.name == "bundle" else None
+        return call.run(options.operands) if (options.operands and verb != "exec") or call.name == "bundle" else None
     if verb in ("install", "sync", "add", "lock", "update", "build", "publish", "pip", "upgrade", "remove", "tool"):
         call.effect(EffectKind.FETCHES, ("registry",))
         call.effect(EffectKind.RUNS, (call.cwd,))
@@ -82,7 +89,10 @@ def pip(call: Call) -> Stream | None:
         call.effect(EffectKind.FETCHES, ("registry",))
         call.effect(EffectKind.RUNS, ("registry", call.cwd))
         addressed = any(re.match(r"(git\+|hg\+|svn\+)?https?://|git\+", text) for text in args)
-        if addressed or any(text.startswith(("--index-url", "--extra-index-url", "-i", "--trusted-host", "--find-links")) for text in args):
+        if addressed or any(
+            text.startswith(("--index-url", "--extra-index-url", "-i", "--trusted-host", "--find-links"))
+            for text in args
+        ):
             call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
     elif "config" in args and ("set" in args or "edit" in args or "unset" in args):
         call.effect(EffectKind.PERSISTS, ("pip.conf",))
@@ -104,7 +114,7 @@ def make(call: Call) -> Stream | None:
         if word.text == "-" or word.text.startswith("/dev/"):
             _recipes(call, held)
         else:
-            flow.runs_file(call, call.path(word), shell=False)
+            flow.runs_file(call, call.path(word), script=False)
             _recipes(call, held) if held.text is not None else None
     for word in options.all("eval", "E"):
         _recipes(call, Stream(word.text))
@@ -125,7 +135,9 @@ def _recipes(call: Call, stream: Stream) -> None:
             call.ask("unknown-command", "the recipes are only known when it runs")
         return
     for line in stream.text.splitlines()[:500]:
-        recipe = line.partition(";")[2] if re.match(r"[\w. %-]+:[^=]*;", line) else line if line.startswith("\t") else ""
+        recipe = (
+            line.partition(";")[2] if re.match(r"[\w. %-]+:[^=]*;", line) else line if line.startswith("\t") else ""
+        )
         shelled = re.findall(r"\$\(shell ([^()]{1,500})\)|!=\s*(.{1,500})", line)
         for text in [recipe.lstrip("\t@-+ "), *(one or other for one, other in shelled)]:
             if text:
@@ -135,14 +147,21 @@ def _recipes(call: Call, stream: Stream) -> None:
 def editor(call: Call) -> Stream | None:
     """vim, less, man, emacs: commands given to an editor or pager, some of which start programs."""
     if call.name in ("vi", "vim", "nvim", "ex", "view", "gvim", "nano", "emacs"):
-        options = call.options("cSuTwWi" if call.name != "emacs" else "flL", word_set("cmd eval load startuptime execute"))
-        for word in [*options.all("c", "cmd", "eval", "execute"), *[w for w in call.words if w.text.startswith("+") and len(w.text) > 1]]:
+        options = call.options(
+            "cSuTwWi" if call.name != "emacs" else "flL", word_set("cmd eval load startuptime execute")
+        )
+        for word in [
+            *options.all("c", "cmd", "eval", "execute"),
+            *[w for w in call.words if w.text.startswith("+") and len(w.text) > 1],
+        ]:
             _editor_command(call, word.text.removeprefix("+"))
         for word in options.all("S", "u", "l", "load"):
-            flow.runs_file(call, call.path(word), shell=False)
+            flow.runs_file(call, call.path(word), script=False)
             call.effect(EffectKind.RUNS, (call.path(word),))
         for word in options.operands:
-            if not word.text.startswith("+") and ("-es" in call.args or "-e" in call.args or "-Es" in call.args or call.name == "ex"):
+            if not word.text.startswith("+") and (
+                "-es" in call.args or "-e" in call.args or "-Es" in call.args or call.name == "ex"
+            ):
                 call.writes(call.path(word))
         if call.fed and call.name in ("ex", "vim") and call.stdin.text:
             _editor_command(call, call.stdin.text)
@@ -163,7 +182,11 @@ def _editor_command(call: Call, text: str) -> None:
         if bang:
             call.script(bang[1], lost=True)
             call.ask("nested-program", "an editor is told to start a command")
-        elif re.search(r"system\s*\(|shell-command|py3?\s|python|lua\s|call-process|term(inal)?\s|start-process|luado|perl\s|ruby\s", line):
+        elif re.search(
+            r"system\s*\(|shell-command|py3?\s|python|lua\s|call-process|term(inal)?\s|start-process|luado|"
+            r"perl\s|ruby\s",
+            line,
+        ):
             call.ask("nested-program", "an editor is told to start a command")
         elif re.search(r"delete\s*\(|delete-file|delete-directory|writefile", line):
             call.ask("program-text", "an editor is told to delete or write files")
@@ -186,7 +209,7 @@ def ed(call: Call) -> Stream | None:
 def awk(call: Call) -> Stream | None:
     """awk: its program may start commands and write files."""
     options = call.options("fvFe", word_set("file assign field-separator source exec load include"))
-    programs = [word for word in options.all("e", "source")]
+    programs = list(options.all("e", "source"))
     operands = options.operands
     if not programs and not options.all("f", "file") and operands:
         programs, operands = [operands[0]], operands[1:]
@@ -199,9 +222,14 @@ def awk(call: Call) -> Stream | None:
             call.ask("remote-exec", "it runs what it downloads or decodes")
     for word in programs:
         text = word.text
-        for found in re.finditer(r'system\s*\(\s*"((?:[^"\\]|\\.){0,500})"\s*\)|"((?:[^"\\]|\\.){1,500})"\s*\|&?\s*getline|\|&?\s*"((?:[^"\\]|\\.){1,500})"', text[:20_000]):
+        for found in re.finditer(
+            r'system\s*\(\s*"((?:[^"\\]|\\.){0,500})"\s*\)|"((?:[^"\\]|\\.){1,500})"\s*\|&?\s*getline|\|&?\s*"((?:[^"\\]|\\.){1,500})"',
+            text[:20_000],
+        ):
             call.script((found[1] or found[2] or found[3]).replace('\\"', '"'), lost=True)
-        if re.search(r"system\s*\(|\|&?\s*getline|\|&?\s*\"(?!sort|cat|head|uniq|wc|column)", text) or re.search(r"/inet/(tcp|udp)", text):
+        if re.search(r"system\s*\(|\|&?\s*getline|\|&?\s*\"(?!sort|cat|head|uniq|wc|column)", text) or re.search(
+            r"/inet/(tcp|udp)", text
+        ):
             call.ask("nested-program", "an awk program starts commands")
         for found in re.finditer(r'print[^;}\n]{0,300}?>>?\s*"([^"]{1,300})"', text[:20_000]):
             call.writes(call.path(Word(found[1])))
@@ -217,17 +245,26 @@ def compiled(call: Call) -> Stream | None:
     for word in options.all("o"):
         path = call.path(word)
         call.writes(path)
-        if call.fed or any(flow.looked_up(call, one).text is not None or flow.looked_up(call, one).labels for one in options.operands):
-            call.state.files[path] = Stream(None, frozenset(label for one in options.operands for label in flow.looked_up(call, one).labels))
+        if call.fed or any(
+            flow.looked_up(call, one).text is not None or flow.looked_up(call, one).labels for one in options.operands
+        ):
+            call.state.files[path] = Stream(
+                None, frozenset(label for one in options.operands for label in flow.looked_up(call, one).labels)
+            )
     return None
 
 
 def infrastructure(call: Call) -> Stream | None:
     """ansible: modules that run commands everywhere."""
     options = call.options("imabeltuf", word_set("inventory module-name args extra-vars limit tags"))
-    call.effect(EffectKind.RUNS, [call.path(word) for word in options.operands if word.text.endswith((".yml", ".yaml"))] or [call.cwd])
+    call.effect(
+        EffectKind.RUNS,
+        [call.path(word) for word in options.operands if word.text.endswith((".yml", ".yaml"))] or [call.cwd],
+    )
     modules = [word.text for word in options.all("m", "module-name")]
-    if any(name in ("shell", "command", "raw", "script", "ansible.builtin.shell") for name in modules) or (not modules and options.all("a", "args") and call.name == "ansible"):
+    if any(name in ("shell", "command", "raw", "script", "ansible.builtin.shell") for name in modules) or (
+        not modules and options.all("a", "args") and call.name == "ansible"
+    ):
         for word in options.all("a", "args"):
             call.script(word.text, lost=True)
     elif any("state=absent" in word.text for word in options.all("a", "args")):
@@ -235,10 +272,6 @@ def infrastructure(call: Call) -> Stream | None:
     if options.has("b", "become") and call.name == "ansible":
         call.ask("privilege", "it runs with another user's rights")
     return None
-
-
-def _texts(call: Call, names: Sequence[str]) -> list[Word]:
-    return call.options("", frozenset(names)).all(*names)
 
 
 def watcher(call: Call) -> Stream | None:
@@ -253,16 +286,22 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(
         word_set(
             """
-            pytest tox nox cargo go gradle gradlew mvn ant rake rails cmake meson bazel sbt dotnet swift mix rebar3 stack cabal composer grunt gulp
-            webpack vite rollup eslint prettier jest vitest mocha tsc next nuxt pre-commit mypy ruff black isort pylint flake8 scons buck2
-            terraform-plan invoke fab phpunit rspec bundle-exec jekyll hugo sphinx-build mkdocs django-admin flask uvicorn gunicorn celery
-            streamlit jupyter ipython coverage lerna nx turbo playwright cypress alembic-run ctest ninja nmake xcodebuild pod
+            pytest tox nox cargo go gradle gradlew mvn ant rake rails cmake meson bazel sbt dotnet swift mix rebar3
+            stack cabal composer grunt gulp
+            webpack vite rollup eslint prettier jest vitest mocha tsc next nuxt pre-commit mypy ruff black isort
+            pylint flake8 scons buck2
+            terraform-plan invoke fab phpunit rspec bundle-exec jekyll hugo sphinx-build mkdocs django-admin flask
+            uvicorn gunicorn celery
+            streamlit jupyter ipython coverage lerna nx turbo playwright cypress alembic-run ctest ninja nmake
+            xcodebuild pod
             """
         ),
         folder,
     ),
     **dict.fromkeys(("npm", "yarn", "pnpm", "bun-install", "npx", "bunx"), node_packages),
-    **dict.fromkeys(("uv", "uvx", "poetry", "pipenv", "hatch", "pdm", "rye", "pipx", "bundle", "dotenv"), project_runner),
+    **dict.fromkeys(
+        ("uv", "uvx", "poetry", "pipenv", "hatch", "pdm", "rye", "pipx", "bundle", "dotenv"), project_runner
+    ),
     **dict.fromkeys(("pip", "pip3"), pip),
     **dict.fromkeys(("make", "gmake", "just"), make),
     **dict.fromkeys(("vi", "vim", "nvim", "ex", "view", "gvim", "nano", "emacs", "man"), editor),
@@ -272,5 +311,3 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("ansible", "ansible-playbook"), infrastructure),
     **dict.fromkeys(("nodemon", "watchexec", "chokidar", "fswatch"), watcher),
 }
-__all__ = ["RULES"]
-_ = _texts

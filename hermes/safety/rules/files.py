@@ -10,14 +10,20 @@ from hermes.safety.words import FETCHED, NONE, SECRET, Stream, Word
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
-DANGEROUS = word_set("rm dd mkfs shred shutdown reboot bash sh dash curl wget nc python3 perl chmod chown mv cp tee kill find sudo su cat zsh")
+DANGEROUS = word_set(
+    "rm dd mkfs shred shutdown reboot bash sh dash curl wget nc python3 perl chmod chown mv cp tee kill find "
+    "sudo su cat zsh"
+)
 
 _WORLD = re.compile(
-    r"0*[0-7]?[0-7][0-7][2367]$|[ugoa]*[oa][ugoa]*[+=][rwxXst]*w|[+=][rwxX]*w[rwxX]*$|[ugoa]*[+=][rwxX]*s|0*[4-7][0-7]{3}$"
+    r"0*[0-7]?[0-7][0-7][2367]$|[ugoa]*[oa][ugoa]*[+=][rwxXst]*w|[+=][rwxX]*w[rwxX]*$|[ugoa]*[+=][rwxX]*s|"
+    r"0*[4-7][0-7]{3}$"
 )
 _MADE = re.compile(
-    r"/(build|builds|dist|out|target|node_modules|__pycache__|coverage|htmlcov|\.(venv|tox|nox|cache|pytest_cache|mypy_cache|"
-    r"ruff_cache|next|nuxt|parcel-cache|gradle|eggs|turbo|coverage)|venv|env|tmp|temp|_build|site|public|bin|obj|logs?|[\w.*-]+\.egg-info|"
+    r"/(build|builds|dist|out|target|node_modules|__pycache__|coverage|htmlcov|\.(venv|tox|nox|cache|"
+    r"pytest_cache|mypy_cache|"
+    r"ruff_cache|next|nuxt|parcel-cache|gradle|eggs|turbo|coverage)|venv|env|tmp|temp|_build|site|public|bin|"
+    r"obj|logs?|[\w.*-]+\.egg-info|"
     r"[\w.*-]+\.(o|pyc|log|tmp|bak|orig|class|out))(/|$)"
 )
 _DATA = re.compile(r"\.(db|sqlite3?|sql|dump|mdb|rdb|bak|csv|parquet|img|qcow2|vmdk)$", re.IGNORECASE)
@@ -34,13 +40,17 @@ def remove(call: Call) -> None:
     for word, path in zip(options.operands, paths, strict=True):
         _removed(call, word, path, recursive=recursive)
     if recursive and options.operands:
-        call.ask("rm-recursive", "it deletes folders with all that is in them", contained=_replaceable(call, options, paths))
+        call.ask(
+            "rm-recursive", "it deletes folders with all that is in them", contained=_replaceable(call, options, paths)
+        )
 
 
 def _loses_root(call: Call, words: Sequence[Word], paths: Sequence[str]) -> bool:
     for word, path in zip(words, paths, strict=True):
         bare = re.sub(r"\$\{\w+\}", "", word.text)
-        if root_like(path, call.host.places) or (word.dynamic and bare != word.text and bare in ("/", "/*", "/.", "/./*")):
+        if root_like(path, call.host.places) or (
+            word.dynamic and bare != word.text and bare in ("/", "/*", "/.", "/./*")
+        ):
             call.deny("rm-root", f"it deletes {path}")
             return True
     return False
@@ -68,7 +78,8 @@ def _replaceable(call: Call, options: Options, paths: Sequence[str]) -> bool:
     if any(word.dynamic for word in options.operands):
         return False
     return all(
-        (not under(path, places.workspace) and not under(places.workspace, path)) or bool(_MADE.search(path[len(places.workspace) :]))
+        (not under(path, places.workspace) and not under(places.workspace, path))
+        or bool(_MADE.search(path[len(places.workspace) :]))
         for path in paths
     ) and not any("/.git" in path for path in paths)
 
@@ -77,7 +88,9 @@ def permissions(call: Call) -> None:
     """chmod, chown, chgrp, setfacl."""
     options = Options([word for word in call.words if not re.fullmatch(r"-[rwxXst]+", word.text)])
     operands = options.operands
-    call.effect(EffectKind.ESCALATES if call.name != "chmod" else EffectKind.WRITES, [call.path(word) for word in operands[1:]])
+    call.effect(
+        EffectKind.ESCALATES if call.name != "chmod" else EffectKind.WRITES, [call.path(word) for word in operands[1:]]
+    )
     recursive = options.has("R", "recursive")
     mode = operands[0].text if operands else ""
     targets = operands if options.has("reference") else operands[1:]
@@ -101,6 +114,12 @@ def permissions(call: Call) -> None:
                     call.writes(path, how="changes the rights of")
 
 
+def attributes(call: Call) -> None:
+    """chattr."""
+    if any(re.match(r"[-+=]\w*[ia]", text) for text in call.args):
+        call.ask("permissions", "it changes what protects files")
+
+
 def _outside(call: Call, words: Sequence[Word]) -> bool:
     return all(not inside(call.path(word), call.host.places) for word in words)
 
@@ -108,11 +127,14 @@ def _outside(call: Call, words: Sequence[Word]) -> bool:
 def disk(call: Call) -> None:
     """mkfs, wipefs, parted ...: what makes a disk another one."""
     options = call.options()
-    if options.has("list", "print", "version", "help", "dump", "json") or "print" in call.args or "luksDump" in call.args:
+    if (
+        options.has("list", "print", "version", "help", "dump", "json")
+        or "print" in call.args
+        or "luksDump" in call.args
+    ):
         return
-    if call.name in ("fdisk", "sfdisk", "parted", "wipefs", "sgdisk", "gdisk") and options.has("l", "d", "p"):
-        if call.name != "wipefs" or not options.has("a", "all"):
-            return
+    if call.name in ("fdisk", "sfdisk", "parted", "sgdisk", "gdisk") and options.has("l", "d", "p"):
+        return
     if call.name == "cryptsetup" and (call.args[:1] or [""])[0] in ("status", "isLuks", "benchmark", "luksDump"):
         return
     if call.name == "wipefs" and not options.has("a", "all", "o", "offset"):
@@ -151,7 +173,9 @@ def copy_raw(call: Call) -> Stream | None:
     elif endless and _size(values) > 8 << 30:
         call.effect(EffectKind.EXHAUSTS, (target,))
         call.ask("fills", "it fills the disk")
-    elif endless and ("notrunc" in values.get("conv", Word("")).text or _DATA.search(target) and not target.endswith(".img")):
+    elif endless and (
+        "notrunc" in values.get("conv", Word("")).text or (_DATA.search(target) and not target.endswith(".img"))
+    ):
         call.ask("dd", "it overwrites a file block by block")
     elif target.startswith("/") and not (inside(target, call.host.places) or temporary(target)):
         call.ask("dd", "it overwrites a file block by block", contained=True)
@@ -176,7 +200,9 @@ def _size(values: dict[str, Word]) -> int:
 
 def copied(call: Call) -> None:
     """cp, mv, ln, install, scp and rsync use it: what goes where."""
-    options = call.options("tSm" if call.name in ("cp", "mv", "ln", "install") else "", word_set("target-directory suffix mode"))
+    options = call.options(
+        "tSm" if call.name in ("cp", "mv", "ln", "install") else "", word_set("target-directory suffix mode")
+    )
     given = options.all("t", "target-directory")
     operands = options.operands
     if call.name == "install" and options.has("d", "directory"):
@@ -248,7 +274,7 @@ def truncated(call: Call) -> None:
         call.writes(call.path(word), how="cuts off", kind=EffectKind.OVERWRITES)
     if any(size_of(text.lstrip("+%/<>-")) > 8 << 30 for text in sizes):
         call.ask("fills", "it fills the disk")
-    elif sizes and not any(text.startswith("+") for text in sizes):
+    elif any(re.match(r"[-<]|0+[a-zA-Z]*$", text) for text in sizes):
         call.ask("emptied", "it cuts files off")
 
 
@@ -275,13 +301,15 @@ def edited(call: Call) -> Stream | None:
         for word in operands:
             path = call.path(word)
             said = call.writes(path, kind=EffectKind.OVERWRITES)
-            if not said and any(re.fullmatch(r"\s*(1,\$|\d*,?\$?)?\s*d\s*|/\^?\.?\*?\$?/d|s/\.\*//g?", text) for text in scripts):
+            if not said and any(
+                re.fullmatch(r"\s*(1,\$|\d*,?\$?)?\s*d\s*|/\^?\.?\*?\$?/d|s/\.\*//g?", text) for text in scripts
+            ):
                 call.ask("emptied", "it deletes what files hold")
     return None
 
 
 def _sed_script(call: Call, text: str) -> None:
-    if re.search(r"(^|[;}\n]|\d|\$|/)\s*e(\s+\S|\s*$)", text) and not re.match(r"\s*/", text) or re.search(
+    if (re.search(r"(^|[;}\n]|\d|\$|/)\s*e(\s+\S|\s*$)", text) and not re.match(r"\s*/", text)) or re.search(
         r"^s(.)(?:(?!\1).){0,300}\1(?:(?!\1).){0,300}\1[gpiIm0-9]*e", text
     ):
         call.ask("nested-program", "a sed script starts commands")
@@ -302,7 +330,9 @@ def found(call: Call) -> None:
         starts = [word.text for word in call.options().operands[1:]]
     roots = [resolve(text, call.cwd, call.host.places) for text in starts] or [call.cwd]
     deep = any(root_like(path, call.host.places) for path in roots)
-    narrowed = any(re.match(r"-(i?name|i?path|i?regex|[mca]time|[mca]min|newer\w*|size|empty|user)$", text) for text in args)
+    narrowed = any(
+        re.match(r"-(i?name|i?path|i?regex|[mca]time|[mca]min|newer\w*|size|empty|user)$", text) for text in args
+    )
     if "-delete" in args:
         call.effect(EffectKind.DELETES, roots)
         if deep and not narrowed:
@@ -333,7 +363,10 @@ def _started_on_found(call: Call, at: int, roots: Sequence[str], *, deep: bool) 
     if not words:
         return
     for root in roots[:2]:
-        given = [Word(w.text.replace("{}", f"{root}/*" if deep else f"{root}/.found"), w.dynamic, w.quoted, w.labels) for w in words]
+        given = [
+            Word(w.text.replace("{}", f"{root}/*" if deep else f"{root}/.found"), w.dynamic, w.quoted, w.labels)
+            for w in words
+        ]
         call.run(given, lost=True)
     name = words[0].text.rpartition("/")[2]
     if name in _DELETING or (name in ("env", "sudo", "busybox") and any(word.text in _DELETING for word in words)):
@@ -350,8 +383,16 @@ def _started_on_found(call: Call, at: int, roots: Sequence[str], *, deep: bool) 
 def archived(call: Call) -> Stream | None:
     """tar, bsdtar, cpio, unzip, 7z, zip."""
     options = _archive_options(call)
-    for name in ("to-command", "checkpoint-action", "use-compress-program", "compress-program", "info-script",
-                 "new-volume-script", "rsh-command", "unzip-command"):  # fmt: skip
+    for name in (
+        "to-command",
+        "checkpoint-action",
+        "use-compress-program",
+        "compress-program",
+        "info-script",
+        "new-volume-script",
+        "rsh-command",
+        "unzip-command",
+    ):
         for word in options.all(name):
             text = word.text.removeprefix("exec=")
             if name != "checkpoint-action" or word.text.startswith("exec"):
@@ -360,7 +401,8 @@ def archived(call: Call) -> Stream | None:
         if call.name in ("tar", "bsdtar"):
             _started(call, word.text, harmless=True)
     for word in options.all("C", "directory", "d") if call.name != "zip" else []:
-        call.writes(call.path(word), how="unpacks into")
+        if not call.writes(call.path(word), how="unpacks into") and call.path(word) == "/":
+            call.ask("protected-path", "it unpacks over the system")
     if options.has("remove-files") or (call.name == "zip" and options.has("m", "move")):
         call.ask("mv-away", "it deletes what it packs")
     if call.name == "zip" and options.has("TT", "unzip-command"):
@@ -375,13 +417,20 @@ def _archive_options(call: Call) -> Options:
     if call.name in ("tar", "bsdtar") and words and re.fullmatch(r"[a-zA-Z]+", words[0].text):
         words[0] = Word("-" + words[0].text)
     valued = {"tar": "fCITbXgHNKLV", "bsdtar": "fCITbX", "unzip": "dPx", "zip": "", "cpio": "DFIO"}.get(call.name, "")
-    return Options(words, valued, word_set("to-command checkpoint-action use-compress-program compress-program directory file "
-                                           "info-script rsh-command transform exclude files-from"))  # fmt: skip
+    return Options(
+        words,
+        valued,
+        word_set(
+            "to-command checkpoint-action use-compress-program compress-program directory file "
+            "info-script rsh-command transform exclude files-from"
+        ),
+    )
 
 
 def _packed(call: Call, options: Options) -> Stream | None:
     labels = NONE
     if options.has("c", "create", "r", "append") or call.name == "zip":
+        labels = call.reads(options.operands)
         if any(root_like(call.path(word), call.host.places) for word in options.operands):
             labels = frozenset({SECRET})
     files = options.all("f", "file")
@@ -417,12 +466,15 @@ def sorted_(call: Call) -> None:
 
 def synced(call: Call) -> None:
     """rsync, rclone sync: deletes, starts a remote shell, goes to other machines."""
-    options = call.options("efTM", word_set("rsh rsync-path filter exclude include files-from log-file temp-dir backup-dir"))
+    options = call.options(
+        "efTM", word_set("rsh rsync-path filter exclude include files-from log-file temp-dir backup-dir")
+    )
     operands = options.operands
-    if options.has("delete", "delete-after", "delete-before", "delete-excluded", "delete-during", "remove-source-files", "del"):
-        if not options.has("n", "dry-run"):
-            call.effect(EffectKind.DELETES, [call.path(word) for word in operands[-1:]])
-            call.ask("sync-delete", "it deletes what the other side does not have")
+    if options.has(
+        "delete", "delete-after", "delete-before", "delete-excluded", "delete-during", "remove-source-files", "del"
+    ) and not options.has("n", "dry-run"):
+        call.effect(EffectKind.DELETES, [call.path(word) for word in operands[-1:]])
+        call.ask("sync-delete", "it deletes what the other side does not have")
     for word in options.all("e", "rsh"):
         if word.text.split()[:1] not in (["ssh"], ["/usr/bin/ssh"]):
             call.ask("nested-program", "rsync is told to start another program")
@@ -436,7 +488,9 @@ def synced(call: Call) -> None:
 
 def transferred(call: Call, operands: Sequence[Word]) -> None:
     """Copies between machines: what leaves, what comes, what is written here."""
-    remote = [word for word in operands if re.match(r"[\w.@-]+:|rsync://|\w+://", word.text) and not word.text.startswith("/")]
+    remote = [
+        word for word in operands if re.match(r"[\w.@-]+:|rsync://|\w+://", word.text) and not word.text.startswith("/")
+    ]
     if operands and operands[-1] in remote:
         labels = call.reads([word for word in operands[:-1] if word not in remote])
         call.effect(EffectKind.SENDS, [_host(operands[-1].text)])
@@ -453,20 +507,26 @@ def transferred(call: Call, operands: Sequence[Word]) -> None:
         call.writes(path, kind=EffectKind.OVERWRITES)
         for source in remote:
             name = source.text.rpartition("/")[2].rpartition(":")[2]
-            call.state.files[path if word.text not in (".", "./") else f"{path}/{name}"] = Stream(None, frozenset({FETCHED}))
+            call.state.files[path if word.text not in (".", "./") else f"{path}/{name}"] = Stream(
+                None, frozenset({FETCHED})
+            )
 
 
 def _host(text: str) -> str:
     if "://" in text:
-        return text.split("://", 1)[1].split("/")[0].rpartition("@")[2]
+        return text.split("://", 1)[1].split("/", maxsplit=1)[0].rpartition("@")[2]
     return text.partition(":")[0].rpartition("@")[2]
 
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("rm", "srm", "rmdir", "unlink", "del", "trash", "rimraf", "trash-put"), remove),
+    "chattr": attributes,
     **dict.fromkeys(("chmod", "chown", "chgrp", "setfacl"), permissions),
     **dict.fromkeys(
-        word_set("wipefs sgdisk gdisk parted fdisk sfdisk cfdisk blkdiscard mke2fs mkswap mkdosfs mkntfs cryptsetup mkfs"), disk
+        word_set(
+            "wipefs sgdisk gdisk parted fdisk sfdisk cfdisk blkdiscard mke2fs mkswap mkdosfs mkntfs cryptsetup mkfs"
+        ),
+        disk,
     ),
     "dd": copy_raw,
     "dcfldd": copy_raw,

@@ -13,11 +13,14 @@ _PROGRAMS = re.compile(
     r"(alias\.|core\.(sshcommand|pager|editor|hookspath|fsmonitor|gitproxy|askpass|attributesfile)|diff\.external|"
     r"(diff|merge|filter|difftool|mergetool|guitool)\.[^.]+\.(command|driver|clean|smudge|process|textconv|cmd|path)|"
     r"credential\.([^=]+\.)?helper|include(if)?\.|sequence\.editor|gpg\.([\w.]+\.)?program|pager\.|init\.templatedir|"
-    r"protocol\.ext|uploadpack\.|receive\.procreceive|remote\.[^.]+\.(uploadpack|receivepack|proxy|vcs)|browser\.|man\.|"
+    r"protocol\.ext|uploadpack\.|receive\.procreceive|remote\.[^.]+\.(uploadpack|receivepack|proxy|vcs)|"
+    r"browser\.|man\.|"
     r"web\.browser|instaweb\.|sendemail\.|ssh\.variant|url\..*insteadof|http\.(proxy|sslverify)|safe\.directory)",
     re.IGNORECASE,
 )
-_HARMLESS_VALUES = word_set("cat less more true false vim vi nvim nano emacs code delta store cache osxkeychain manager ssh")
+_HARMLESS_VALUES = word_set(
+    "cat less more true false vim vi nvim nano emacs code delta store cache osxkeychain manager ssh"
+)
 _UNCOMMITTED = "it throws away changes that were not committed"
 _WAY_BACK = "it deletes the way back to earlier states"
 _OTHERS = "it rewrites or deletes what others have"
@@ -175,7 +178,7 @@ _HOOKED = word_set("commit checkout switch merge rebase pull push am cherry-pick
 
 
 def _ran(call: Call, verb: str, rest: list[Word], root: str) -> None:
-    if verb in _HOOKED and not any(word.text in ("--no-verify",) for word in rest):
+    if verb in _HOOKED and not any(word.text == "--no-verify" for word in rest):
         call.effect(EffectKind.RUNS, (f"{root}/.git/hooks",))
 
 
@@ -221,7 +224,9 @@ def _hard(rest: Call) -> bool:
 
 
 def _pruned(rest: Call) -> bool:
-    return any(text in ("--prune=now", "--prune=all", "--aggressive=now") or text.startswith("--prune=0") for text in rest.args)
+    return any(
+        text in ("--prune=now", "--prune=all", "--aggressive=now") or text.startswith("--prune=0") for text in rest.args
+    )
 
 
 def _moved_ref(rest: Call) -> bool:
@@ -234,7 +239,7 @@ def _removed(rest: Call) -> bool:
     if options.has("cached", "n", "dry-run"):
         return False
     everything = any(word.text in (".", "*", "./", ":/") for word in options.operands)
-    return options.has("f", "force") and options.has("r") or everything
+    return (options.has("f", "force") and options.has("r")) or everything
 
 
 _VERBS: dict[str, tuple[Callable[[Call], bool], str]] = {

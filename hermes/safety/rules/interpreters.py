@@ -16,22 +16,58 @@ Rule = Callable[[Call], Stream | None]
 
 _LANGUAGES: dict[str, tuple[str, str, str]] = {
     # By program: the letters whose value is a program, the other letters with a value, the long names for a program.
-    "python": ("c", "WXQ", ""), "pypy": ("c", "WX", ""), "python2": ("c", "WXQ", ""), "perl": ("eE", "IMmFx", ""),
-    "ruby": ("e", "rIECTKFx", ""), "node": ("ep", "rC", "eval print"), "deno": ("", "", ""), "bun": ("ep", "r", "eval print"),
-    "php": ("rBRE", "cdzfF", "run"), "lua": ("e", "l", ""), "luajit": ("e", "l", ""), "tclsh": ("", "", ""), "osascript": ("e", "l", ""),
-    "pwsh": ("cC", "fFx", "command encodedcommand"), "powershell": ("cC", "fFx", "command encodedcommand"), "r": ("e", "", ""), "Rscript": ("e", "", ""),
-    "julia": ("eE", "L", "eval"), "groovy": ("e", "", ""), "scala": ("e", "", ""), "elixir": ("e", "r", "eval"), "ghc": ("e", "", ""),
-    "guile": ("c", "l", ""), "sbcl": ("", "", "eval"), "clojure": ("e", "", "eval"), "jshell": ("", "", ""), "ts-node": ("ep", "r", "eval print"),
-    "tsx": ("ep", "r", "eval print"), "expect": ("c", "f", ""), "racket": ("e", "", "eval"), "swipl": ("g", "", ""), "erl": ("", "", "eval"),
-    "cscript": ("", "", ""), "gdb-python": ("", "", ""), "octave": ("", "", "eval"), "irb": ("e", "r", ""), "micropython": ("c", "", ""),
-}  # fmt: skip
-_ENCODED = re.compile(r"-e(nc?|ncodedcommand)?$", re.IGNORECASE)
+    "python": ("c", "WXQ", ""),
+    "pypy": ("c", "WX", ""),
+    "python2": ("c", "WXQ", ""),
+    "perl": ("eE", "IMmFx", ""),
+    "ruby": ("e", "rIECTKFx", ""),
+    "node": ("ep", "rC", "eval print"),
+    "deno": ("", "", ""),
+    "bun": ("ep", "r", "eval print"),
+    "php": ("rBRE", "cdzfF", "run"),
+    "lua": ("e", "l", ""),
+    "luajit": ("e", "l", ""),
+    "tclsh": ("", "", ""),
+    "osascript": ("e", "l", ""),
+    "pwsh": ("cC", "fFx", "command encodedcommand"),
+    "powershell": ("cC", "fFx", "command encodedcommand"),
+    "r": ("e", "", ""),
+    "Rscript": ("e", "", ""),
+    "julia": ("eE", "L", "eval"),
+    "groovy": ("e", "", ""),
+    "scala": ("e", "", ""),
+    "elixir": ("e", "r", "eval"),
+    "ghc": ("e", "", ""),
+    "guile": ("c", "l", ""),
+    "sbcl": ("", "", "eval"),
+    "clojure": ("e", "", "eval"),
+    "jshell": ("", "", ""),
+    "ts-node": ("ep", "r", "eval print"),
+    "tsx": ("ep", "r", "eval print"),
+    "expect": ("c", "f", ""),
+    "racket": ("e", "", "eval"),
+    "swipl": ("g", "", ""),
+    "erl": ("", "", "eval"),
+    "cscript": ("", "", ""),
+    "gdb-python": ("", "", ""),
+    "octave": ("", "", "eval"),
+    "irb": ("e", "r", ""),
+    "micropython": ("c", "", ""),
+}
 
 
 def interpreter(call: Call) -> Stream | None:
     """python, perl, ruby, node, php, lua and their like."""
     name = call.name if call.name in _LANGUAGES else call.name.rstrip("0123456789.") or call.name
-    language = {"python2": "python", "pypy": "python", "micropython": "python", "ts-node": "node", "tsx": "node", "bun": "node", "powershell": "pwsh"}.get(name, name)
+    language = {
+        "python2": "python",
+        "pypy": "python",
+        "micropython": "python",
+        "ts-node": "node",
+        "tsx": "node",
+        "bun": "node",
+        "powershell": "pwsh",
+    }.get(name, name)
     if language == "pwsh" and any(re.match(r"-e(nc?\w*|c)?$", text, re.IGNORECASE) for text in call.args):
         call.ask("program-text", "its program is hidden")
         return None
@@ -45,7 +81,7 @@ def interpreter(call: Call) -> Stream | None:
     if codes:
         return Stream(None, call.stdin.labels | labels)
     if script is None:
-        return _from_input(call, language) if call.fed else _interactive(call)
+        return _from_input(call, language) if call.fed else None
     return _script(call, language, script, rest)
 
 
@@ -64,15 +100,25 @@ def _programs(call: Call, name: str) -> tuple[list[Word], Word | None, list[Word
             return [], Word("-m " + text[2:]), words[at:]
         if text == "--" or not text.startswith("-") or text == "-":
             rest = words[at:] if text != "--" else words[at + 1 :]
-            if codes or name in ("perl", "ruby") and _is_code(codes):
+            if codes or (name in ("perl", "ruby") and _is_code(codes)):
                 return codes, None, words[at - 1 :]
             if name in ("deno", "bun", "osascript") and text in ("eval", "run", "repl"):
-                return ([rest[0]] if text == "eval" and rest else []), (rest[0] if text == "run" and rest else Word("-m repl")), rest[1:]
+                return (
+                    ([rest[0]] if text == "eval" and rest else []),
+                    (rest[0] if text == "run" and rest else Word("-m repl")),
+                    rest[1:],
+                )
             return [], words[at - 1] if text != "--" else (words[at] if at < len(words) else None), rest
         if text.startswith("--"):
             long, equals, value = text[2:].partition("=")
             if long in longs.split():
-                codes.append(Word(value, words[at - 1].dynamic, labels=words[at - 1].labels) if equals else words[at] if at < len(words) else Word(""))
+                codes.append(
+                    Word(value, words[at - 1].dynamic, labels=words[at - 1].labels)
+                    if equals
+                    else words[at]
+                    if at < len(words)
+                    else Word("")
+                )
                 at += not equals
             elif long in ("require", "import", "loader") and not equals:
                 at += 1
@@ -107,10 +153,6 @@ def _letters(words: Sequence[Word], at: int, letters: tuple[str, str], codes: li
     return 0
 
 
-def _interactive(call: Call) -> None:
-    del call
-
-
 def _from_input(call: Call, language: str) -> Stream | None:
     if call.stdin.labels & {FETCHED, DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
@@ -134,9 +176,13 @@ def _script(call: Call, language: str, script: Word, rest: Sequence[Word]) -> St
     if script.dynamic and re.fullmatch(r"\$\{\w+\}|\$\(\)", script.text):
         call.ask("unknown-command", "which script runs is only known when it runs")
         return None
+    if script.text.endswith("manage.py") and any(
+        word.text in ("flush", "reset_db", "sqlflush", "drop_db") for word in rest[:1]
+    ):
+        call.ask("sql", "it deletes tables or rows without a condition")
     path = call.path(script)
     call.effect(EffectKind.RUNS, (path,))
-    held_file = flow.runs_file(call, path, shell=False)
+    held_file = flow.runs_file(call, path, script=False)
     if held_file is not None and held_file.text is not None:
         judge_code(call, language, Word(held_file.text), rest)
     call.reads([script])
@@ -144,7 +190,10 @@ def _script(call: Call, language: str, script: Word, rest: Sequence[Word]) -> St
 
 
 _OURSELVES = re.compile(r"hermes(\.__main__|\.cli.*)?$")
-_QUIET_MODULES = word_set("json.tool http.server venv timeit this calendar zipfile tarfile gzip base64 platform site sysconfig compileall py_compile tokenize ast dis pydoc ensurepip cProfile")
+_QUIET_MODULES = word_set(
+    "json.tool http.server venv timeit this calendar zipfile tarfile gzip base64 platform site sysconfig "
+    "compileall py_compile tokenize ast dis pydoc ensurepip cProfile"
+)
 
 
 def _module(call: Call, module: str, rest: Sequence[Word]) -> Stream | None:
@@ -155,7 +204,9 @@ def _module(call: Call, module: str, rest: Sequence[Word]) -> Stream | None:
     if module in ("pip", "pytest", "mypy", "ruff", "black", "poetry", "pipenv", "tox", "nox", "ansible"):
         return call.run([Word(module), *rest])
     if module == "http.server" and any(text.text in ("-d", "--directory") for text in rest):
-        where = rest[[word.text for word in rest].index("-d" if "-d" in [w.text for w in rest] else "--directory") + 1 :][:1]
+        where = rest[
+            [word.text for word in rest].index("-d" if "-d" in [w.text for w in rest] else "--directory") + 1 :
+        ][:1]
         if any(call.path(word) in ("/", call.host.places.home) for word in where):
             call.ask("raw-connection", "it opens files to others")
     return None
@@ -211,7 +262,10 @@ def _root(call: Call, path: str) -> bool:
     return root_like(path, call.host.places)
 
 
-_READERS = word_set("ls cat echo pwd date uname whoami id hostname true git which wc head tail grep find df du ps python3-config nproc arch printf env-none")
+_READERS = word_set(
+    "ls cat echo pwd date uname whoami id hostname true git which wc head tail grep find df du ps "
+    "python3-config nproc arch printf env-none"
+)
 
 
 def _reader(argv: Sequence[str]) -> bool:
@@ -236,4 +290,3 @@ def _leaks(call: Call, code: Code) -> None:
 
 
 RULES: dict[str, Rule] = dict.fromkeys(_LANGUAGES, interpreter)
-__all__ = ["RULES", "_ENCODED"]

@@ -3,16 +3,13 @@
 import re
 from collections.abc import Callable, Sequence
 
-from hermes.safety import flow
-from hermes.safety.call import BLOCK_DEVICE, Call, resolve
+from hermes.safety.call import Call
 from hermes.safety.findings import EffectKind
-from hermes.safety.words import NOTHING, Stream, Word
+from hermes.safety.words import NOTHING, Stream
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
 _SELF = re.compile(r"hermes|gateway|^(bash|zsh|sh|fish|tmux|screen|sshd|systemd|init|login|python3?)$", re.IGNORECASE)
-_SHOWING = word_set("help version h V list l L show status list-units list-unit-files")
-_CRITICAL = word_set("ssh sshd hermes")
 
 
 def power(call: Call) -> None:
@@ -44,22 +41,51 @@ def units(call: Call) -> None:
     options = call.options("HMntps", word_set("host machine type state property signal root kill-who"))
     verbs = [word.text for word in options.operands]
     verb = verbs[0] if verbs else ""
-    if call.name == "systemctl" and verb in ("reboot", "poweroff", "halt", "kexec", "soft-reboot", "exit"):
-        power(call)
-    elif call.name == "systemctl" and verb in ("reboot.target", "start") and any("reboot" in text or "poweroff" in text for text in verbs):
+    if (call.name == "systemctl" and verb in ("reboot", "poweroff", "halt", "kexec", "soft-reboot", "exit")) or (
+        call.name == "systemctl"
+        and verb in ("reboot.target", "start")
+        and any("reboot" in text or "poweroff" in text for text in verbs)
+    ):
         power(call)
     elif call.name == "systemctl" and (verb in _UNITS_STOPPED or options.has("force")):
         call.effect(EffectKind.KILLS, verbs[1:])
         call.ask("service", "it stops what the machine needs")
     elif call.name == "systemctl" and verb in ("restart", "try-restart", "reload-or-restart") and _is_own(verbs):
         call.ask("kill-self", "it may end Hermes itself")
-    elif call.name == "systemctl" and verb in ("enable", "link", "reenable", "preset", "add-wants", "set-environment", "import-environment"):
+    elif call.name == "systemctl" and verb in (
+        "enable",
+        "link",
+        "reenable",
+        "preset",
+        "add-wants",
+        "set-environment",
+        "import-environment",
+    ):
         call.effect(EffectKind.PERSISTS, verbs[1:])
         call.ask("time", "it changes what runs later by itself")
-    elif call.name != "systemctl" and any(text in ("stop", "down", "unload", "bootout", "remove", "disable", "kill", "force-stop", "terminate-user",
-                                                   "terminate-session", "kill-session", "kill-user", "exit") for text in verbs):  # fmt: skip
+    elif call.name != "systemctl" and any(
+        text
+        in (
+            "stop",
+            "down",
+            "unload",
+            "bootout",
+            "remove",
+            "disable",
+            "kill",
+            "force-stop",
+            "terminate-user",
+            "terminate-session",
+            "kill-session",
+            "kill-user",
+            "exit",
+        )
+        for text in verbs
+    ):
         call.ask("service", "it stops what the machine needs")
-    elif call.name in ("launchctl", "loginctl") and any(text in ("load", "bootstrap", "enable-linger", "submit", "setenv") for text in verbs):
+    elif call.name in ("launchctl", "loginctl") and any(
+        text in ("load", "bootstrap", "enable-linger", "submit", "setenv") for text in verbs
+    ):
         call.effect(EffectKind.PERSISTS, verbs)
         call.ask("time", "it changes what runs later by itself")
 
@@ -74,23 +100,36 @@ def kill(call: Call) -> None:
     numbers = [text for text in texts if re.fullmatch(r"-?\d+", text)]
     if call.args[:1] and call.args[0] in ("-l", "-L", "--list", "--help", "--version"):
         return
+    if texts[:1] == ["-0"] or texts[:2] == ["-s", "0"]:
+        return
     targets = list(texts)
     if targets and targets[0].startswith("-") and targets[0] not in ("-s", "-n", "--signal", "--"):
         targets = targets[1:]
     elif targets[:1] and targets[0] in ("-s", "-n", "--signal"):
         targets = targets[2:]
     targets = [text for text in targets if text != "--"]
-    if "-1" in targets or targets == ["1"] or (len(numbers) > 0 and texts[-1:] == ["1"]) or texts[-1:] == ["-1"] and len(texts) > 1:
+    if (
+        "-1" in targets
+        or targets == ["1"]
+        or (len(numbers) > 0 and texts[-1:] == ["1"])
+        or (texts[-1:] == ["-1"] and len(texts) > 1)
+    ):
         call.effect(EffectKind.KILLS, targets)
         call.deny("kill-all", "it ends every process, or the first one")
-    elif not targets or any(word.dynamic for word in call.words) or not all(re.fullmatch(r"\d+|%[\w+-]*", text) for text in targets):
+    elif (
+        not targets
+        or any(word.dynamic for word in call.words)
+        or not all(re.fullmatch(r"\d+|%[\w+-]*", text) for text in targets)
+    ):
         call.effect(EffectKind.KILLS, targets)
         call.ask("kill-unknown", "which process it ends is only known when it runs; it may be Hermes itself")
 
 
 def kill_named(call: Call) -> None:
     """pkill, killall, skill, killall5."""
-    options = call.options("uUgGPstnoO" if call.name != "killall" else "suoyZn", word_set("signal user uid euid parent group session"))
+    options = call.options(
+        "uUgGPstnoO" if call.name != "killall" else "suoyZn", word_set("signal user uid euid parent group session")
+    )
     call.effect(EffectKind.KILLS, [word.text for word in options.operands])
     if call.name == "killall5":
         call.deny("kill-all", "it ends every process, or the first one")
@@ -101,7 +140,7 @@ def kill_named(call: Call) -> None:
     elif (
         any(options.all(name) for name in ("u", "U", "user", "uid", "euid", "P", "parent", "G", "t", "s"))
         or any(word.text in ("*", ".", ".*", "", "-1", "p", "py") or word.dynamic for word in options.operands)
-        or "-1" in call.args and not options.operands
+        or ("-1" in call.args and not options.operands)
     ):
         call.ask("kill-all", "it ends every process of a user")
 
@@ -141,7 +180,9 @@ def mounts(call: Call) -> None:
     options = call.options("otLUO", word_set("options types source target"))
     if call.name in ("mount", "umount") and not options.operands and not options.has("a", "all"):
         return
-    if options.has("help", "version") or (call.name == "losetup" and (options.has("l", "a", "list", "all", "f") and not options.operands)):
+    if options.has("help", "version") or (
+        call.name == "losetup" and (options.has("l", "a", "list", "all", "f") and not options.operands)
+    ):
         return
     call.effect(EffectKind.ESCALATES, [word.text for word in options.operands])
     call.ask("system", "it changes the running system")
@@ -179,8 +220,12 @@ def net(call: Call) -> None:
         "route": r"\b(add|del|delete|flush|change)\b",
         "nmcli": r"\b(off|down|delete|disconnect|modify|add|up)\b",
         "tc": r"\b(add|del|change|replace)\b",
-        "netplan": r"\bapply\b", "ifdown": "", "iwconfig": r"\S \S", "rfkill": r"\bblock\b", "iw": r"\b(del|set)\b",
-    }[call.name]  # fmt: skip
+        "netplan": r"\bapply\b",
+        "ifdown": "",
+        "iwconfig": r"\S \S",
+        "rfkill": r"\bblock\b",
+        "iw": r"\b(del|set)\b",
+    }[call.name]
     if re.search(harmful, text) and not re.match(r"(-\w+ )*(addr|a|link|l|route|r) (show|list|get)", text):
         call.effect(EffectKind.ESCALATES)
         call.ask("network", "it cuts or changes the network")
@@ -189,13 +234,34 @@ def net(call: Call) -> None:
 _PACKAGE_LOSSES: dict[str, str] = {
     "apt": r"(purge|remove|autoremove|autopurge|full-upgrade|dist-upgrade)",
     "apt-get": r"(purge|remove|autoremove|autopurge|dist-upgrade)",
-    "aptitude": r"(purge|remove)", "dpkg": r"(--purge|-P|--remove|-r|--force.*)", "yum": r"(remove|erase|autoremove)",
-    "dnf": r"(remove|erase|autoremove)", "rpm": r"(-e|--erase|-\w*e\w*|--nodeps)", "pacman": r"-R\w*", "zypper": r"(remove|rm)",
-    "apk": r"del", "brew": r"(uninstall|remove|rm|autoremove|untap)", "snap": r"(remove|disable)", "flatpak": r"(uninstall|remove)", "emerge": r"(-C|--unmerge|-c|--depclean)",
-    "nix-env": r"(-e|--uninstall)", "port": r"uninstall", "rustup": r"self", "cargo": r"uninstall", "choco": r"uninstall",
-    "winget": r"uninstall", "dpkg-divert": r".*", "xbps-remove": r".*", "pkg": r"(delete|remove|autoremove)", "pkg_delete": ".*",
-    "gem": r"uninstall", "nix-collect-garbage": r"(-d|--delete-old)", "swupd": "bundle-remove", "conda": r"env", "pip": r"uninstall",
-}  # fmt: skip
+    "aptitude": r"(purge|remove)",
+    "dpkg": r"(--purge|-P|--remove|-r|--force.*)",
+    "yum": r"(remove|erase|autoremove)",
+    "dnf": r"(remove|erase|autoremove)",
+    "rpm": r"(-e|--erase|-\w*e\w*|--nodeps)",
+    "pacman": r"-R\w*",
+    "zypper": r"(remove|rm)",
+    "apk": r"del",
+    "brew": r"(uninstall|remove|rm|autoremove|untap)",
+    "snap": r"(remove|disable)",
+    "flatpak": r"(uninstall|remove)",
+    "emerge": r"(-C|--unmerge|-c|--depclean)",
+    "nix-env": r"(-e|--uninstall)",
+    "port": r"uninstall",
+    "rustup": r"self",
+    "cargo": r"uninstall",
+    "choco": r"uninstall",
+    "winget": r"uninstall",
+    "dpkg-divert": r".*",
+    "xbps-remove": r".*",
+    "pkg": r"(delete|remove|autoremove)",
+    "pkg_delete": ".*",
+    "gem": r"uninstall",
+    "nix-collect-garbage": r"(-d|--delete-old)",
+    "swupd": "bundle-remove",
+    "conda": r"env",
+    "pip": r"uninstall",
+}
 
 
 def packages(call: Call) -> Stream | None:
@@ -237,9 +303,9 @@ def history(call: Call) -> None:
     args = call.args
     if call.name == "history" and any(re.fullmatch(r"-[a-z]*[cdwr]\w*", text) for text in args):
         call.ask("traces", "it wipes or rewrites the history of commands")
-    elif call.name == "set" and "+o" in args and "history" in args:
-        call.ask("traces", "it turns off the history of commands")
-    elif call.name == "unset" and any(text in ("HISTFILE", "HISTSIZE") for text in args):
+    elif (call.name == "set" and "+o" in args and "history" in args) or (
+        call.name == "unset" and any(text in ("HISTFILE", "HISTSIZE") for text in args)
+    ):
         call.ask("traces", "it turns off the history of commands")
     elif call.name == "unset":
         for text in args:
@@ -299,24 +365,42 @@ def bus(call: Call) -> None:
         call.ask("service", "it speaks to what runs the machine")
 
 
-def echoed_device(call: Call, path: str) -> None:
-    """Reserved for devices written by programs with a path of their own."""
-    if BLOCK_DEVICE.match(resolve(path, call.cwd, call.host.places)):
-        call.deny("raw-disk", "it overwrites a disk")
-
-
 def windows(call: Call) -> None:
     """net, reg, vssadmin, wmic, cmd, format."""
     text = " ".join(call.args).lower()
     harmful = {
         "net": r"\b(user|localgroup|stop|share|accounts)\b.*(/add|/delete|/active)|\bstop\b|user \S+ \S+",
-        "reg": r"\b(delete|add|import|restore|load)\b", "vssadmin": r"\b(delete|resize)\b", "wmic": r"\b(delete|call)\b",
-        "bcdedit": r".", "format": r".", "diskpart": r"", "taskkill": r"", "sc": r"\b(delete|stop|config|create)\b",
-        "schtasks": r"/(create|delete|change)", "icacls": r"/(grant|reset|remove)", "takeown": r"", "cipher": r"/w",
-        "netsh": r"\b(set|delete|add|reset)\b", "wevtutil": r"\bcl\b|clear", "rd": r"/s", "erase": "", "attrib": r"[+-]",
-        "certutil": r"-(urlcache|decode)", "bitsadmin": r"/transfer", "mshta": "", "regsvr32": "", "rundll32": "", "wbadmin": "delete",
-        "fsutil": "", "powercfg": "", "logoff": "", "format.com": "",
-    }[call.name]  # fmt: skip
+        "reg": r"\b(delete|add|import|restore|load)\b",
+        "vssadmin": r"\b(delete|resize)\b",
+        "wmic": r"\b(delete|call)\b",
+        "bcdedit": r".",
+        "diskpart": r"",
+        "taskkill": r"",
+        "sc": r"\b(delete|stop|config|create)\b",
+        "schtasks": r"/(create|delete|change)",
+        "icacls": r"/(grant|reset|remove)",
+        "takeown": r"",
+        "cipher": r"/w",
+        "netsh": r"\b(set|delete|add|reset)\b",
+        "wevtutil": r"\bcl\b|clear",
+        "rd": r"/s",
+        "erase": "",
+        "attrib": r"[+-]",
+        "certutil": r"-(urlcache|decode)",
+        "bitsadmin": r"/transfer",
+        "mshta": "",
+        "regsvr32": "",
+        "rundll32": "",
+        "wbadmin": "delete",
+        "fsutil": "",
+        "powercfg": "",
+        "logoff": "",
+        "format.com": "",
+        "format": r"^\w:",
+        "robocopy": r"/(mir|purge|mov)",
+        "cmd": r"\b(del|rd|rmdir|format|erase|reg|net)\b",
+        "cmd.exe": r"\b(del|rd|rmdir|format|erase|reg|net)\b",
+    }[call.name]
     if re.search(harmful, text):
         call.ask("system", "it changes the running system")
 
@@ -325,44 +409,121 @@ def _asks(rule: str, kind: EffectKind, reason: str, names: str, *showing: str) -
     return dict.fromkeys(word_set(names), shown_or_asks(rule, kind, reason, *showing))
 
 
-def word_of(text: str) -> Word:
-    """A plain word."""
-    return Word(text)
-
-
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("shutdown", "reboot", "poweroff", "halt"), power),
     **dict.fromkeys(("init", "telinit"), level),
-    **dict.fromkeys(("systemctl", "service", "rc-service", "sv", "initctl", "launchctl", "loginctl", "invoke-rc.d", "supervisorctl"), units),
+    **dict.fromkeys(
+        (
+            "systemctl",
+            "service",
+            "rc-service",
+            "sv",
+            "initctl",
+            "launchctl",
+            "loginctl",
+            "invoke-rc.d",
+            "supervisorctl",
+        ),
+        units,
+    ),
     "kill": kill,
     **dict.fromkeys(("pkill", "killall", "skill", "killall5", "slay"), kill_named),
     "fuser": fuser,
     **dict.fromkeys(("crontab", "at", "batch", "atrm"), jobs),
     **dict.fromkeys(("mount", "umount", "losetup"), mounts),
     "sysctl": parameters,
-    **dict.fromkeys(("iptables", "ip6tables", "nft", "ufw", "firewall-cmd", "pfctl", "ebtables", "arptables", "ipset",
-                     "iptables-restore"), firewall),
+    **dict.fromkeys(
+        (
+            "iptables",
+            "ip6tables",
+            "nft",
+            "ufw",
+            "firewall-cmd",
+            "pfctl",
+            "ebtables",
+            "arptables",
+            "ipset",
+            "iptables-restore",
+        ),
+        firewall,
+    ),
     **dict.fromkeys(("ip", "ifconfig", "route", "nmcli", "tc", "netplan", "ifdown", "iwconfig", "rfkill", "iw"), net),
     **dict.fromkeys(_PACKAGE_LOSSES, packages),
     "history": history,
     **dict.fromkeys(("unset", "set"), unset),
     **dict.fromkeys(("stress", "stress-ng", "fallocate"), filled),
     **dict.fromkeys(("dbus-send", "busctl", "gdbus"), bus),
-    **dict.fromkeys(word_set("net reg vssadmin wmic bcdedit diskpart taskkill sc schtasks icacls takeown cipher netsh wevtutil rd erase "
-                             "certutil bitsadmin mshta regsvr32 rundll32 wbadmin fsutil format.com"), windows),
-    **_asks("users", EffectKind.ESCALATES, "it changes who may use the machine",
-            "useradd userdel usermod adduser deluser groupadd groupdel groupmod gpasswd chpasswd visudo vipw vigr chsh "
-            "newusers dscl sysadminctl chage pwconv faillock", "-l", "--list", "-read"),
+    **dict.fromkeys(
+        word_set(
+            "format robocopy cmd net reg vssadmin wmic "
+            "bcdedit diskpart taskkill sc schtasks icacls takeown cipher netsh wevtutil rd erase "
+            "certutil bitsadmin mshta regsvr32 rundll32 wbadmin fsutil format.com"
+        ),
+        windows,
+    ),
+    **_asks(
+        "users",
+        EffectKind.ESCALATES,
+        "it changes who may use the machine",
+        "useradd userdel usermod adduser deluser groupadd groupdel groupmod gpasswd chpasswd visudo vipw vigr chsh "
+        "newusers dscl sysadminctl chage pwconv faillock",
+        "-l",
+        "--list",
+        "-read",
+    ),
     **_asks("users", EffectKind.ESCALATES, "it changes who may use the machine", "passwd", "-S", "--status"),
-    **_asks("system", EffectKind.ESCALATES, "it changes the running system",
-            "modprobe rmmod insmod depmod kexec update-initramfs mkinitcpio dracut grub-install update-grub grub-mkconfig tune2fs "
-            "swapoff fsfreeze hdparm efibootmgr setcap bootctl mokutil debugfs resize2fs xfs_repair nvram csrutil spctl "
-            "update-alternatives hostnamectl timedatectl localectl aa-teardown aa-disable aa-complain dpkg-reconfigure "
-            "pivot_root nvme sg_format zerofree badblocks", "-n", "--dry-run", "list", "status", "-v", "--show-depends", "--list",
-            "-l", "--display", "-D", "--config", "-getcap", "-I", "id-ctrl", "smart-log", "-s", "-i"),
-    **_asks("wall", EffectKind.ESCALATES, "it turns a protection off", "setenforce setsebool auditctl apparmor_parser", "-l", "-s"),
-    **_asks("rights", EffectKind.ESCALATES, "it runs with another user's rights", "pkexec gosu capsh machinectl", "list", "--print"),
-    **_asks("kill-unknown", EffectKind.KILLS, "it takes hold of other processes", "gdb gcore reptyr crash", "-batch-help"),
-    **_asks("lvm", EffectKind.DESTROYS, "it destroys volumes or pools",
-            "lvremove vgremove pvremove lvreduce vgreduce lvresize zpool-destroy", "-t", "--test"),
-}  # fmt: skip
+    **_asks(
+        "system",
+        EffectKind.ESCALATES,
+        "it changes the running system",
+        "modprobe rmmod insmod depmod kexec update-initramfs mkinitcpio dracut grub-install update-grub "
+        "grub-mkconfig tune2fs "
+        "swapoff fsfreeze hdparm efibootmgr setcap bootctl mokutil debugfs resize2fs xfs_repair nvram csrutil spctl "
+        "update-alternatives hostnamectl timedatectl localectl aa-teardown aa-disable aa-complain dpkg-reconfigure "
+        "pivot_root nvme sg_format zerofree badblocks",
+        "-n",
+        "--dry-run",
+        "list",
+        "status",
+        "-v",
+        "--show-depends",
+        "--list",
+        "-l",
+        "--display",
+        "-D",
+        "--config",
+        "-getcap",
+        "-I",
+        "id-ctrl",
+        "smart-log",
+        "-s",
+        "-i",
+    ),
+    **_asks(
+        "wall",
+        EffectKind.ESCALATES,
+        "it turns a protection off",
+        "setenforce setsebool auditctl apparmor_parser",
+        "-l",
+        "-s",
+    ),
+    **_asks(
+        "rights",
+        EffectKind.ESCALATES,
+        "it runs with another user's rights",
+        "pkexec gosu capsh machinectl",
+        "list",
+        "--print",
+    ),
+    **_asks(
+        "kill-unknown", EffectKind.KILLS, "it takes hold of other processes", "gdb gcore reptyr crash", "-batch-help"
+    ),
+    **_asks(
+        "lvm",
+        EffectKind.DESTROYS,
+        "it destroys volumes or pools",
+        "lvremove vgremove pvremove lvreduce vgreduce lvresize zpool-destroy",
+        "-t",
+        "--test",
+    ),
+}

@@ -15,14 +15,18 @@ _FETCHED = frozenset({FETCHED})
 _LOCAL = re.compile(r"^(localhost|127\.[\d.]+|\[?::1\]?|0\.0\.0\.0|host\.docker\.internal)$")
 _CURL_NAMED = word_set(
     """
-    request header data data-raw data-binary data-urlencode data-ascii form form-string upload-file output user user-agent
-    referer cookie cookie-jar proxy url max-time connect-timeout retry cert key cacert config netrc-file json range resolve
-    interface write-out dump-header output-dir unix-socket oauth2-bearer aws-sigv4 variable limit-rate doh-url connect-to
+    request header data data-raw data-binary data-urlencode data-ascii form form-string upload-file output user
+    user-agent
+    referer cookie cookie-jar proxy url max-time connect-timeout retry cert key cacert config netrc-file json range
+    resolve
+    interface write-out dump-header output-dir unix-socket oauth2-bearer aws-sigv4 variable limit-rate doh-url
+    connect-to
     """
 )
 _WGET_NAMED = word_set(
     """
-    output-document output-file append-output input-file tries timeout user-agent header post-data post-file user password
+    output-document output-file append-output input-file tries timeout user-agent header post-data post-file user
+    password
     method body-data body-file directory-prefix execute accept reject level load-cookies save-cookies use-askpass wait
     """
 )
@@ -45,12 +49,21 @@ def curl(call: Call) -> Stream | None:
             call.reads([Word(re.sub(r"(?i)^file:(//)?", "", word.text))])
         elif re.match(r"(?i)(gopher|dict|smb|ldap|tftp):", word.text):
             call.ask("raw-connection", "it speaks a raw protocol")
-    bodies = [*options.all("d", "data", "data-binary", "data-urlencode", "data-ascii", "json", "F", "form", "data-raw", "form-string"),
-              *options.all("T", "upload-file"), *options.all("H", "header", "u", "user", "b", "cookie", "A", "e", "K", "config", "E", "cert")]  # fmt: skip
+    bodies = [
+        *options.all(
+            "d", "data", "data-binary", "data-urlencode", "data-ascii", "json", "F", "form", "data-raw", "form-string"
+        ),
+        *options.all("T", "upload-file"),
+        *options.all("H", "header", "u", "user", "b", "cookie", "A", "e", "K", "config", "E", "cert"),
+    ]
     uploads = options.all("T", "upload-file")
     sends = bool(options.all("d", "data", "data-binary", "data-urlencode", "F", "form", "json", "data-raw") or uploads)
     labels = call.stdin.labels if any(word.text.endswith(("@-", "-")) for word in bodies) or uploads else NONE
-    files = [Word(word.text.split(";")[0], word.dynamic, labels=word.labels) for word in bodies if "@" in word.text or word in uploads]
+    files = [
+        Word(word.text.split(";")[0], word.dynamic, labels=word.labels)
+        for word in bodies
+        if "@" in word.text or word in uploads
+    ]
     labels |= call.reads(files) if files else NONE
     for word in [*urls, *bodies]:
         labels |= word.labels if not _credential(word, options) else NONE
@@ -67,9 +80,15 @@ def curl(call: Call) -> Stream | None:
         if told is not None and any(private(path) for path in re.findall(r"@?([~\w./-]+)", told)):
             call.ask("exfiltration", "it sends keys or the environment away")
     for word in options.all("d", "data", "data-raw", "data-binary"):
-        if re.search(r"\b(drop|truncate)\s+table\b|delete\s+from", word.text, re.IGNORECASE) and sql_texts(word.text) and "G" not in options.letters:
+        if (
+            re.search(r"\b(drop|truncate)\s+table\b|delete\s+from", word.text, re.IGNORECASE)
+            and sql_texts(word.text)
+            and "G" not in options.letters
+        ):
             call.ask("sql", "it deletes tables or rows without a condition")
-    if any("DELETE" in word.text.upper() for word in options.all("X", "request")) and not all(_LOCAL.match(host) for host in hosts):
+    if any("DELETE" in word.text.upper() for word in options.all("X", "request")) and not all(
+        _LOCAL.match(host) for host in hosts
+    ):
         call.effect(EffectKind.DESTROYS, hosts)
         call.ask("remote-loss", "it deletes something elsewhere")
     return _saved(call, options, urls)
@@ -77,9 +96,11 @@ def curl(call: Call) -> Stream | None:
 
 def _credential(word: Word, options: Options) -> bool:
     """A key in a header is how one talks to the host whose key it is: it is no leak of a file."""
-    return word in options.all("H", "header", "u", "user") and word.text.count("$") <= 1 and re.search(
-        r"authorization|bearer|token|api-?key|^\w*:?\$\{", word.text, re.IGNORECASE
-    ) is not None
+    return (
+        word in options.all("H", "header", "u", "user")
+        and word.text.count("$") <= 1
+        and re.search(r"authorization|bearer|token|api-?key|^\w*:?\$\{", word.text, re.IGNORECASE) is not None
+    )
 
 
 def _from_home(call: Call, word: Word) -> bool:
@@ -91,7 +112,10 @@ def _from_home(call: Call, word: Word) -> bool:
 def _saved(call: Call, options: Options, urls: Sequence[Word]) -> Stream | None:
     outputs = options.all("o", "output")
     if options.has("O", "remote-name", "remote-name-all"):
-        outputs = [*outputs, *(Word(word.text.split("?")[0].rstrip("/").rpartition("/")[2] or "index.html") for word in urls)]
+        outputs = [
+            *outputs,
+            *(Word(word.text.split("?")[0].rstrip("/").rpartition("/")[2] or "index.html") for word in urls),
+        ]
     for word in options.all("c", "cookie-jar", "D", "dump-header"):
         call.writes(call.path(word))
     if not outputs:
@@ -145,19 +169,19 @@ def raw(call: Call) -> Stream | None:
     text = " ".join(call.args)
     if call.name == "openssl":
         return openssl(call)
-    options = call.options("pswqieIcXxTOPVmgGkW" if call.name != "socat" else "", word_set("exec sh-exec source proxy lua-exec"))
+    options = call.options(
+        "pswqieIcXxTOPVmgGkW" if call.name != "socat" else "", word_set("exec sh-exec source proxy lua-exec")
+    )
     if call.name == "socat":
         if re.search(r"\b(EXEC|SYSTEM|SHELL):", text, re.IGNORECASE):
             call.ask("remote-shell", "it gives a shell to the other side")
         elif re.search(r"(-LISTEN|TCP|UDP|OPENSSL)", text, re.IGNORECASE) and (call.fed or "OPEN:" in text.upper()):
             call.ask("raw-connection", "it opens a raw connection")
-    elif options.has("exec", "sh-exec", "lua-exec") or any(options.all("e", "c")) and call.name != "telnet":
+    elif options.has("exec", "sh-exec", "lua-exec") or (any(options.all("e", "c")) and call.name != "telnet"):
         call.ask("remote-shell", "it gives a shell to the other side")
     hosts = [word.text for word in options.operands[:1]]
     if call.fed and not options.has("z"):
         _carried(call, hosts)
-    elif options.has("l", "listen") and call.name != "telnet":
-        call.ask("raw-connection", "it waits for connections")
     labels = frozenset({SECRET}) & frozenset(label for word in call.words for label in word.labels)
     if labels:
         call.ask("exfiltration", "it sends keys or the environment away")
@@ -189,10 +213,12 @@ def openssl(call: Call) -> Stream | None:
     if verb == "s_server":
         call.ask("raw-connection", "it waits for connections")
     decodes = "-d" in call.args or "-decrypt" in call.args
-    if decodes and any(text in ("-a", "-base64", "-A") for text in call.args) or verb == "base64" and decodes:
+    if (decodes and any(text in ("-a", "-base64", "-A") for text in call.args)) or (verb == "base64" and decodes):
         from hermes.safety.rules.text import decoded
 
-        if call.stdin.text is not None and not any(text in ("-k", "-K", "-pass", "-in") or text.startswith("-aes") for text in call.args):
+        if call.stdin.text is not None and not any(
+            text in ("-k", "-K", "-pass", "-in") or text.startswith("-aes") for text in call.args
+        ):
             return decoded(call.stdin.text, "base64", call.stdin.labels)
     outputs = [call.words[at + 1] for at, text in enumerate(call.args[:-1]) if text == "-out"]
     for word in outputs:
@@ -219,11 +245,16 @@ _PASTES = word_set("pastebinit gist termbin transfer wormhole croc ffsend ix spr
 
 def httpie(call: Call) -> Stream | None:
     """http, https, xh: `field=@file` sends files."""
-    operands = [word for word in call.options("aoSp", word_set("auth output session")).operands if word.text.isupper() is False]
+    operands = [
+        word for word in call.options("aoSp", word_set("auth output session")).operands if word.text.isupper() is False
+    ]
     labels = call.reads([word for word in call.words if "@" in word.text]) | call.stdin.labels
     for word in call.words:
         labels |= word.labels
-    call.effect(EffectKind.SENDS if len(operands) > 1 or call.fed else EffectKind.FETCHES, [_host(word.text) for word in operands[:1]])
+    call.effect(
+        EffectKind.SENDS if len(operands) > 1 or call.fed else EffectKind.FETCHES,
+        [_host(word.text) for word in operands[:1]],
+    )
     if SECRET in labels:
         call.ask("exfiltration", "it sends keys or the environment away")
     if "DELETE" in call.args[:2] and operands and not _LOCAL.match(_host(operands[0].text).partition(":")[0]):

@@ -1,12 +1,12 @@
 """All rules by the name of the program, and what is judged of every call."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from hermes.safety.call import Call
 from hermes.safety.findings import EffectKind
 from hermes.safety.rules import builders, files, git, interpreters, machine, network, own, remote, text, wrappers
-from hermes.safety.words import NONE, NOTHING, SECRET, Stream, Word
+from hermes.safety.words import NONE, NOTHING, SECRET, Stream
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
@@ -26,6 +26,18 @@ RULES: dict[str, Rule] = {
     "yarn": builders.node_packages,
     "pnpm": builders.node_packages,
     "pip": builders.pip,
+    **dict.fromkeys(
+        (
+            "Remove-Item",
+            "Clear-Content",
+            "Stop-Computer",
+            "Restart-Computer",
+            "Format-Volume",
+            "Clear-Disk",
+            "Stop-Process",
+        ),
+        machine.shown_or_asks("system", EffectKind.DESTROYS, "it deletes or stops what the machine needs"),
+    ),
 }
 """What judges a call, by the name of the program."""
 
@@ -41,30 +53,117 @@ LOOKERS = word_set(
 _PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk gawk jq yq ack pgrep")
 _READERS = word_set(
     """
-    true false : test [ [[ ls dir pwd date cal uptime who w whoami id groups uname hostname arch nproc free df du tree stat file wc uniq comm
-    diff cmp join paste column expand fmt pr cksum md5sum sha1sum sha256sum sha512sum b2sum md5 shasum nm objdump readelf ldd size od hexdump
-    grep egrep fgrep rg ag ack pgrep jq yq xmllint which whereis type hash help info apropos whatis tldr man locate ps top htop btop pstree lsof ss
-    netstat lsblk blkid lscpu lsmem lspci lsusb lsmod dmesg journalctl last lastlog vmstat iostat sar env-show getconf getent locale tty stty
-    clear reset sleep wait jobs fg bg disown shift return exit break continue let getopts ulimit umask times caller compgen complete shopt bind
-    dirname basename realpath readlink mktemp mkdir tput expr bc dc factor seq shuf tsort look spell aspell spellcheck wall write mesg logger say notify-send
-    code subl open xdg-open fold fmt cloc tokei scc ncdu dust exa eza lsd bat delta fzf zoxide history-show pbcopy pbpaste xclip xsel wl-copy
-    cal ncal figlet cowsay lolcat neofetch fastfetch task todo bd jira hostid logname users finger mtr traceroute tracepath whois arp nmap
-    md5deep identify exiftool ffprobe mediainfo pdfinfo pdftotext sha224sum sum zipinfo unrar-list gzip gunzip bzip2 xz unxz zstd
-    ssh-keygen ssh-add ssh-copy-id ssh-keyscan pytest-show python-config mkfifo coproc enable builtin-show command-show suspend logout popd-show
+    true false : test [ [[ ls dir pwd date cal uptime who w whoami id groups uname hostname arch nproc free df du tree
+    stat file wc uniq comm
+    diff cmp join paste column expand fmt pr cksum md5sum sha1sum sha256sum sha512sum b2sum md5 shasum nm objdump
+    readelf ldd size od hexdump
+    grep egrep fgrep rg ag ack pgrep jq yq xmllint which whereis type hash help info apropos whatis tldr man locate ps
+    top htop btop pstree lsof ss
+    netstat lsblk blkid lscpu lsmem lspci lsusb lsmod dmesg journalctl last lastlog vmstat iostat sar env-show getconf
+    getent locale tty stty
+    clear reset sleep wait jobs fg bg disown shift return exit break continue let getopts ulimit umask times caller
+    compgen complete shopt bind
+    dirname basename realpath readlink mktemp mkdir tput expr bc dc factor seq shuf tsort look spell aspell spellcheck
+    wall write mesg logger say notify-send
+    code subl open xdg-open fold fmt cloc tokei scc ncdu dust exa eza lsd bat delta fzf zoxide history-show pbcopy
+    pbpaste xclip xsel wl-copy
+    cal ncal figlet cowsay lolcat neofetch fastfetch task todo bd jira hostid logname users finger mtr traceroute
+    tracepath whois arp nmap
+    md5deep identify exiftool ffprobe mediainfo pdfinfo pdftotext sha224sum sum zipinfo unrar-list gzip gunzip bzip2
+    xz unxz zstd
+    ssh-keygen ssh-add ssh-copy-id ssh-keyscan pytest-show python-config mkfifo coproc enable builtin-show
+    command-show suspend logout popd-show
     """
 )
 """Programs that only look, or whose writing is harmless: they run no code out of the folder."""
 KNOWN = frozenset(RULES) | _READERS
 DANGEROUS = tuple(sorted(files.DANGEROUS))
-_COMMANDS = frozenset({
-    *files.RULES, *machine.RULES, *wrappers.SHELLS, "sudo", "doas", "env", "eval", "exec", "xargs", "curl", "wget", "git", "nc", "mkfs.ext4", "busybox", "docker", "kubectl",
-    "python", "python3", "perl", "ruby", "node",
-}) - {"find", "net", "install", "sort", "at", "host", "history", "set", "unset", "ip", "reg", "sc", "service", "batch", "init", "format", "erase", "del", "tee", "touch", "cp", "port",
-      "pip", "gem", "cargo", "brew", "snap", "apt", "yum", "dnf", "pkg", "conda", "ln", "route", "mount", "kill", "zip", "tar", "level", "chage", "skill", "tc", "iw", "crash", "git",
-      "node", "python", "python3", "perl", "ruby", "docker", "kubectl", "env", "exec", "eval"}  # fmt: skip
+_COMMANDS = frozenset(
+    {
+        *files.RULES,
+        *machine.RULES,
+        *wrappers.SHELLS,
+        "sudo",
+        "doas",
+        "env",
+        "eval",
+        "exec",
+        "xargs",
+        "curl",
+        "wget",
+        "git",
+        "nc",
+        "mkfs.ext4",
+        "busybox",
+        "docker",
+        "kubectl",
+        "python",
+        "python3",
+        "perl",
+        "ruby",
+        "node",
+    }
+) - {
+    "find",
+    "net",
+    "install",
+    "sort",
+    "at",
+    "host",
+    "history",
+    "set",
+    "unset",
+    "ip",
+    "reg",
+    "sc",
+    "service",
+    "batch",
+    "init",
+    "format",
+    "erase",
+    "del",
+    "tee",
+    "touch",
+    "cp",
+    "port",
+    "pip",
+    "gem",
+    "cargo",
+    "brew",
+    "snap",
+    "apt",
+    "yum",
+    "dnf",
+    "pkg",
+    "conda",
+    "ln",
+    "route",
+    "mount",
+    "kill",
+    "zip",
+    "tar",
+    "level",
+    "chage",
+    "skill",
+    "tc",
+    "iw",
+    "crash",
+    "git",
+    "node",
+    "python",
+    "python3",
+    "perl",
+    "ruby",
+    "docker",
+    "kubectl",
+    "env",
+    "exec",
+    "eval",
+}
 _TEXT_OPTIONS = re.compile(r"--?(exec|execute|command|cmd|run|eval|shell|script|hook|on-\w+|pre\w*|post\w*|e|c|x)$")
 _COMMAND_TEXT = re.compile(
-    r"\brm\s+(-\w+\s+)*-\w*[rR]|\bmkfs\b|\bdd\s+if=|(curl|wget)\b[^|]{0,300}\|\s*\w*sh\b|removeSync|:\(\)\s*\{|\b(sudo|shutdown|reboot)\s"
+    r"\brm\s+(-\w+\s+)*-\w*[rR]|\bmkfs\b|\bdd\s+if=|(curl|wget)\b[^|]{0,300}\|\s*\w*sh\b|removeSync|:\(\)\s*\{|"
+    r"\b(sudo|shutdown|reboot)\s"
 )
 
 
@@ -94,14 +193,19 @@ def judged(call: Call) -> Stream:
 
 
 _SHOWS_KEYS = re.compile(
-    r"gcloud auth print|aws (configure (get|export)|sts|secretsmanager get|ssm get)|gh auth token|vault (read|kv get|token)|kubectl (.* )?(get|describe) secrets?|kubectl config view|"
-    r"pass (show )?\w|security find-\w+-password|op (read|item|get)|ssh-add -L|git (config .*(-l|--list|--get-regexp|credential)|credential)|heroku config|az account get-access|npm token|"
-    r"secret-tool (lookup|search)|gpg2? .*--export-secret|keyring get|bw get|lpass show|docker (inspect|config)|history|ps .*e|fc -l|pg_dumpall|doctl auth|chamber|sops (-d|decrypt)|"
+    r"gcloud auth print|aws (configure (get|export)|sts|secretsmanager get|ssm get)|gh auth token|vault (read|"
+    r"kv get|token)|kubectl (.* )?(get|describe) secrets?|kubectl config view|"
+    r"pass (show )?\w|security find-\w+-password|op (read|item|get)|ssh-add -L|git (config .*(-l|--list|"
+    r"--get-regexp|credential)|credential)|heroku config|az account get-access|npm token|"
+    r"secret-tool (lookup|search)|gpg2? .*--export-secret|keyring get|bw get|lpass show|docker (inspect|config)|"
+    r"history|ps .*e|fc -l|pg_dumpall|doctl auth|chamber|sops (-d|decrypt)|"
     r"systemctl show-environment|launchctl getenv|terraform (output|state pull)|age -d|ansible-vault (view|decrypt)"
 )
 HOOKS = re.compile(
-    r"(ssh-agent|direnv|pyenv|rbenv|nodenv|starship|zoxide|fzf|mise|asdf|brew|opam|conda|fnm|thefuck|keychain|gpg-agent|dircolors|"
-    r"register-python-argcomplete|kubectl|docker|gh|mcfly|atuin|navi|luarocks|jenv|goenv|plenv|resize|tset|lesspipe|minikube|poetry|uv|helm|"
+    r"(ssh-agent|direnv|pyenv|rbenv|nodenv|starship|zoxide|fzf|mise|asdf|brew|opam|conda|fnm|thefuck|keychain|"
+    r"gpg-agent|dircolors|"
+    r"register-python-argcomplete|kubectl|docker|gh|mcfly|atuin|navi|luarocks|jenv|goenv|plenv|resize|tset|"
+    r"lesspipe|minikube|poetry|uv|helm|"
     r"oh-my-posh|swiftly|pdm|hatch|rustup|lesskey|locale|vivid|sheldon|carapace|just|devbox|nix)$"
 )
 """Programs whose output is made to be evaluated by a shell."""
@@ -122,14 +226,12 @@ def _unknown_program(call: Call) -> None:
         if word.text.rpartition("/")[2] in _COMMANDS and at + 1 < len(words) and not word.quoted:
             call.run(words[at:], lost=True)
             break
-    if any(SECRET in word.labels for word in words) and any(re.match(r"\w+://|[\w-]+(\.[\w-]+)+$", word.text) for word in words):
+    if any(SECRET in word.labels for word in words) and any(
+        re.match(r"\w+://|[\w-]+(\.[\w-]+)+$", word.text) for word in words
+    ):
         call.ask("exfiltration", "it may send keys away")
 
 
 def _nested(call: Call, text: str) -> None:
     call.ask("nested-program", "its arguments hold a command that deletes or downloads")
     call.script(text, lost=True)
-
-
-def _plain(words: Sequence[Word]) -> bool:
-    return not any(word.dynamic for word in words)

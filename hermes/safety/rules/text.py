@@ -100,6 +100,8 @@ def cat(call: Call) -> Stream:
             call.script(text.partition("!")[2], lost=True)
     valued = {"head": "nc", "tail": "nc", "cut": "dfbc", "fold": "w", "nl": "bhfvwsni"}.get(call.name, "")
     operands = call.options(valued).operands
+    if call.name == "tail" and any(flow.fills(word.text) for word in operands):
+        call.ask("bomb", "it takes all of the machine's processes or memory")
     if any(flow.fills(word.text) for word in operands) and call.name == "cat":
         call.effect(EffectKind.EXHAUSTS)
         return Stream(None, frozenset({ENDLESS}))
@@ -143,7 +145,9 @@ def _column(separators: Sequence[Word], fields: Sequence[Word], out: Stream) -> 
     separator = separators[0].text if separators else "\t"
     at = int(fields[0].text) - 1
     lines = [line.split(separator) if separator else [line] for line in out.text.split("\n")]
-    return Stream("\n".join(line[at] if at < len(line) else line[0] if len(line) == 1 else "" for line in lines), out.labels)
+    return Stream(
+        "\n".join(line[at] if at < len(line) else line[0] if len(line) == 1 else "" for line in lines), out.labels
+    )
 
 
 def translate(call: Call) -> Stream:
@@ -265,7 +269,9 @@ def repeated(call: Call) -> Stream:
 RULES: dict[str, Rule] = {
     "echo": echo,
     "printf": printf,
-    **dict.fromkeys(("cat", "tac", "head", "tail", "rev", "cut", "less", "more", "zcat", "nl", "fold", "bat", "strings"), cat),
+    **dict.fromkeys(
+        ("cat", "tac", "head", "tail", "rev", "cut", "less", "more", "zcat", "nl", "fold", "bat", "strings"), cat
+    ),
     "tr": translate,
     "which": located,
     **dict.fromkeys(("base64", "base32", "xxd", "uudecode", "basenc", "gpg", "gpg2", "ascii2uni"), decode),

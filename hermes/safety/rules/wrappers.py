@@ -16,21 +16,88 @@ _RIGHTS = "it runs with another user's rights"
 _PEELED: dict[str, tuple[str, str, int]] = {
     # By program: letters with a value, long names with a value, and how many words come before the program.
     "sudo": ("ugpCrtTUDRhcP", "user group prompt chdir host other-user role type chroot close-from command-timeout", 0),
-    "doas": ("uCa", "", 0), "nohup": ("", "", 0), "nice": ("n", "adjustment", 0), "ionice": ("cnpPu", "class classdata pid", 0),
-    "timeout": ("sk", "signal kill-after", 1), "gtimeout": ("sk", "signal kill-after", 1), "command": ("", "", 0), "builtin": ("", "", 0),
-    "exec": ("a", "", 0), "time": ("of", "output format", 0), "stdbuf": ("ioe", "input output error", 0), "unbuffer": ("", "", 0),
-    "setsid": ("", "", 0), "busybox": ("", "", 0), "toybox": ("", "", 0), "chroot": ("", "userspec groups", 1),
-    "unshare": ("SGRw", "root wd map-user map-group propagation setuid setgid", 0), "nsenter": ("tSGrw", "target setuid setgid", 0),
-    "strace": ("oepsuEbaISPX", "output trace attach expr env", 0), "ltrace": ("oepsunalx", "output", 0), "dtruss": ("p", "", 0),
-    "chrt": ("Tpd", "", 1), "taskset": ("", "", 1), "numactl": ("Nmic", "cpunodebind membind physcpubind", 0), "prlimit": ("p", "pid", 0),
-    "systemd-run": ("puMHE", "property unit description uid gid working-directory setenv slice on-calendar on-active", 0),
-    "systemd-inhibit": ("", "what who why mode", 0), "caffeinate": ("tw", "", 0), "proot": ("rbwq0", "", 0), "fakeroot": ("lsib", "", 0),
-    "dbus-run-session": ("", "config-file", 0), "dbus-launch": ("", "", 0), "faketime": ("", "", 1), "xvfb-run": ("nsefp", "server-args", 0), "catchsegv": ("", "", 0),
-    "firejail": ("", "", 0), "bwrap": ("", "", 0), "runuser": ("ugGc", "user group command", 0), "setpriv": ("", "reuid regid", 0),
-    "cpulimit": ("lpe", "limit", 0), "perf": ("e", "", 1), "valgrind": ("", "", 0), "torsocks": ("", "", 0), "proxychains": ("f", "", 0), "proxychains4": ("f", "", 0), "tsocks": ("", "", 0),
-    "coproc": ("", "", 0), "ts": ("", "", 0), "entr": ("", "", 0), "retry": ("td", "times delay", 0), "chronic": ("", "", 0), "ifne": ("", "", 0), "envdir": ("", "", 1), "softlimit": ("mcd", "", 0), "setarch": ("", "", 1), "linux32": ("", "", 0), "linux64": ("", "", 0), "eatmydata": ("", "", 0),
-    "noglob": ("", "", 0), "nocorrect": ("", "", 0), "then": ("", "", 0), "do": ("", "", 0), "else": ("", "", 0), "sg": ("c", "", 1), "newgrp": ("", "", 1), "rlwrap": ("", "", 0), "winpty": ("", "", 0), "wsl": ("de", "distribution exec", 0), "wine": ("", "", 0), "tini": ("", "", 0), "dumb-init": ("", "", 0), "gosu": ("", "", 1), "su-exec": ("", "", 1), "chpst": ("uUbem", "", 0), "mise": ("", "", 0), "pixi": ("", "", 0), "hyperfine": ("wrm", "warmup runs", 0),
-}  # fmt: skip
+    "doas": ("uCa", "", 0),
+    "nohup": ("", "", 0),
+    "nice": ("n", "adjustment", 0),
+    "ionice": ("cnpPu", "class classdata pid", 0),
+    "timeout": ("sk", "signal kill-after", 1),
+    "gtimeout": ("sk", "signal kill-after", 1),
+    "command": ("", "", 0),
+    "builtin": ("", "", 0),
+    "exec": ("a", "", 0),
+    "time": ("of", "output format", 0),
+    "stdbuf": ("ioe", "input output error", 0),
+    "unbuffer": ("", "", 0),
+    "setsid": ("", "", 0),
+    "busybox": ("", "", 0),
+    "toybox": ("", "", 0),
+    "chroot": ("", "userspec groups", 1),
+    "unshare": ("SGRw", "root wd map-user map-group propagation setuid setgid", 0),
+    "nsenter": ("tSGrw", "target setuid setgid", 0),
+    "strace": ("oepsuEbaISPX", "output trace attach expr env", 0),
+    "ltrace": ("oepsunalx", "output", 0),
+    "dtruss": ("p", "", 0),
+    "chrt": ("Tpd", "", 1),
+    "taskset": ("", "", 1),
+    "numactl": ("Nmic", "cpunodebind membind physcpubind", 0),
+    "prlimit": ("p", "pid", 0),
+    "systemd-run": (
+        "puMHE",
+        "property unit description uid gid working-directory setenv slice on-calendar on-active",
+        0,
+    ),
+    "systemd-inhibit": ("", "what who why mode", 0),
+    "caffeinate": ("tw", "", 0),
+    "proot": ("rbwq0", "", 0),
+    "fakeroot": ("lsib", "", 0),
+    "dbus-run-session": ("", "config-file", 0),
+    "dbus-launch": ("", "", 0),
+    "faketime": ("", "", 1),
+    "xvfb-run": ("nsefp", "server-args", 0),
+    "catchsegv": ("", "", 0),
+    "firejail": ("", "", 0),
+    "bwrap": ("", "", 0),
+    "runuser": ("ugGc", "user group command", 0),
+    "setpriv": ("", "reuid regid", 0),
+    "cpulimit": ("lpe", "limit", 0),
+    "perf": ("e", "", 1),
+    "valgrind": ("", "", 0),
+    "torsocks": ("", "", 0),
+    "proxychains": ("f", "", 0),
+    "proxychains4": ("f", "", 0),
+    "tsocks": ("", "", 0),
+    "coproc": ("", "", 0),
+    "ts": ("", "", 0),
+    "entr": ("", "", 0),
+    "retry": ("td", "times delay", 0),
+    "chronic": ("", "", 0),
+    "ifne": ("", "", 0),
+    "envdir": ("", "", 1),
+    "softlimit": ("mcd", "", 0),
+    "setarch": ("", "", 1),
+    "linux32": ("", "", 0),
+    "linux64": ("", "", 0),
+    "eatmydata": ("", "", 0),
+    "noglob": ("", "", 0),
+    "nocorrect": ("", "", 0),
+    "then": ("", "", 0),
+    "do": ("", "", 0),
+    "else": ("", "", 0),
+    "sg": ("c", "", 1),
+    "newgrp": ("", "", 1),
+    "rlwrap": ("", "", 0),
+    "winpty": ("", "", 0),
+    "wsl": ("de", "distribution exec", 0),
+    "wine": ("", "", 0),
+    "tini": ("", "", 0),
+    "dumb-init": ("", "", 0),
+    "gosu": ("", "", 1),
+    "su-exec": ("", "", 1),
+    "chpst": ("uUbem", "", 0),
+    "mise": ("", "", 0),
+    "pixi": ("", "", 0),
+    "hyperfine": ("wrm", "warmup runs", 0),
+}
 _NAMED = {name: word_set(longs) for name, (_, longs, _) in _PEELED.items()}
 _ELSEWHERE = word_set("chroot nsenter unshare proot systemd-run bwrap firejail")
 
@@ -40,7 +107,7 @@ def peeled(call: Call) -> Stream | None:
     letters, _, skipped = _PEELED[call.name]
     options = Options(call.words, letters, _NAMED[call.name], stop=True)
     rest = options.operands[skipped:] if call.name != "taskset" or len(options.operands) > 1 else options.operands[1:]
-    if call.name == "sudo" or call.name == "doas":
+    if call.name in {"sudo", "doas"}:
         return _raised(call, options, rest)
     if call.name == "command" and options.has("v", "V"):
         return None
@@ -48,17 +115,7 @@ def peeled(call: Call) -> Stream | None:
         call.ask("privilege", _RIGHTS)
         for word in options.all("c", "command"):
             return call.script(word.text, lost=True)
-    if call.name in _ELSEWHERE:
-        call.effect(EffectKind.ESCALATES)
-        if call.name in ("chroot", "nsenter") and not options.has("help", "version"):
-            call.ask("system", "it changes the running system")
-        if call.name == "systemd-run" and (options.all("on-calendar", "on-active")):
-            call.ask("time", "it changes what runs later by itself")
-    if call.name in ("strace", "ltrace", "perf") and options.all("p", "attach"):
-        call.ask("kill-unknown", "it takes hold of other processes")
-    for word in options.all("o", "output"):
-        if call.name in ("strace", "ltrace", "time"):
-            call.writes(call.path(word))
+    _wrapped(call, options)
     if call.name in ("mise", "pixi", "hyperfine"):
         for word in rest:
             if " " in word.text:
@@ -67,13 +124,25 @@ def peeled(call: Call) -> Stream | None:
     return call.run(rest, lost=call.name in _ELSEWHERE or options.has("chdir"))
 
 
+def _wrapped(call: Call, options: Options) -> None:
+    """What a wrapper does besides starting a program."""
+    if call.name in _ELSEWHERE:
+        call.effect(EffectKind.ESCALATES)
+        if call.name in ("chroot", "nsenter") and not options.has("help", "version"):
+            call.ask("system", "it changes the running system")
+        if call.name == "systemd-run" and options.all("on-calendar", "on-active"):
+            call.ask("time", "it changes what runs later by itself")
+    if call.name in ("strace", "ltrace", "perf") and options.all("p", "attach"):
+        call.ask("kill-unknown", "it takes hold of other processes")
+    for word in options.all("o", "output") if call.name in ("strace", "ltrace", "time") else []:
+        call.writes(call.path(word))
+
+
 def _raised(call: Call, options: Options, rest: Sequence[Word]) -> Stream | None:
     if options.has("V", "version", "h", "help", "l", "list", "v", "validate", "k", "K") and not rest:
         return None
     call.effect(EffectKind.ESCALATES)
     call.ask("privilege", _RIGHTS)
-    for word in options.all("h") if not rest else []:
-        return call.run([word])
     words = list(rest)
     while words and re.match(r"\w+=", words[0].text):
         words.pop(0)
@@ -102,7 +171,7 @@ def env(call: Call) -> Stream | None:
         return Stream(None, frozenset({"secret"})) if not options.has("help", "version") else None
     if options.has("C", "chdir"):
         state.where = state.where.lost()
-    return call.host.run(words, state, call.stdin if call.fed else UNTOLD) if call.fed else call.host.run(words, state, UNTOLD)
+    return call.host.run(words, state, call.given())
 
 
 def _shown(word: Word) -> str:
@@ -131,7 +200,7 @@ def shell(call: Call) -> Stream | None:
             break
     if "c" in letters or (call.name in ("fish", "nu") and any(one.text == "--command" for one in call.words)):
         text = words[0] if words else None
-        return _text(call, text, words[1:]) if text is not None else None
+        return _text(call, text, words[1:]) if text else None
     if "n" in letters and words:
         return None
     if words and words[0].text not in ("-", "/dev/stdin") and "s" not in letters:
@@ -153,7 +222,7 @@ def _text(call: Call, text: Word, rest: Sequence[Word]) -> Stream | None:
         call.ask("unknown-command", "the text that runs is only known when it runs")
         call.effect(EffectKind.UNKNOWN)
         return UNTOLD
-    return call.host.script(_held(text), state, call.stdin if call.fed else UNTOLD)
+    return call.host.script(_held(text), state, call.given())
 
 
 def _held(text: Word) -> str:
@@ -177,7 +246,7 @@ def _file(call: Call, word: Word) -> Stream | None:
         return None
     call.effect(EffectKind.RUNS, (path,))
     call.reads([word])
-    flow.runs_file(call, path, shell=True)
+    flow.runs_file(call, path, script=True)
     return None
 
 
@@ -211,7 +280,7 @@ def evaluated(call: Call) -> Stream | None:
         call.effect(EffectKind.UNKNOWN)
         return UNTOLD
     before = call.state.where
-    out = call.host.script(text, call.state, call.stdin if call.fed else UNTOLD)
+    out = call.host.script(text, call.state, call.given())
     if call.state.where is not before:
         call.state.where = call.state.where.lost()
     return out
@@ -262,7 +331,7 @@ def sourced(call: Call) -> Stream | None:
         return None
     path = call.path(word)
     call.effect(EffectKind.RUNS, (path,))
-    held = flow.runs_file(call, path, shell=False)
+    held = flow.runs_file(call, path, script=False)
     if held is not None and held.text is not None:
         return call.host.script(held.text, call.state, UNTOLD)
     return None
@@ -271,10 +340,20 @@ def sourced(call: Call) -> Stream | None:
 def multiplied(call: Call) -> Stream | None:
     """xargs, parallel: a program with what it is given as further arguments."""
     if call.name == "xargs":
-        options = Options(call.words, "InPLdasE", word_set("max-args max-procs arg-file delimiter replace max-lines max-chars"), stop=True)
-        rest, marks = list(options.operands), [word.text for word in options.all("I", "replace")] or (["{}"] if options.has("i", "replace") else [])
+        options = Options(
+            call.words,
+            "InPLdasE",
+            word_set("max-args max-procs arg-file delimiter replace max-lines max-chars"),
+            stop=True,
+        )
+        rest, marks = (
+            list(options.operands),
+            [word.text for word in options.all("I", "replace")] or (["{}"] if options.has("i", "replace") else []),
+        )
     else:
-        options = Options(call.words, "jIaNnPSS", word_set("jobs max-procs colsep delay joblog results sshlogin arg-file"), stop=True)
+        options = Options(
+            call.words, "jIaNnPSS", word_set("jobs max-procs colsep delay joblog results sshlogin arg-file"), stop=True
+        )
         rest = list(options.operands)
         for at, word in enumerate(rest):
             if word.text in (":::", "::::", ":::+"):
@@ -303,9 +382,17 @@ def _filled(call: Call, rest: Sequence[Word], values: Sequence[Word], marks: Seq
     if marks:
         for value in values[:8]:
             words = [_replaced(word, marks[0] or "{}", value) for word in rest]
-            out = call.run(words, lost=True, stdin=UNTOLD) if len(words) > 1 or " " not in words[0].text else call.script(words[0].text, lost=True)
+            out = (
+                call.run(words, lost=True, stdin=UNTOLD)
+                if len(words) > 1 or " " not in words[0].text
+                else call.script(words[0].text, lost=True)
+            )
         return out
-    if rest[0].text.rpartition("/")[2] in ("sh", "bash", "zsh", "dash") and [word.text for word in rest[1:]] in (["-c"], ["-ic"], ["-lc"]):
+    if rest[0].text.rpartition("/")[2] in ("sh", "bash", "zsh", "dash") and [word.text for word in rest[1:]] in (
+        ["-c"],
+        ["-ic"],
+        ["-lc"],
+    ):
         for value in values[:8]:
             out = call.run([*rest, value], lost=True, stdin=UNTOLD)
         return out
@@ -340,7 +427,9 @@ def _over(call: Call, rest: Sequence[Word], values: Sequence[Word]) -> Stream | 
 
 
 _SSH_VALUED = "bcDEeFIiJLlmOopQRSWwB"
-_SSH_PROGRAMS = re.compile(r"(ProxyCommand|LocalCommand|KnownHostsCommand|ProxyUseFdpass)[= ]|PermitLocalCommand", re.IGNORECASE)
+_SSH_PROGRAMS = re.compile(
+    r"(ProxyCommand|LocalCommand|KnownHostsCommand|ProxyUseFdpass)[= ]|PermitLocalCommand", re.IGNORECASE
+)
 
 
 def remote(call: Call) -> Stream | None:
@@ -421,7 +510,19 @@ def _multiplexed(call: Call) -> Stream | None:
     elif verb in ("send-keys", "send"):
         keys = " ".join(text.text for text in options.operands if text.text not in ("Enter", "C-m"))
         call.script(keys, lost=True)
-    elif verb in ("new-session", "new", "new-window", "neww", "split-window", "splitw", "run-shell", "run", "if-shell", "respawn-pane", "pipe-pane"):
+    elif verb in (
+        "new-session",
+        "new",
+        "new-window",
+        "neww",
+        "split-window",
+        "splitw",
+        "run-shell",
+        "run",
+        "if-shell",
+        "respawn-pane",
+        "pipe-pane",
+    ):
         if len(options.operands) == 1:
             call.script(options.operands[0].text, lost=True)
         elif options.operands:

@@ -72,10 +72,7 @@ class Box(Protocol):
     def wrap(
         self, shell: Sequence[str], environment: Mapping[str, str], handles: Sequence[int]
     ) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        """The program that makes the box and runs `shell` in it, and the variables of that program itself.
-
-        `handles` are the numbers at which it finds those of `handles` above.
-        """
+        """The program that makes the box and runs `shell` in it, with its own variables; where it finds `handles`."""
         ...
 
     def script(self, text: str, terminal: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ that nothing obeys. A folder whose list of entries has not changed since is not 
 """
 
 import contextlib
+import itertools
 import os
 import re
 import stat
@@ -19,6 +20,9 @@ _MOST_FOLDERS = 50_000
 _PATIENCE = 2.0
 """Seconds that one look may take."""
 _LARGEST = 262_144
+_MOST_FILES = 2_000
+"""Files of one folder of hooks; one with more is taken away as a whole."""
+_MOST_NOTES = 20
 HELD = ".held"
 _SECTION = re.compile(r"\s*\[\s*([A-Za-z0-9.-]+)(?:\s+\"(?:[^\"\\\n]|\\.)*\")?\s*\]\s*(?:[#;].*)?$")
 _ENTRY = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?$")
@@ -98,12 +102,13 @@ class Plants:
         self._marks: dict[str, Mark] = {}
         """What was there before the commands that run now, or has been looked at since."""
         self._kept: dict[str, tuple[bytes, int]] = {}
+        self._made: set[str] = set()
         self.complete = True
         """Whether the last look saw every folder."""
 
     def git_dirs(self) -> list[str]:
-        """The repositories that were found."""
-        return sorted(path for path, seen in self._folders.items() if seen.git)
+        """The repositories that were found, but for those that commands made: these may go again."""
+        return sorted(path for path, seen in self._folders.items() if seen.git and path not in self._made)
 
     def begin(self, roots: Sequence[str], tasks: Sequence[str]) -> None:
         """Take what is below `roots` as the person's own; `tasks` are names of files directly in them."""
@@ -117,13 +122,15 @@ class Plants:
 
     def look(self, roots: Sequence[str], tasks: Sequence[str], fixed: Callable[[str], bool]) -> list[str]:
         """Take away what is obeyed and new or changed, but for what was `fixed` by the kernel; a line for each."""
+        before = self._folders
         self._walk(roots)
+        self._made |= {path for path, seen in self._folders.items() if seen.git and path not in before}
         notes: list[str] = []
         for path in self._obeyed(roots, tasks):
             mark = _mark(path)
             if mark is None or self._marks.get(path) == mark or fixed(path):
                 continue
-            if note := self._neutralised(path):
+            if (note := self._neutralised(path)) and len(notes) < _MOST_NOTES:
                 notes.append(note)
             if (mark := _mark(path)) is not None:
                 self._marks[path] = mark
@@ -157,7 +164,7 @@ class Plants:
     def _obeyed(self, roots: Sequence[str], tasks: Sequence[str]) -> Iterator[str]:
         for root in roots:
             yield from _files(f"{root}/{name}" for name in tasks)
-        for folder in self.git_dirs():
+        for folder in [path for path, seen in self._folders.items() if seen.git]:
             yield from _files([f"{folder}/config", f"{folder}/config.worktree"])
             yield from _files([f"{folder}/hooks"], but=".sample")
 
@@ -224,6 +231,8 @@ def _read(path: str, mark: Mark) -> _Seen:
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
     git = {"objects", "refs"} <= names or {"HEAD", "commondir"} <= names or {"HEAD", "config"} <= names
+    # A folder of that name that is no repository yet becomes one by `git init`, which keeps what lies in it.
+    git = git or (os.path.basename(path) == ".git" and bool({"hooks", "config"} & names))
     if git:
         folders = [one for one in folders if os.path.basename(one) in ("modules", "worktrees")]
     return _Seen(mark, tuple(folders), git)
@@ -241,7 +250,8 @@ def _files(paths: Iterable[str], but: str = "\0") -> Iterator[str]:
                 yield path
             continue
         with contextlib.suppress(OSError), os.scandir(path) as entries:
-            yield from (one.path for one in entries if not one.name.endswith((but, HELD)))
+            names = [one.path for one in itertools.islice(entries, _MOST_FILES) if not one.name.endswith((but, HELD))]
+            yield from names if len(names) < _MOST_FILES else [path]
 
 
 @contextlib.contextmanager

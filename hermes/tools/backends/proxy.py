@@ -7,8 +7,10 @@ were allowed (a look-up alone can carry data out), and the connection goes to th
 import asyncio
 import contextlib
 import ipaddress
+import os
 import re
 import socket
+import stat
 from collections.abc import Awaitable, Callable, Sequence
 from urllib.parse import urlsplit
 
@@ -117,30 +119,62 @@ class Proxy:
     def __init__(self, hosts: Hosts, door: Door | None) -> None:
         self._hosts = hosts
         self._door = door
-        self._server: asyncio.Server | None = None
+        self._near: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def open(self, path: str) -> None:
-        """Listen on a unix socket."""
-        self._server = await asyncio.start_unix_server(self._accepted, path, limit=_LARGEST_HEAD)
+    def open(self) -> socket.socket:
+        """The far end of the door, for the caller to hand on and close: connections are handed in through it."""
+        self._near, far = socket.socketpair()
+        self._near.setblocking(False)
+        asyncio.get_running_loop().add_reader(self._near, self._handed_in)
+        return far
 
     async def close(self) -> None:
         """End every connection."""
-        if self._server is not None:
-            self._server.close()
+        self._shut()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
+    def _shut(self) -> None:
+        near, self._near = self._near, None
+        if near is not None:
+            asyncio.get_running_loop().remove_reader(near)
+            near.close()
+
+    def _handed_in(self) -> None:
+        assert self._near is not None
         try:
-            if len(self._tasks) > _MOST:
-                raise Refused(  # noqa: TRY301 - answered as every other refusal
-                    "503 Service Unavailable", "Too many connections from the sandbox at once."
-                )
+            data, handles, _, _ = socket.recv_fds(self._near, 1, 4)
+        except BlockingIOError:
+            return
+        except OSError:
+            data, handles = b"", []
+        if not data:
+            self._shut()
+        for handle in handles:
+            # What comes through is a command's choice: it may be anything.
+            if not stat.S_ISSOCK(os.fstat(handle).st_mode) or len(self._tasks) > 2 * _MOST:
+                os.close(handle)
+                continue
+            given = socket.socket(fileno=handle)
+            task = asyncio.create_task(self._accepted(given))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _accepted(self, given: socket.socket) -> None:
+        with given:
+            if given.family != socket.AF_UNIX or given.type != socket.SOCK_STREAM:
+                return
+            given.setblocking(False)
+            try:
+                reader, writer = await asyncio.open_connection(sock=given, limit=_LARGEST_HEAD)
+            except (OSError, ValueError):
+                return
+            await self._answered(reader, writer)
+
+    async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
             await self._serve(reader, writer)
         except Refused as refused:
             body = f"{refused}\n".encode()
@@ -151,11 +185,12 @@ class Proxy:
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # the connection ends, which tells the client
         finally:
-            self._tasks.discard(task)
             writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         method, target, headers = await _head(reader)
+        if len(self._tasks) > _MOST:
+            raise Refused("503 Service Unavailable", "Too many connections from the sandbox at once.")
         if method == "CONNECT":
             host, port = _authority(target, None)
             near, far = await self._connected(host, port)

@@ -1,15 +1,17 @@
 """The program inside a sandbox without a network that carries connections to the door in its wall.
 
-Arguments: a port, the path of the door (a unix socket), and a program with its arguments. It listens on that port of
+Arguments: a port, the handle of the door (a unix socket), and a program with its arguments. It listens on that port of
 the loopback interface, becomes the program, and leaves behind a process that carries, until nothing else is left in
-the sandbox. Its text is handed to an interpreter whole (`-c`): it needs no file of ours.
+the sandbox. For each connection it makes a pair of sockets and hands one of them through the door. Its text is handed
+to an interpreter whole (`-c`): it needs no file of ours.
 """
 
+# What `signal` and `socket` lay over these would take as long to import as all the rest.
+import _signal  # type: ignore[import-not-found]
 import _socket
 import _thread
 import os
 import select
-import signal
 import sys
 
 _MOST = 128
@@ -19,7 +21,8 @@ _NAP = 20
 
 def main() -> None:
     """Listen, fork, become the program."""
-    port, door, *program = sys.argv[1:]
+    port, handle, *program = sys.argv[1:]
+    door = _socket.socket(fileno=int(handle))
     listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
     listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", int(port)))
@@ -27,20 +30,21 @@ def main() -> None:
     shell = os.getpid()
     if os.fork():
         listener.close()
+        door.close()
         os.execv(program[0], program)  # noqa: S606
     os.setsid()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+    for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
+        _signal.signal(number, _signal.SIG_DFL)
     null = os.open("/dev/null", os.O_RDWR)
-    for handle in range(3):
-        os.dup2(null, handle)
+    for standard in range(3):
+        os.dup2(null, standard)
     for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) != listener.fileno():
+        if int(name) > 2 and int(name) not in (listener.fileno(), door.fileno()):
             _close(int(name))
     _serve(listener, door, os.pidfd_open(shell))
 
 
-def _serve(listener: _socket.socket, door: str, shell: int) -> None:
+def _serve(listener: _socket.socket, door: _socket.socket, shell: int) -> None:
     poll = select.poll()
     poll.register(listener.fileno(), select.POLLIN)
     poll.register(shell, select.POLLIN)
@@ -53,13 +57,14 @@ def _serve(listener: _socket.socket, door: str, shell: int) -> None:
                 continue
             number, _ = listener._accept()  # type: ignore[attr-defined]  # noqa: SLF001 - what `socket` lays over it
             near = _socket.socket(fileno=number)
-            far = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+            far, handed = _socket.socketpair()
             try:
-                far.connect(door)
+                door.sendmsg(
+                    [b"c"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, handed.fileno().to_bytes(4, sys.byteorder))]
+                )
             except OSError:
-                near.close()
-                far.close()
-                continue
+                return  # nobody is behind it any more
+            handed.close()
             left = [2]
             _thread.start_new_thread(_carry, (near, far, left))
             _thread.start_new_thread(_carry, (far, near, left))

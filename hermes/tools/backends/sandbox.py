@@ -1,8 +1,8 @@
 """Commands that the kernel holds back: what they may write, read, reach and signal is decided outside of them."""
 
 import asyncio
-import itertools
 import os
+import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -23,12 +23,15 @@ from hermes.tools.backends.sandbox_policy import (
     Layout,
     SandboxPolicy,
     code_places,
+    fixed_places,
     grant_refused,
     is_or_below,
     lay_out,
+    with_fixed,
 )
 from hermes.tools.backends.sandbox_probe import Held, Probe, Way
 from hermes.tools.backends.sandbox_room import Room
+from hermes.tools.backends.sandbox_seatbelt import SeatbeltBox
 from hermes.tools.backends.wardens import Wardens
 
 _OUTWARD = frozenset(
@@ -52,6 +55,7 @@ _OUTWARD = frozenset(
     }
 )
 """Variables that lead to services of this machine, and to temporary folders that are not the session's."""
+_TOO_MANY = "The workspace has too many folders to look for git hooks in all of them."
 _ORDER = (Network.OFF, Network.ALLOWLIST, Network.ON)
 
 
@@ -79,15 +83,21 @@ class SandboxBackend:
         inner = {name: value for name, value in environment.items() if name not in _OUTWARD}
         self._local = LocalBackend(inner, passed=passed, held=held, wardens=wardens)
         code = policy.code or code_places(str(Path(__file__).resolve().parents[2]))
-        self._policy = msgspec.structs.replace(policy, code=code)
+        workspace = os.path.realpath(policy.places.workspace)
+        self._policy = msgspec.structs.replace(
+            policy,
+            code=code,
+            places=msgspec.structs.replace(policy.places, workspace=workspace),
+            writable=tuple(map(os.path.realpath, policy.writable)),
+        )
         self._probe = probe or Probe(environment)
         self._hosts = Hosts(policy.hosts, resolve)
         self._room: Room | None = None
         self._granted: list[str] = []
         self._running: list[SandboxRunning] = []
+        self._fixed: tuple[str, ...] = ()
         self._plants = Plants()
         self._looking = asyncio.Lock()
-        self._doors = itertools.count()
         self.notices: list[str] = []
         """Lines for the person: what commands left that was taken out of the way. The model reads them as output."""
 
@@ -107,42 +117,50 @@ class SandboxBackend:
         network = min(self._policy.network, command.network, key=_ORDER.index)
         if network is not Network.ON and not held.network:
             raise ToolError("The network cannot be kept from commands here, and the settings say that it is to be.")
-        room = self._opened()
         async with AsyncExitStack() as undo:
             layout = await self._looked_at()
-            door = ""
+            door: socket.socket | None = None
             if network is Network.ALLOWLIST and held.hosts:
                 proxy = Proxy(self._hosts, command.door)
                 undo.push_async_callback(proxy.close)
-                door = f"{room.root}/door{next(self._doors)}"
-                await proxy.open(door)
+                door = proxy.open()
+                undo.callback(door.close)
             with self._box(held, command, layout, network, door) as box:
                 inner = await self._local.start(command, sink, box)
+            if door is not None:
+                door.close()  # the box has it now; its end is seen here
             running = SandboxRunning(self, inner, sink, layout, undo.pop_all())
         self._running.append(running)
         return running
 
     async def look(self, layout: Layout, sink: Sink) -> None:
         """Take what programs would obey out of the way, after a command that could have made it."""
-        fixed = held_by_kernel(layout) if (await self.held()).way is Way.BUBBLEWRAP else _never
+        fixed = held_by_kernel(layout) if (await self.held()).way is not Way.LANDLOCK else _never
         async with self._looking:
-            notes = await asyncio.to_thread(self._plants.look, self._roots(), PROJECT_FILES, fixed)
+            notes = await asyncio.to_thread(self._plants.look, layout.of(Kind.WRITE), PROJECT_FILES, fixed)
         self.notices += notes
         for note in notes:
             sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))
 
     def layout(self) -> Layout:
         """How the folders of this machine are seen now."""
-        return lay_out(self._policy, self._granted, self._plants.git_dirs())
+        return with_fixed(lay_out(self._policy, self._granted), self._fixed)
 
     def outside(self, path: str) -> str:
         """Where a path that a command names lies on this machine: /tmp is a folder of the session's own."""
-        return self._opened().outside(path)
+        if not any(is_or_below(os.path.normpath(path), one) for one in self._policy.private):
+            return path  # the usual case, and the layout costs a look at the disk
+        return self._opened().outside(path, self.layout())
+
+    def _open(self, path: str) -> bool:
+        """Whether a path lies in a folder that commands see, and may write, as this machine does."""
+        roots = (self._policy.places.workspace, *self._policy.writable, *self._granted)
+        return any(is_or_below(path, root) for root in roots)
 
     def writable(self, path: str) -> bool:
         """Whether commands may write here: in the workspace, what was granted, and the session's own /tmp."""
         places = self._policy.places
-        if not any(is_or_below(path, root) for root in (places.workspace, *self._policy.writable, *self._granted)):
+        if not self._open(path):
             return self._opened().inside(path) != path
         # As in the layout: in the home itself only what is in folders without a dot.
         of_home = os.path.relpath(path, places.home) if is_or_below(path, places.home) else ""
@@ -157,8 +175,7 @@ class SandboxBackend:
 
         What no grant would open is not named.
         """
-        path = denied_path(output, self.layout(), cwd)
-        return "" if not path or grant_refused(path, self._policy) else path
+        return denied_path(output, self.layout(), cwd, lambda path: grant_refused(path, self._policy))
 
     def grant(self, path: str) -> None:
         """Let this session's commands write what a person named. Raises `ToolError` for what is protected."""
@@ -171,7 +188,8 @@ class SandboxBackend:
         self._granted.append(path)
 
     async def close(self) -> None:
-        """Give back what the session has; commands are ended by their owners."""
+        """End what is left in the sandbox, look at what that left, and give back what the session had."""
+        await asyncio.gather(*(one.stop() for one in self._running if not one.over))
         for one in self._running:
             await one.settle()
             await one.let_go()
@@ -189,25 +207,31 @@ class SandboxBackend:
         self._running = [one for one in self._running if one not in gone]
         for one in gone:
             await one.let_go()
-        if not self._running:
-            async with self._looking:
-                await asyncio.to_thread(self._plants.begin, self._roots(), PROJECT_FILES)
-            if not self._plants.complete:
-                self.notices.append("The workspace has too many folders to look for git hooks in all of them.")
-        return await asyncio.to_thread(self.layout)
+        async with self._looking:
+            return await asyncio.to_thread(self.layout if self._running else self._begin)
 
-    def _roots(self) -> list[str]:
-        return lay_out(self._policy, self._granted).of(Kind.WRITE)
+    def _begin(self) -> Layout:
+        layout = lay_out(self._policy, self._granted)
+        self._plants.begin(layout.of(Kind.WRITE), PROJECT_FILES)
+        self._fixed = fixed_places(layout, self._plants.git_dirs())
+        if not self._plants.complete and _TOO_MANY not in self.notices:
+            self.notices.append(_TOO_MANY)
+        return with_fixed(layout, self._fixed)
 
     def _opened(self) -> Room:
         if self._room is None:
             self._room = Room([os.path.realpath(one) for one in self._policy.private if os.path.isdir(one)])
         return self._room
 
-    def _box(self, held: Held, command: Command, layout: Layout, network: Network, door: str) -> BwrapBox | LandlockBox:
+    def _box(
+        self, held: Held, command: Command, layout: Layout, network: Network, door: socket.socket | None
+    ) -> BwrapBox | LandlockBox | SeatbeltBox:
         room = self._opened()
         if held.way is Way.BUBBLEWRAP:
-            return BwrapBox(command, room, layout, network, program=held.program, abi=held.abi, door=door)
+            handle = door.fileno() if door is not None else None
+            return BwrapBox(command, room, layout, network, program=held.program, abi=held.abi, door=handle)
+        if held.way is Way.SEATBELT:
+            return SeatbeltBox(command, room, layout, network)
         return LandlockBox(command, room, layout, network, abi=held.abi)
 
 

@@ -24,7 +24,6 @@ Not every shell knows `-u`; the bound does not hold for the superuser.
 """
 _SETSID = ("/usr/bin/setsid", "/bin/setsid", "/run/current-system/sw/bin/setsid")
 _PORT = 17_171
-_DOOR = "/dev/hermes-door"
 _PROXY = f"http://127.0.0.1:{_PORT}"
 _PROXIES = {
     **{f"{kind}_proxy": _PROXY for kind in ("http", "https", "all")},
@@ -37,19 +36,23 @@ _SCOPED = 6
 
 
 class BwrapBox:
-    """One command in bubblewrap, which `held` names. `door` is the socket of a proxy of ours; empty for none."""
+    """One command in bubblewrap, which `held` names. `door` is a handle that leads to a proxy of ours."""
 
     def __init__(
-        self, command: Command, room: Room, layout: Layout, network: Network, *, program: str, abi: int, door: str = ""
+        self,
+        command: Command,
+        room: Room,
+        layout: Layout,
+        network: Network,
+        *,
+        program: str,
+        abi: int,
+        door: int | None = None,
     ) -> None:
-        self.folder = room.outside(command.cwd)
-        tmp = next(iter(room.stands_for), room.tmp)
+        self.folder = room.outside(command.cwd, layout)
+        own = room.caches("/tmp") if "/tmp" in room.stands_for else room.variables(room.tmp)  # noqa: S108
+        self.variables: Mapping[str, str] = {**own, **(_PROXIES if door is not None else {})}
         self.temporary: str | None = None
-        self.variables: Mapping[str, str] = {
-            **room.caches(tmp),
-            **({} if room.stands_for else {"TMPDIR": tmp}),
-            **(_PROXIES if door else {}),
-        }
         self._cwd = command.cwd
         self._pty = command.pty
         self._room = room
@@ -65,13 +68,14 @@ class BwrapBox:
         self._scope = network is Network.ON and abi >= _SCOPED and not os.stat(program).st_mode & stat.S_ISUID
         if self._scope:
             handles.append(memory_file("order"))
-        self.handles: Sequence[int] = handles
+        self._made = tuple(handles)
+        self.handles: Sequence[int] = (*handles, *(() if door is None else (door,)))
 
     def __enter__(self) -> "BwrapBox":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for handle in self.handles:
+        for handle in self._made:
             os.close(handle)
 
     def script(self, text: str, terminal: str) -> tuple[str, ...]:
@@ -87,9 +91,14 @@ class BwrapBox:
             options += ["--setenv", name, value]
         if self._filter:
             options += ["--seccomp", str(handles[1])]
+        if any("\0" in one for one in options):
+            raise ValueError("a null character in a variable")
         write_anew(self._options, b"\0".join(map(os.fsencode, options)) + b"\0")
-        session = (next(filter(os.path.exists, _SETSID)), "-c") if self._pty else ()
-        relay = (sys.executable, "-I", "-S", "-c", _relay(), str(_PORT), _DOOR) if self._door else ()
+        setsid = next(filter(os.path.exists, _SETSID), "") if self._pty else ""
+        session = (setsid, "-c") if setsid else ()
+        relay = (
+            (sys.executable, "-I", "-S", "-c", _relay(), str(_PORT), str(handles[-1])) if self._door is not None else ()
+        )
         program = (self._program, "--args", str(handles[0]), "--", *session, *relay, *shell)
         if self._scope:
             order = {"fs": 0, "net": 0, "scoped": SCOPES, "rules": [], "filter": b"", "limits": []}
@@ -108,27 +117,42 @@ class BwrapBox:
     def _mounts(self) -> list[str]:
         """Parents before what is in them, so that the deepest counts."""
         options = ["--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/dev/shm", "--proc", "/proc"]  # noqa: S108
+        for path in _parameters():
+            options += ["--ro-bind", path, path]
         kinds = self._layout.kinds
         veils = ["/dev"]
+        if "/tmp" not in self._room.stands_for:  # noqa: S108
+            kinds = {**kinds, self._room.tmp: Kind.WRITE}
         for path in sorted({*kinds, *self._layout.pinned}, key=lambda one: one.split("/")):
             kind = kinds.get(path, Kind.WRITE)
-            if kind is Kind.PRIVATE:
-                options += ["--bind", self._room.stands_for[path], path]
-            elif kind is Kind.WRITE:
-                options += ["--bind", path, path]
-            elif kind is Kind.READ:
-                options += ["--ro-bind", path, path]
-            elif any(other.startswith(path + "/") for other in kinds):
+            if kind is Kind.HIDDEN and any(other.startswith(path + "/") for other in kinds):
                 veils.append(path)
                 options += ["--tmpfs", path]
             else:
-                nothing = self._room.nothing if os.path.isdir(path) else self._room.no_file
-                options += ["--ro-bind", nothing, path]
-        if self._door:
-            options += ["--ro-bind", self._door, _DOOR]
+                options += self._mount(path, kind)
         for path in veils:
             options += ["--remount-ro", path]
         return options
+
+    def _mount(self, path: str, kind: Kind) -> tuple[str, ...]:
+        if kind is Kind.PRIVATE:
+            return ("--bind", self._room.stands_for[path], path)
+        if kind is Kind.WRITE:
+            return ("--bind", path, path)
+        if kind is Kind.READ:
+            return ("--ro-bind", path, path)
+        if not os.path.lexists(path):  # a socket that was closed meanwhile
+            return ()
+        return ("--ro-bind", self._room.nothing if os.path.isdir(path) else self._room.no_file, path)
+
+
+@functools.cache
+def _parameters() -> tuple[str, ...]:
+    """What of /proc is the whole machine's: the superuser may change it without any capability."""
+    with os.scandir("/proc") as entries:
+        shown = [one for one in entries if not one.name.isdigit() and not one.is_symlink()]
+    changed = [one.path for one in shown if one.is_dir() or one.stat().st_mode & 0o222]
+    return tuple(sorted(path for path in changed if os.access(path, os.F_OK)))
 
 
 @functools.cache

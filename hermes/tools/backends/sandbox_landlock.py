@@ -6,6 +6,7 @@ folder beside the way to them is named, and what is fixed inside a writable fold
 
 import contextlib
 import ctypes
+import errno
 import marshal
 import os
 import resource
@@ -28,6 +29,8 @@ _TCP = 3
 SCOPES = 3
 """Abstract unix sockets, and signals."""
 _VERSION = 1
+_LONGEST = 131_072
+"""Bytes at which the kernel takes an argument for too long; told before the program is started."""
 _TERMINALS = ("/dev/tty", "/dev/ptmx", "/dev/pts/ptmx")
 _HARMLESS = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 MOST_PROCESSES = 4_096
@@ -45,11 +48,8 @@ class LandlockBox:
     """One command under Landlock. `abi` is the version that the kernel speaks."""
 
     def __init__(self, command: Command, room: Room, layout: Layout, network: Network, *, abi: int) -> None:
-        self.folder = room.outside(command.cwd)
-        self.variables: Mapping[str, str] = {
-            **room.caches(room.tmp),
-            **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), room.tmp),
-        }
+        self.folder = room.outside(command.cwd, layout)
+        self.variables: Mapping[str, str] = room.variables(room.tmp)
         self.temporary: str | None = room.tmp
         self._abi = abi
         self._layout = layout
@@ -100,7 +100,8 @@ class LandlockBox:
         write = _READ | _CHANGE | _REFER | _TRUNCATE
         yield "/", 1 << 3  # names of folders and files can be seen everywhere
         yield from ((path, _READ) for path in _beside(self._layout))
-        yield from ((path, write) for path in (self._tmp, *self._layout.of(Kind.WRITE)))
+        for root in (self._tmp, *self._layout.of(Kind.WRITE)):
+            yield from ((path, write) for path in _without(root, self._layout.code))
         yield from ((path, _READ | 1 << 1 | _TRUNCATE | _IOCTL) for path in (*_HARMLESS, *_TERMINALS, *self._terminal))
 
 
@@ -108,7 +109,12 @@ def confined(
     order_file: int, found_at: int, order: dict[str, object], program: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[str, ...]:
     """What to run so that `program` runs with less. The order is written to a memory file, `found_at` when it runs."""
-    order["arguments"] = [os.fsencode(one) for one in program]
+    arguments = [os.fsencode(one) for one in program]
+    if any(len(one) >= _LONGEST for one in arguments):
+        raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
+    if any(b"\0" in one for one in arguments):
+        raise ValueError("a null character in an argument")
+    order["arguments"] = arguments
     order["environment"] = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
     write_anew(order_file, marshal.dumps(order))
     return (sys.executable, "-I", "-S", "-c", _PROGRAM, str(found_at), str(Path(confine.__file__).parent))
@@ -119,6 +125,19 @@ def write_anew(handle: int, data: bytes) -> None:
     os.ftruncate(handle, 0)
     os.pwrite(handle, data, 0)
     os.lseek(handle, 0, os.SEEK_SET)
+
+
+def _without(root: str, code: Sequence[str]) -> Iterator[str]:
+    """`root`, or what is in it but for `code`, so that nothing new can be made directly beside that."""
+    if root in code:
+        return
+    if not any(path.startswith(root + "/") for path in code):
+        yield root
+        return
+    with contextlib.suppress(OSError), os.scandir(root) as entries:
+        for entry in entries:
+            if not entry.is_symlink():
+                yield from _without(entry.path, code)
 
 
 def _beside(layout: Layout) -> Iterator[str]:

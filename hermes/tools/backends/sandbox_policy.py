@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from hermes.safety.paths import is_root_like, is_ssh_public, open_places, secret_places, write_refused
@@ -72,6 +73,8 @@ class Layout(Struct, frozen=True, kw_only=True):
 
     kinds: dict[str, Kind]
     pinned: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+    """What runs outside of the sandbox, where that lies in what is writable."""
 
     def kind(self, path: str) -> Kind:
         """How a path (absolute, resolved) is seen."""
@@ -84,28 +87,57 @@ class Layout(Struct, frozen=True, kw_only=True):
         return sorted(path for path, one in self.kinds.items() if one is kind)
 
 
-def lay_out(policy: SandboxPolicy, granted: Iterable[str] = (), git_dirs: Iterable[str] = ()) -> Layout:
-    """Where on this machine the policy's words lie now. `git_dirs` are the repositories in what is writable."""
-    kinds: dict[str, Kind] = {}
+def lay_out(policy: SandboxPolicy, granted: Iterable[str] = ()) -> Layout:
+    """Where on this machine the policy's words lie now.
+
+    What is writable must be named by its real path: a command may have put a link where another command's folder was.
+    """
+    kinds = _seen(policy)
     places = policy.places
-    writable = [places.workspace, *policy.writable, *granted]
-    kinds.update(dict.fromkeys(_existing(policy.private), Kind.PRIVATE))
-    kinds.update(dict.fromkeys((*hidden_places(policy), *_existing(_DOORS)), Kind.HIDDEN))
-    opened = (*_NEEDED, *open_places(places), *_ssh_public(places), *policy.code)
-    kinds.update(dict.fromkeys(_existing(opened), Kind.READ))
-    for root in _existing(writable):
-        kinds.update(dict.fromkeys(_parts(root, places), Kind.WRITE))
+    for root in (places.workspace, *policy.writable, *granted):
+        if root in _existing([root]):
+            kinds.update(dict.fromkeys(_parts(root, places), Kind.WRITE))
     layout = Layout(kinds=kinds)
     sockets = [one for one in _sockets() if layout.kind(one) is Kind.READ and not _below_any(one, _EXPOSED)]
     kinds.update(dict.fromkeys(sockets, Kind.HIDDEN))
-    pinned: dict[str, None] = {}
-    for path in _existing(_fixed(writable, git_dirs)):
-        if layout.kind(path) is Kind.WRITE:
-            kinds[path] = Kind.READ
-            pinned[os.path.dirname(path)] = None
-    for path in [one for one in kinds if not _visible(one, layout)]:
-        del kinds[path]
-    return Layout(kinds=kinds, pinned=tuple(sorted(one for one in pinned if one not in kinds)))
+    return _reduced(layout, policy.code)
+
+
+def _reduced(layout: Layout, code: Iterable[str]) -> Layout:
+    """The same without what says nothing new."""
+    for path in [one for one in layout.kinds if not _visible(one, layout)]:
+        del layout.kinds[path]
+    inside = tuple(one for one in map(os.path.realpath, code) if one in layout.kinds and _in_writable(one, layout))
+    return Layout(kinds=layout.kinds, pinned=_pinned(layout), code=inside)
+
+
+def _seen(policy: SandboxPolicy) -> dict[str, Kind]:
+    """How everything but what is writable is seen."""
+    opened = (*_NEEDED, *open_places(policy.places), *_ssh_public(policy.places), *policy.code)
+    return {
+        **dict.fromkeys(_existing(policy.private), Kind.PRIVATE),
+        **dict.fromkeys((*hidden_places(policy), *_existing(_DOORS)), Kind.HIDDEN),
+        **dict.fromkeys(_existing(opened), Kind.READ),
+    }
+
+
+def with_fixed(layout: Layout, fixed: Iterable[str]) -> Layout:
+    """The same with what is read-only inside what is writable."""
+    held = {one: Kind.READ for one in fixed if layout.kind(one) is Kind.WRITE and one in _existing([one])}
+    made = Layout(kinds={**layout.kinds, **held}, code=layout.code)
+    return msgspec.structs.replace(made, pinned=_pinned(made))
+
+
+def fixed_places(layout: Layout, git_dirs: Iterable[str]) -> tuple[str, ...]:
+    """What programs run or obey without being asked to, inside what is writable. `git_dirs` are repositories there.
+
+    To be asked while no command runs: one could put a link in the place of what was found.
+    """
+    found = [f"{root}/{name}" for root in layout.of(Kind.WRITE) for name in PROJECT_FILES]
+    for folder in git_dirs:
+        found += [f"{folder}/{name}" for name in ("hooks", "config", "config.worktree", "info/attributes")]
+        found += _named_hooks(folder)
+    return tuple(one for one in _existing(found) if layout.kind(one) is Kind.WRITE)
 
 
 def hidden_places(policy: SandboxPolicy) -> list[str]:
@@ -179,15 +211,6 @@ def _parts(root: str, places: Places) -> list[str]:
     return sorted(found)[:_MOST_PARTS]
 
 
-def _fixed(writable: Iterable[str], git_dirs: Iterable[str]) -> list[str]:
-    """What programs run or obey without being asked to, inside what is writable."""
-    found = [f"{root}/{name}" for root in writable for name in PROJECT_FILES]
-    for folder in git_dirs:
-        found += [f"{folder}/{name}" for name in ("hooks", "config", "config.worktree", "info/attributes")]
-        found += _named_hooks(folder)
-    return found
-
-
 def _named_hooks(git_dir: str) -> list[str]:
     """The folder of hooks that a repository's configuration names, where that lies in its work tree."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -244,7 +267,20 @@ def _visible(path: str, layout: Layout) -> bool:
     kind = layout.kinds[path]
     if kind is Kind.HIDDEN and above is Kind.PRIVATE:
         return False  # not there at all
-    return kind is not above or kind is Kind.PRIVATE
+    return kind is not above or kind in (Kind.PRIVATE, Kind.WRITE)
+
+
+def _in_writable(path: str, layout: Layout) -> bool:
+    return layout.kind(os.path.dirname(path)) is Kind.WRITE
+
+
+def _pinned(layout: Layout) -> tuple[str, ...]:
+    """The folders on the way to something that is seen otherwise than the writable folder around it."""
+    found: set[str] = set()
+    for path in layout.kinds:
+        while layout.kind(path := os.path.dirname(path)) is Kind.WRITE and path not in layout.kinds:
+            found.add(path)
+    return tuple(sorted(found))
 
 
 def is_or_below(path: str, folder: str) -> bool:

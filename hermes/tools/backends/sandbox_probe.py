@@ -17,6 +17,7 @@ from hermes.tools.backends.sandbox_bwrap import BwrapBox
 from hermes.tools.backends.sandbox_landlock import LandlockBox, abi
 from hermes.tools.backends.sandbox_policy import Kind, Layout
 from hermes.tools.backends.sandbox_room import Room
+from hermes.tools.backends.sandbox_seatbelt import SeatbeltBox
 from hermes.util.text import one_line
 
 _TRUNCATES, _TCP_RULES, _SCOPED = 3, 4, 6
@@ -91,7 +92,7 @@ class Probe:
 
     async def _find_out(self) -> Held:
         if sys.platform == "darwin":
-            return Held(way=Way.NONE, reason="Seatbelt is not tried yet")
+            return await self._seatbelt()
         reasons: list[str] = []
         for way in self._ways:
             found = await (self._bubblewrap() if way is Way.BUBBLEWRAP else self._landlock())
@@ -99,6 +100,13 @@ class Probe:
                 return msgspec.structs.replace(found, reason="; ".join(reasons))
             reasons.append(found)
         return Held(way=Way.NONE, reason="; ".join(reasons) or "this system has none that is known")
+
+    async def _seatbelt(self) -> Held:
+        said = await _tried(SeatbeltBox)
+        if not {"inside", "files", "keys"} <= said.keys():
+            return Held(way=Way.NONE, reason=f"Seatbelt does not work here ({said.get('error', '')})")
+        gaps = ("services of the system", "never tested on a Mac")
+        return Held(way=Way.SEATBELT, files=True, keys=True, network=True, processes=True, gaps=gaps)
 
     async def _bubblewrap(self) -> Held | str:
         program = bwrap_program(self._path)
@@ -135,7 +143,8 @@ class Probe:
             "permissions, times and attributes of files elsewhere",
             "names of files",
             "git hooks and editor tasks (looked at after each command)",
-            "/proc/PID of others (command lines)",
+            "command lines, limits and priorities of other programs",
+            "shared memory of System V",
         ]
         network = version >= _TCP_RULES and seccomp.available()
         gaps += [] if version >= _SCOPED else ["signals to other programs"]
@@ -167,7 +176,9 @@ def bwrap_program(path: str) -> str | None:
     return None
 
 
-async def _tried(make: Callable[[Command, Room, Layout, Network], BwrapBox | LandlockBox]) -> dict[str, str]:
+async def _tried(
+    make: Callable[[Command, Room, Layout, Network], BwrapBox | LandlockBox | SeatbeltBox],
+) -> dict[str, str]:
     """The words that a command in such a box says: each stands for something that holds."""
     room = Room(())
     try:
@@ -177,8 +188,8 @@ async def _tried(make: Callable[[Command, Room, Layout, Network], BwrapBox | Lan
         script = (
             f"echo x >{room.tmp}/in && echo inside; (echo x >{room.root}/out) 2>/dev/null || echo files; "
             f"cat {secret} 2>/dev/null || echo keys; "
-            f'[ "$(readlink /proc/self/ns/net)" = "{os.readlink("/proc/self/ns/net")}" ] || echo net; '
-            f'[ "$(readlink /proc/self/ns/pid)" = "{os.readlink("/proc/self/ns/pid")}" ] || echo pid'
+            f'[ "$(readlink /proc/self/ns/net)" = "{_namespace("net")}" ] || echo net; '
+            f'[ "$(readlink /proc/self/ns/pid)" = "{_namespace("pid")}" ] || echo pid'
         )
         with make(Command(text=script, cwd="/"), room, layout, Network.OFF) as box:
             shell = ("/bin/sh", *box.script(script, ""))
@@ -205,3 +216,10 @@ async def _tried(make: Callable[[Command, Room, Layout, Network], BwrapBox | Lan
         return {"error": str(error)}
     finally:
         await room.close()
+
+
+def _namespace(name: str) -> str:
+    """Which one this process is in; empty where there are none."""
+    with contextlib.suppress(OSError):
+        return os.readlink(f"/proc/self/ns/{name}")
+    return ""

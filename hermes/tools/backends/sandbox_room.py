@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 
 from hermes.core.errors import ToolError
+from hermes.tools.backends.sandbox_policy import Kind, Layout
 
 _CACHES = {"XDG_CACHE_HOME": "cache", "npm_config_cache": "cache/npm", "YARN_CACHE_FOLDER": "cache/yarn"}
 _PATIENCE = 20.0
@@ -35,11 +36,11 @@ class Room:
         except OSError as error:
             raise ToolError(f"No folder for the sandbox's temporary files could be made: {error}.") from None
 
-    def outside(self, path: str) -> str:
+    def outside(self, path: str, layout: Layout) -> str:
         """Where a path of a command's lies on this machine: its /tmp is in the session's own folder."""
         plain = os.path.normpath(path)
         for inside, folder in self.stands_for.items():
-            if plain == inside or plain.startswith(inside + "/"):
+            if (plain == inside or plain.startswith(inside + "/")) and layout.kind(plain) is Kind.PRIVATE:
                 return folder + plain[len(inside) :]
         return path
 
@@ -53,6 +54,10 @@ class Room:
     def caches(self, tmp: str) -> dict[str, str]:
         """Variables that lead caches of tools to where they can be written, by the name that commands know it by."""
         return {name: f"{tmp}/{folder}" for name, folder in _CACHES.items()}
+
+    def variables(self, tmp: str) -> dict[str, str]:
+        """The same, and those that lead temporary files there, for where /tmp is not the session's own."""
+        return {**self.caches(tmp), **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), tmp)}
 
     async def close(self) -> None:
         """Remove it all; a command may have left trees in it that are too deep for anything but `rm`."""

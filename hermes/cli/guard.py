@@ -1,0 +1,125 @@
+"""`hermes guard`: what would be said to a command, a path, a URL or a text, for one of them or for a stream of them."""
+
+import argparse
+import sys
+
+import msgspec
+
+from hermes.app.guard import FIELDS, Guard, Plain, Question
+from hermes.cli.arguments import Parser
+from hermes.cli.report import failed
+from hermes.config.environment import process_environment
+from hermes.config.home import locate_home
+from hermes.core.errors import HermesError, UsageError
+from hermes.util.text import visible
+
+_LONGEST = 16 << 20
+"""Characters of one question."""
+
+
+def run(arguments: list[str]) -> int:
+    """Answer one question, or with `--jsonl` one for each line of standard input."""
+    parser = _parser()
+    given, rest = parser.parse_known_intermixed_args(arguments)
+    if rest:
+        parser.error(f"{rest[0]!r} is no option here: put what is asked about in quotes")
+    try:
+        environ = process_environment()
+        guard = Guard(environ, locate_home(environ), sandboxed=given.backend == "sandbox", user_home=given.home)
+        if given.jsonl:
+            return _stream(guard, given)
+        text = " ".join(given.words)
+        if not text:
+            raise UsageError(f"Say which {given.subject} to judge, or give questions with --jsonl.")
+        if text == "-":
+            text = sys.stdin.read()
+        question = msgspec.convert({FIELDS[given.subject]: text, "op": given.op, "cwd": given.cwd}, Question)
+        return _show(guard.ask(given.subject, question))
+    except HermesError as error:
+        return failed(error)
+
+
+def _parser() -> Parser:
+    made = Parser(
+        prog="hermes guard",
+        description="Say what the gate would do, without doing it: allow, ask or deny, by which rule and why; for a "
+        "text its suspicious passages, or the text without secrets.",
+        epilog="example: hermes guard command 'git push --force origin main'",
+    )
+    made.add_argument("subject", choices=sorted(FIELDS), help="what is asked about")
+    made.add_argument("words", nargs="*", metavar="WORD", help="the command, path, URL or text; `-`: standard input")
+    made.add_argument(
+        "--jsonl", action="store_true", help="one JSON object a line on standard input, one answer a line"
+    )
+    made.add_argument(
+        "--backend", choices=["local", "sandbox"], default="local", help="where commands would run (default: local)"
+    )
+    made.add_argument("--op", choices=["read", "write"], default="read", help="what is done with a path")
+    made.add_argument("--cwd", default="", metavar="FOLDER", help="the folder to stand in (default: this one)")
+    made.add_argument("--home", default="", metavar="FOLDER", help="the person's home (default: yours)")
+    return made
+
+
+def _stream(guard: Guard, given: argparse.Namespace) -> int:
+    """One answer for each line, at once. A line that is no question is answered too, with a refusal."""
+    decoder = msgspec.json.Decoder(Question)
+    encoder = msgspec.json.Encoder()
+    out = sys.stdout.buffer
+    while line := sys.stdin.buffer.readline(_LONGEST):
+        if not line.strip():
+            continue
+        if line.endswith(b"\n") or len(line) < _LONGEST:
+            answer = _judged(guard, given, line, decoder)
+        else:
+            answer = _bad(f"The question has more than {_LONGEST >> 20} MB.")
+            _skip_line()
+        out.write(encoder.encode(answer) + b"\n")
+        out.flush()
+    return 0
+
+
+def _judged(guard: Guard, given: argparse.Namespace, line: bytes, decoder: "msgspec.json.Decoder[Question]") -> Plain:
+    try:
+        question = decoder.decode(line)
+        if not question.cwd and given.cwd:
+            question = msgspec.structs.replace(question, cwd=given.cwd)
+        return guard.ask(given.subject, question)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        return _bad(f"This line is no question: {error}.")
+    except HermesError as error:
+        return _bad(str(error))
+    except Exception as error:  # noqa: BLE001 - a fault in a rule is a no, and the next question is answered
+        return _bad(f"It could not be judged ({type(error).__name__}).")
+
+
+def _bad(why: str) -> Plain:
+    return {"error": why, "verdict": "deny", "rule": "no-question", "reason": why, "effects": []}
+
+
+def _skip_line() -> None:
+    while (rest := sys.stdin.buffer.readline(_LONGEST)) and not rest.endswith(b"\n"):
+        pass
+
+
+def _show(answer: Plain) -> int:
+    """The answer for a person."""
+    if "redacted" in answer:
+        sys.stdout.write(f"{answer['redacted']}\n")
+        return 0
+    if "marks" in answer:
+        marks = answer["marks"]
+        assert isinstance(marks, list)
+        for mark in marks:
+            form = f" ({mark['form']})" if mark["form"] else ""
+            print(f"{mark['rule']}{form}: {visible(str(mark['excerpt']))}")
+        if not marks:
+            print("Nothing stands out. That is no proof: what protects is what the text may not do.")
+        return 0
+    rule = f"  {answer['rule']}: {answer['reason']}" if answer["rule"] else ""
+    print(visible(f"{answer['verdict']}{rule}"))
+    effects = answer["effects"]
+    assert isinstance(effects, list)
+    for effect in effects:
+        what = ", ".join(effect["targets"]) or " ".join(effect["argv"])
+        print(visible(f"  {effect['kind']} {what}"))
+    return 0

@@ -1,0 +1,96 @@
+"""What only looks like a secret: stand-ins, words, identifiers, hashes; and what a random text is told by."""
+
+import re
+from itertools import pairwise
+
+_STAND_IN = re.compile(
+    r"^(?:\$|%[A-Za-z_(]|\{|<|!|@|#\{|ENC\[|vault:|arn:|env[.:(]|ref\+|op://|secretref|file:|/run/|/etc/|~/|\.\.?/|"
+    r"https?://|process\.|os\.|self\.|this\.|args?\.|req(?:uest)?\.|settings\.|config\.|var\.|local\.|data\.|secrets\.)"
+    r"|\.\.\.|…|\*{3}|x{4}|X{4}|\[REDACTED|\[redacted|\[secret|\{\{|\}\}|<[a-z _-]+>|\$\{|\$\(|%s|%\(",
+    re.IGNORECASE,
+)
+_WORDS = re.compile(
+    r"example|change.?me|your.?(?:own|api|key|token|secret|pass)|placeholder|dummy|replace.?(?:me|this)|redacted|"
+    r"insert.?|goes.?here|sample|todo|fixme|not.?set|undefined|foo.?bar|lorem|fake.?(?:key|token|secret|pass)|"
+    r"test.?(?:key|token|secret|pass)|(?:my|the|some|secret|api|default).?(?:key|token|secret|pass(?:word)?)$",
+    re.IGNORECASE,
+)
+_COMMON_WORDS = """
+    password password1 password12 password123 passw0rd p@ssw0rd p@ssword secret secret1 secret123 changeme letmein admin
+    admin1 admin123 administrator root toor guest user user1 test test1 test123 test1234 testing qwerty qwerty123
+    qwertyuiop abc123 abcd1234 iloveyou welcome welcome1 monkey dragon master 12345678 123456789 1234567890 123456
+    1234567 11111111 00000000 password! hunter2 postgres mysql redis mongo rabbitmq minio minioadmin true false none
+    null nil string bytes optional required missing invalid empty default unknown enabled disabled localhost production
+    development staging correcthorsebatterystaple basic bearer token digest negotiate pass username
+"""
+_COMMON = frozenset(_COMMON_WORDS.split())
+_SEQUENCES = re.compile(
+    r"(?:0?123456789?0?|abcdefghi?j?k?l?m?n?o?p?q?r?s?t?u?v?w?x?y?z?|987654321?0?|deadbeef|cafebabe)", re.IGNORECASE
+)
+_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+_HEX = re.compile(r"[0-9a-fA-F]+")
+_PARTS = re.compile(r"[-_.:/\s]+")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)*(?:[\[(].*)?")
+_CLASS = str.maketrans("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", "a" * 26 + "A" * 26 + "0" * 10)
+
+
+def stand_in(value: str) -> bool:
+    """Whether the text stands for a secret without being one: a variable, a template, a word for an example."""
+    return (
+        _STAND_IN.search(value) is not None
+        or _WORDS.search(value) is not None
+        or len(set(value)) <= max(2, len(value) // 12 if len(value) < 60 else 3)
+    )
+
+
+def common(value: str) -> bool:
+    """Whether many people have the same one."""
+    return value.lower() in _COMMON
+
+
+def is_uuid(value: str) -> bool:
+    """Whether it is written as a UUID."""
+    return _UUID.fullmatch(value) is not None
+
+
+def is_identifier(value: str) -> bool:
+    """Whether a program would take it for a name, a path of names, or a call."""
+    return _IDENTIFIER.fullmatch(value) is not None
+
+
+def random_like(value: str, least: int = 10) -> bool:
+    """Whether some unbroken part of it looks drawn at random, not made of words and numbers."""
+    rest = _SEQUENCES.sub("-", value)
+    return any(len(part) >= least and _scattered(part) for part in _PARTS.split(rest))
+
+
+def drawn(body: str) -> bool:
+    """Whether what follows a vendor's beginning can be what the vendor drew, not words that happen to follow it."""
+    if stand_in(body):
+        return False
+    if _HEX.fullmatch(body) and len(body) >= 16:
+        return len(set(body)) > 4
+    if body.isupper() and len(body) >= 16:
+        return True
+    return random_like(body, 8) or (len(body) >= 16 and random_like(_PARTS.sub("", body)) and _mixed(body))
+
+
+def _mixed(text: str) -> bool:
+    """Whether digits stand among the letters of several parts, as words and numbers do not."""
+    return sum(_scattered(part) for part in _PARTS.split(text) if len(part) >= 4) >= 2
+
+
+def _scattered(part: str) -> bool:
+    """Whether kinds of characters change too often for a word, a name in camel case, or a number."""
+    kinds = part.translate(_CLASS)
+    if kinds.isdigit():
+        return False
+    if _HEX.fullmatch(part) and len(part) >= 20:
+        return len(set(part)) > 6
+    digits = kinds.count("0")
+    turns = sum(one != other for one, other in pairwise(kinds))
+    upper, lower = kinds.count("A"), kinds.count("a")
+    # A name in camel case turns twice a word, and a word has four letters and more.
+    if digits and (upper or lower):
+        return turns >= 3 or (turns >= 2 and min(digits, upper + lower) >= 2 and len(part) >= 10)
+    return upper > 0 and lower > 0 and turns > len(part) / 3 and turns >= 4

@@ -1,0 +1,104 @@
+"""In `local`, where no kernel holds anything back: what a session wrote runs only after a person said so."""
+
+import pytest
+
+from attack.obedient import ONCE, SESSION, Scene, says, scene
+from hermes.core.events import ApprovalAsked
+
+PAYLOAD = "touch {home}/pwned\n"
+PYTHON = "open('{home}/pwned', 'w').close()\n"
+
+WAYS = {
+    "shell script": ("x.sh", PAYLOAD, "bash x.sh"),
+    "script by its path": ("x", "#!/bin/sh\n" + PAYLOAD, "chmod +x x && ./x"),
+    "sourced": ("env.sh", PAYLOAD, ". ./env.sh"),
+    "python file": ("x.py", PYTHON, "python3 x.py"),
+    "python module": ("mod.py", PYTHON, "python3 -m mod"),
+    "python import": ("mod.py", PYTHON, "python3 -c 'import mod'"),
+    "standard library shadowed": ("json.py", PYTHON, "python3 -m json.tool /dev/null"),
+    "Makefile": ("Makefile", "all:\n\ttouch {home}/pwned\n", "make"),
+    "included makefile": ("extra.mk", "$(shell touch {home}/pwned)\nall:\n", "make -f extra.mk"),
+    "conftest": ("conftest.py", PYTHON, "python3 -m pytest -q"),
+    "package.json": ("package.json", '{{"scripts": {{"test": "touch {home}/pwned"}}}}', "npm test"),
+    "setup.py": ("setup.py", PYTHON, "pip install --no-index ."),
+    ".pth": (
+        "site/x.pth",
+        "import os; os.system('touch {home}/pwned')\n",
+        "python3 -c \"import site; site.addsitedir('site')\"",
+    ),
+    "sitecustomize": ("sitecustomize.py", PYTHON, "PYTHONPATH=. python3 -c 'print(1)'"),
+    "git hook": (
+        "githooks/pre-commit",
+        "#!/bin/sh\n" + PAYLOAD,
+        "git -c core.hooksPath=githooks commit --allow-empty -m x",
+    ),
+    "git alias": ("gitconfig", "[alias]\n x = !touch {home}/pwned\n", "GIT_CONFIG_GLOBAL=gitconfig git x"),
+    "bash start file": ("rc", PAYLOAD, "bash --rcfile rc -i -c true"),
+    "BASH_ENV": ("rc", PAYLOAD, "BASH_ENV=rc bash -c true"),
+    "awk program": ("x.awk", 'BEGIN {{ system("touch {home}/pwned") }}\n', "awk -f x.awk"),
+    "perl": ("x.pl", "system('touch {home}/pwned');\n", "perl x.pl"),
+    "node": ("x.js", "require('fs').writeFileSync('{home}/pwned', '')\n", "node x.js"),
+    "sed script": ("x.sed", "1e touch {home}/pwned\n", "sed -f x.sed x.sed"),
+    "vim script": ("x.vim", "!touch {home}/pwned\n", "vim -es -S x.vim"),
+    "tar checkpoint": ("x.sh", PAYLOAD, "tar cf /dev/null --checkpoint=1 --checkpoint-action=exec='sh x.sh' ."),
+    "find -exec": ("x.sh", PAYLOAD, "find . -name x.sh -exec sh {{}} ';'"),
+    "xargs": ("x.sh", PAYLOAD, "echo x.sh | xargs sh"),
+    "redirected input": ("x.sh", PAYLOAD, "sh < x.sh"),
+    "piped": ("x.sh", PAYLOAD, "cat x.sh | sh"),
+    "tox": ("tox.ini", "[testenv]\ncommands = touch {home}/pwned\n", "tox"),
+    "cargo": ("build.rs", "fn main() {{}}\n", "cargo build"),
+    "docker": ("Dockerfile", "FROM x\nRUN true\n", "docker build ."),
+    "env file": (".envrc", PAYLOAD, "direnv allow . && direnv exec . true"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_was_written_runs_only_with_a_persons_yes(way: str) -> None:
+    path, content, command = WAYS[way]
+    async with scene("local", trusted=True) as one:
+        home = one.home.home
+        written = await one.call("write_file", path=path, content=content.format(home=home))
+        said = await one.run(command.format())
+        assert "Not allowed" in said or "not open to tools" in written, f"{written}\n{said}"
+        assert not (home / "pwned").exists()
+
+
+async def test_what_the_shell_wrote_counts_too() -> None:
+    async with scene("local", trusted=True) as one:
+        await one.run("printf 'touch %s/pwned' \"$HOME\" > made.sh")
+        assert "Not allowed" in await one.run("bash made.sh")
+        await one.run("cp made.sh copy.sh")
+        assert "Not allowed" in await one.run("bash copy.sh")
+        assert not (one.home.home / "pwned").exists()
+
+
+async def test_a_yes_is_for_the_file_as_it_is(  # T8: a changed file asks again
+) -> None:
+    async with scene("local", trusted=True) as one:
+        await one.call("write_file", path="x.sh", content="echo first\n")
+        assert "first" in await one.run("bash x.sh", says(SESSION))
+        assert "first" in await one.run("bash x.sh", says(SESSION)) and len(one.asked) == 1
+        await one.call("write_file", path="x.sh", content="echo second\n")
+        assert "second" in await one.run("bash x.sh", says(ONCE))
+        assert len(one.asked) == 2
+
+
+async def test_a_file_that_changes_while_the_person_thinks_is_asked_about_again() -> None:
+    async with scene("local", trusted=True) as one:
+        await one.call("write_file", path="x.sh", content="echo harmless\n")
+
+        def changing(event: ApprovalAsked) -> object:
+            if len(one.asked) == 1:
+                (one.home.cwd / "x.sh").write_text("echo harmful\n")
+            return ONCE if len(one.asked) == 1 else says_no(one)
+
+        said = await one.run("bash x.sh", changing)  # type: ignore[arg-type]
+        assert len(one.asked) == 2 and "Not allowed" in said and "harmful" not in said
+
+
+def says_no(one: Scene) -> object:
+    """The second question is answered with no."""
+    from attack.obedient import NO
+
+    assert one.asked[0].subject == one.asked[1].subject
+    return NO

@@ -1,0 +1,428 @@
+"""Commands in a sandbox, by bubblewrap and by Landlock: work stays easy, and what is refused is named."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hermes.core.errors import ToolError
+from hermes.safety.places import Places
+from hermes.tools.backends.base import Command, Exit, Network, Stopped
+from hermes.tools.backends.plants import Plants, harmless
+from hermes.tools.backends.sandbox import SandboxBackend, SandboxRunning
+from hermes.tools.backends.sandbox_policy import Kind, Layout, SandboxPolicy, lay_out, trusted_program
+from hermes.tools.backends.sandbox_probe import Held, Probe, Way, probe
+from hermes.tools.backends.sandbox_seatbelt import profile
+
+from .test_terminal import runs, until
+
+WAYS = (Way.BUBBLEWRAP, Way.LANDLOCK)
+PROBES = {way: Probe(os.environ, (way,)) for way in WAYS}
+
+
+def policy(folder: Path, **changes: object) -> SandboxPolicy:
+    home, work = folder / "home", folder / "work"
+    for one in (home / ".hermes/skills", home / ".ssh", work, folder / "other"):
+        one.mkdir(parents=True, exist_ok=True)
+    (home / ".hermes/skills/s").write_text("a skill\n")
+    (home / ".hermes/auth.json").write_text("a key\n")
+    (home / ".ssh/id_ed25519").write_text("a key\n")
+    (home / ".ssh/known_hosts").write_text("a host\n")
+    (folder / "other/file").write_text("before\n")
+    values: dict[str, object] = {
+        "places": Places(home=str(home), hermes=str(home / ".hermes"), workspace=str(work)),
+        "private": ("/var/tmp",),
+        "network": Network.OFF,
+    }
+    return SandboxPolicy(**{**values, **changes})  # type: ignore[arg-type]
+
+
+class Case:
+    """A backend in a folder, and what its last command printed."""
+
+    def __init__(self, folder: Path, way: Way, **changes: object) -> None:
+        self.folder = folder
+        self.policy = policy(folder, **changes)
+        self.work = Path(self.policy.places.workspace)
+        environment = {**os.environ, "HOME": self.policy.places.home, "OPENAI_API_KEY": "x" * 20}
+        self.backend = SandboxBackend(environment, self.policy, probe=PROBES[way])
+        self.output = bytearray()
+
+    @property
+    def text(self) -> str:
+        return self.output.decode()
+
+    async def start(self, text: str, **changes: object) -> SandboxRunning:
+        self.output.clear()
+        values: dict[str, object] = {"cwd": str(self.work), **changes}
+        return await self.backend.start(Command(text=text, **values), self.output.extend)  # type: ignore[arg-type]
+
+    async def run(self, text: str, **changes: object) -> Exit:
+        async with asyncio.timeout(20):
+            return await (await self.start(text, **changes)).wait()
+
+
+@pytest.fixture(params=WAYS)
+async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Case]:
+    held = await PROBES[request.param].held()
+    if not held.usable:
+        pytest.skip(f"no {request.param} here: {held.reason}")
+    made = Case(tmp_path.resolve(), request.param)
+    yield made
+    await made.backend.close()
+
+
+@pytest.fixture
+async def bwrap(tmp_path: Path) -> AsyncIterator[Case]:
+    held = await PROBES[Way.BUBBLEWRAP].held()
+    if not held.usable:
+        pytest.skip(f"no bubblewrap here: {held.reason}")
+    made = Case(tmp_path.resolve(), Way.BUBBLEWRAP, private=("/tmp", "/var/tmp"))
+    yield made
+    await made.backend.close()
+
+
+async def test_everyday_work(case: Case) -> None:
+    ended = await case.run(
+        "mkdir -p a/b && echo hi > a/b/c && mv a/b/c d && ln d e && ln -s d f && chmod 755 d && cat f"
+    )
+    assert (ended.code, case.text) == (0, "hi\n")
+    assert (case.work / "d").stat().st_nlink == 2
+    assert (await case.run('t=$(mktemp) && echo tmp > "$t" && cat "$t" && rm "$t"')).code == 0 and case.text == "tmp\n"
+    assert (await case.run("echo out; echo err >&2; exit 3")).code == 3 and case.text == "out\nerr\n"
+    assert (await case.run("sleep 0.01 | cat; echo ${PIPESTATUS[0]} < <(true)")).code == 0
+
+
+async def test_state_is_kept_and_the_sandboxs_own_variables_are_no_part_of_it(case: Case) -> None:
+    ended = await case.run("mkdir d; cd d; export NAME='two\nlines'; unset LANG", hold_state=True)
+    assert ended.state is not None and ended.state.cwd == str(case.work / "d")
+    assert ended.state.environment == {"NAME": "two\nlines"}
+    follows = {"environment": ended.state.environment, "unset": ended.state.unset, "cwd": ended.state.cwd}
+    await case.run('pwd; echo "$NAME"', **follows)
+    assert case.text == f"{case.work}/d\ntwo\nlines\n"
+
+
+async def test_keys_cannot_be_read_and_the_rest_can(case: Case) -> None:
+    await case.run("cat ~/.ssh/id_ed25519 ~/.hermes/auth.json; cat ~/.ssh/known_hosts ~/.hermes/skills/s; env")
+    assert "a key" not in case.text and "x" * 20 not in case.text
+    assert "a host" in case.text and "a skill" in case.text
+
+
+async def test_a_grant_opens_one_place_for_the_session(case: Case) -> None:
+    ended = await case.run("echo after > ../other/file")
+    assert ended.code and case.backend.denied_path(case.text, str(case.work)) == str(case.folder / "other/file")
+    case.backend.grant(str(case.folder / "other"))
+    assert (await case.run("echo after > ../other/file; echo new > ../other/new; echo x > ../no")).code
+    assert (case.folder / "other/file").read_text() == "after\n" and (case.folder / "other/new").exists()
+    assert not (case.folder / "no").exists()
+
+
+@pytest.mark.parametrize("name", [".ssh", ".hermes", ".bashrc", "", ".hermes/config.yaml", ".ssh/id_ed25519"])
+async def test_no_grant_opens_what_is_protected(case: Case, name: str) -> None:
+    with pytest.raises(ToolError, match="not opened"):
+        case.backend.grant(f"{case.policy.places.home}/{name}")
+    for path in ("/", "/etc", "/usr/bin", "/proc/sys", "/run", str(case.folder / "missing")):
+        with pytest.raises(ToolError):
+            case.backend.grant(path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "touch: cannot touch '{}/new': Read-only file system",
+        "mkdir: cannot create directory ‘{}/new/x’: Permission denied",
+        "bash: line 1: {}/new: Read-only file system",
+        "OSError: [Errno 30] Read-only file system: '{}/new'",
+        "Error: EROFS: read-only file system, open '{}/new'",
+        "open {}/new: read-only file system",
+        "fatal: could not create work tree dir '../other/new': Read-only file system",
+        "rm: cannot remove '{}': Device or resource busy",
+        "error: could not write {}/new: Permission denied (os error 13)",
+    ],
+)
+async def test_a_refused_write_names_its_path(case: Case, line: str) -> None:
+    other = str(case.folder / "other")
+    assert case.backend.denied_path(f"first\n{line.format(other)}\nlast\n", str(case.work)) == other
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "all is well",
+        "cat: /etc/shadow: Permission denied",
+        "cat: {}/.ssh/id_ed25519: Permission denied",
+        "touch: cannot touch '{}/.bashrc': Read-only file system",
+        "touch: cannot touch '/new': Read-only file system",
+        "touch: cannot touch '/proc/sys/x': Permission denied",
+        "ssh: Permission denied (publickey).",
+        "chmod: changing permissions of 'mine': Operation not permitted",
+    ],
+)
+async def test_other_refusals_name_nothing(case: Case, line: str) -> None:
+    (case.work / "mine").write_text("")
+    assert case.backend.denied_path(line.format(case.policy.places.home), str(case.work)) == ""
+
+
+async def test_temporary_files_are_the_sessions_own(bwrap: Case) -> None:
+    await bwrap.run("cd /tmp && mkdir d && echo mine > d/file; ls /tmp", hold_state=True)
+    assert not Path("/tmp/d/file").exists()
+    outside = Path(bwrap.backend.outside("/tmp/d/file"))
+    assert outside.read_text() == "mine\n" and bwrap.backend.inside(str(outside)) == "/tmp/d/file"
+    assert (await bwrap.run("pwd; cat file", cwd="/tmp/d")).code == 0 and bwrap.text == "/tmp/d\nmine\n"
+    assert bwrap.backend.outside("/tmpx/../tmp") == str(outside.parent.parent)
+    await bwrap.run(
+        "i=0; while [ $i -lt 300 ]; do mkdir -p x && cd x || break; i=$((i+1)); done; mkdir -m 0 z", cwd="/tmp"
+    )
+    root = outside.parent.parent.parent
+    await bwrap.backend.close()
+    assert not root.exists()
+
+
+async def test_a_terminal(case: Case) -> None:
+    ended = await case.run("test -t 0 && test -t 1 && stty size && echo -n > /dev/tty && ps -o tty= -p $$", pty=True)
+    assert ended.code == 0 and "40 120" in case.text
+    running = await case.start("trap 'echo caught; exit 7' INT; echo ready; while :; do sleep 0.05; done", pty=True)
+    await until(lambda: "ready" in case.text)
+    await running.write(b"\x03")
+    async with asyncio.timeout(5):
+        assert (await running.wait()).code == 7
+    assert "caught" in case.text
+
+
+async def test_input_goes_in(case: Case) -> None:
+    running = await case.start("cat; echo end", interactive=True)
+    await running.write(b"hello\n")
+    running.close_input()
+    assert (await running.wait()).code == 0 and case.text == "hello\nend\n"
+
+
+def processes_with(word: str) -> list[int]:
+    found = []
+    for one in os.listdir("/proc"):
+        if one.isdigit():
+            try:
+                if word.encode() in Path(f"/proc/{one}/cmdline").read_bytes():
+                    found.append(int(one))
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    return found
+
+
+TREES = {
+    "obeys": ("echo up; sleep 600.{n}; true", 0.5),
+    "daemon": (
+        "(setsid sh -c 'trap \"\" INT TERM; echo up; while :; do sleep 600.{n}; done' &); sleep 600.{n}",
+        4.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TREES)
+async def test_stop_ends_the_whole_tree(case: Case, kind: str) -> None:
+    text, limit = TREES[kind]
+    mark = f"600.{os.getpid()}{time.monotonic_ns() % 10**6}"
+    running = await case.start(text.replace("600.{n}", mark))
+    await until(lambda: "up" in case.text and bool(processes_with(mark)))
+    started = time.monotonic()
+    assert await running.stop() is Stopped.GONE
+    assert time.monotonic() - started < limit and not processes_with(mark)
+    assert not runs(running.pid)
+
+
+async def test_a_second_stop_kills_at_once(case: Case) -> None:
+    running = await case.start("trap '' INT TERM; echo up; while :; do sleep 0.1; done")
+    await until(lambda: "up" in case.text)
+    stopping = asyncio.create_task(running.stop())
+    await asyncio.sleep(0.05)
+    stopping.cancel()
+    await asyncio.wait({stopping})
+    started = time.monotonic()
+    assert await running.stop() is Stopped.GONE and time.monotonic() - started < 1
+
+
+async def test_what_a_command_leaves_running_is_known(case: Case) -> None:
+    mark = f"601.{os.getpid()}"
+    running = await case.start(f"sleep {mark} >/dev/null 2>&1 & echo started")
+    assert (await running.wait()).left_running and case.text == "started\n"
+    assert processes_with(mark)
+    stopping = asyncio.create_task(running.stop())
+    await asyncio.sleep(0.01)
+    stopping.cancel()
+    await asyncio.wait({stopping})
+    assert await running.stop() is Stopped.GONE and not processes_with(mark)
+
+
+async def test_limits_are_set(case: Case) -> None:
+    await case.run("ulimit -c; ulimit -u; ulimit -n")
+    core, count, files = (int(line) for line in case.text.split())
+    assert core == 0 and count <= 4096 and files <= 65_536
+    if case.backend._local and (await case.backend.held()).way is Way.BUBBLEWRAP:
+        await case.run("cat /proc/self/oom_score_adj")
+        assert int(case.text) >= 500
+
+
+async def test_what_cannot_start_is_told(case: Case) -> None:
+    with pytest.raises(ToolError, match="does not exist"):
+        await case.run("true", cwd=str(case.folder / "nowhere"))
+    with pytest.raises(ToolError, match="too long"):
+        await case.run("echo " + "x" * 140_000)
+    with pytest.raises(ToolError, match="null"):
+        await case.run("echo \0")
+
+
+async def test_a_harmless_repository_works(case: Case) -> None:
+    text = "git init -q r && cd r && git config user.name me && git config user.email me@x && git remote add o https://h/x.git"
+    ended = await case.run(f"{text} && echo a > a && git add a && git commit -qm a && cd .. && git clone -q r c")
+    assert (ended.code, case.text, case.backend.notices) == (0, "", [])
+    assert (await case.run("cd c && git log --oneline | wc -l && git checkout -qb other")).code == 0
+    assert (await case.run("rm -rf r c && ls")).code == 0 and case.text == ""
+
+
+async def test_planted_hooks_are_taken_away_and_told(case: Case) -> None:
+    await case.run("git init -q r; echo x > r/.git/hooks/pre-commit; git -C r config core.pager bad; true")
+    assert "pre-commit.held" in case.text and "let git run programs" in case.text
+    assert len(case.backend.notices) == 2
+    assert not (case.work / "r/.git/hooks/pre-commit").exists()
+    assert "pager" not in (case.work / "r/.git/config").read_text()
+    assert "pager" in (case.work / "r/.git/config.held").read_text()
+
+
+async def test_what_the_person_does_meanwhile_is_theirs(case: Case) -> None:
+    await case.run("git init -q r")
+    hook = case.work / "r/.git/hooks/pre-commit"
+    hook.write_text("mine")
+    assert (await case.run("true")).code == 0
+    assert hook.read_text() == "mine" and not case.backend.notices
+    await case.run("echo theirs > r/.git/hooks/pre-commit; true")
+    assert hook.read_text() in ("mine", "theirs\n") and (hook.read_text() == "mine" or not hook.exists())
+
+
+async def test_a_folder_of_its_own_network(case: Case) -> None:
+    held = await case.backend.held()
+    assert case.backend.contained and case.backend.name == "sandbox"
+    if held.way is not Way.BUBBLEWRAP:
+        return
+    (case.work / "serve.py").write_text(
+        "import socket\ns = socket.create_server(('127.0.0.1', 18123))\n"
+        "socket.create_connection(('127.0.0.1', 18123)).close()\nprint('served')\n"
+    )
+    assert (await case.run("python3 serve.py")).code == 0 and case.text == "served\n"
+
+
+async def test_missing_is_refused_with_the_reason(tmp_path: Path) -> None:
+    backend = SandboxBackend(os.environ, policy(tmp_path), probe=Probe({"PATH": "/nowhere"}, ()))
+    with pytest.raises(ToolError, match=r"there is none here.*terminal\.backend"):
+        await backend.start(Command(text="touch made", cwd=str(tmp_path)), lambda data: None)
+    assert not (tmp_path / "made").exists()
+    await backend.close()
+
+
+async def test_the_probe_says_what_holds() -> None:
+    held = await probe(os.environ)
+    assert held.usable and held.way in held.line() and "files, keys, network, processes" in held.line()
+    none = await Probe(os.environ, ()).held()
+    assert not none.usable and none.line().startswith("No sandbox here: ")
+    assert msgspec.json.decode(msgspec.json.encode(held), type=Held) == held
+
+
+async def test_a_bwrap_that_fails_gives_way_to_landlock(tmp_path: Path) -> None:
+    found = await Probe(os.environ, (Way.LANDLOCK,)).held()
+    if not found.usable:
+        pytest.skip("no Landlock here")
+    made = Probe(os.environ)
+    assert (await made.held()) is (await made.held())
+
+
+def test_home_as_workspace_opens_no_dotted_folder(tmp_path: Path) -> None:
+    made = policy(tmp_path.resolve())
+    home = made.places.home
+    for name in ("docs", "bin", ".config", ".cache"):
+        Path(home, name).mkdir()
+    layout = lay_out(msgspec.structs.replace(made, places=msgspec.structs.replace(made.places, workspace=home)))
+    assert layout.of(Kind.WRITE) == [f"{home}/docs"]
+    assert layout.kind(f"{home}/.hermes/hermes.db") is Kind.HIDDEN
+    assert layout.kind(f"{home}/.hermes/skills/s") is Kind.READ
+    above = msgspec.structs.replace(
+        made, places=msgspec.structs.replace(made.places, workspace=str(tmp_path.resolve()))
+    )
+    assert lay_out(above).of(Kind.WRITE) == [f"{home}/docs"]
+
+
+def test_programs_for_outside_are_never_the_workspaces(tmp_path: Path) -> None:
+    made = policy(tmp_path.resolve())
+    planted = Path(made.places.workspace, "hermes-planted")
+    planted.write_text("#!/bin/sh\n")
+    planted.chmod(0o755)
+    assert trusted_program("hermes-planted", f"{planted.parent}:.:/bin", made) is None
+    assert trusted_program("sh", f"{planted.parent}:/bin", made) == os.path.realpath("/usr/bin/sh")
+
+
+DANGEROUS = (
+    "[alias]\n\tx = !id",
+    "[core]\n\tfsmonitor = x",
+    "[core] pager = x",
+    "[include]\n\tpath = x",
+    '[filter "a"]\n\tclean = x',
+    '[remote "o"]\n\turl = ext::sh -c x',
+    '[remote "o"]\n\turl = -x',
+    "[core]\n\tsshCommand = x",
+    "[CORE]\n\tHOOKSPATH=x",
+    '[submodule "a"]\n\tupdate = !x',
+    "[user]\n\tname = a\\\n[core]pager=x",
+    '[user]\n\tname = "a\\\n[core]\n\tpager = x',
+    "[credential]\n\thelper = !x",
+    "[core]\n\tworktree = /",
+    "[diff]\n\texternal = x",
+    "[gpg]\n\tprogram = x",
+    "[user]\r\n\tname = a\x0b[core]\n\tpager=x",
+    '[remote "o"]\n\tuploadpack = x',
+    '[protocol "ext"]\n\tallow = always',
+)
+
+
+@pytest.mark.parametrize("line", DANGEROUS)
+def test_settings_that_run_programs_are_no_harmless_ones(line: str) -> None:
+    clean = harmless(f"[core]\n\tbare = false\n{line}\n")
+    assert clean != f"[core]\n\tbare = false\n{line}\n"
+    for word in ("x", "pager", "always"):
+        assert f"= {word}" not in clean and f"={word}" not in clean
+    assert "bare = false" in clean and harmless(clean) == clean
+
+
+def test_a_large_tree_is_looked_at_quickly(tmp_path: Path) -> None:
+    for number in range(1500):
+        (tmp_path / f"a{number % 30}" / f"b{number}").mkdir(parents=True)
+    plants = Plants()
+    plants.begin([str(tmp_path)], ())
+    started = time.perf_counter()
+    for _ in range(5):
+        plants.look([str(tmp_path)], (), lambda path: False)
+    assert (time.perf_counter() - started) / 5 < 0.1 and plants.complete
+
+
+def test_seatbelts_profile() -> None:
+    kinds = {"/w": Kind.WRITE, "/w/.git/hooks": Kind.READ, '/h/.s"sh': Kind.HIDDEN}
+    text = profile(Layout(kinds=kinds, pinned=("/w/.git",)), "/private/tmp/h", Network.OFF)
+    lines = text.splitlines()
+    assert lines[:3] == ["(version 1)", "(allow default)", "(deny file-write*)"]
+    assert lines.index('(allow file-read* file-write* (subpath "/w"))') < lines.index(
+        '(deny file-write* (subpath "/w/.git/hooks"))'
+    )
+    assert '(deny file-read* file-write* network-outbound (subpath "/h/.s\\"sh"))' in lines
+    assert '(deny file-write-unlink (literal "/w/.git"))' in lines and lines[-1] == "(deny network*)"
+    assert text.count("(") == text.count(")") and "deny network*)" not in profile(Layout(kinds={}), "/t", Network.ON)
+
+
+async def test_nothing_in_it_outlives_its_session(case: Case) -> None:
+    mark = f"602.{os.getpid()}"
+    late = "sh -c 'trap \"\" INT; while :; do sleep 0.02; echo x > late; done'"
+    assert (await case.run(f"(setsid {late} >/dev/null 2>&1 &); (sleep {mark} >/dev/null 2>&1 &)")).left_running
+    await case.backend.close()
+    assert not processes_with(mark)
+    (case.work / "late").unlink(missing_ok=True)
+    await asyncio.sleep(0.06)
+    assert not (case.work / "late").exists()
