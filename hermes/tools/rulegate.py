@@ -110,12 +110,7 @@ class RuleGate:
             if grant.source:
                 taint.lift(grant.source)
 
-<<<<<<< HEAD
-    def _settled(self, weighed: Weighed, tool: str, context: ToolContext) -> Decision:
-=======
     def _settled(self, weighed: "Weighed", tool: str, context: ToolContext) -> Decision:
-        self.lift(context.state.taint)
->>>>>>> main
         findings = [*weighed.findings, *said_by(self.policy.rules, weighed.subjects)]
         base = Decision(
             verdict=Verdict.ALLOW,
