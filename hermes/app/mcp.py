@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 
 import hermes
 from hermes.app.openai_form import Plain
+from hermes.app.secrets import in_address, redactor_for
 from hermes.config.environment import with_dotenv
 from hermes.config.home import Home, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import McpServerSettings, McpTrust, Settings
 from hermes.core.errors import ConfigError, NotFoundError, ToolError
+from hermes.safety.environment import holds_secret
+from hermes.safety.secrets import Redactor
 
 if TYPE_CHECKING:
     from hermes.tools.backends.wardens import Wardens
@@ -52,7 +55,13 @@ def chosen(settings: Settings, asked: Sequence[str] | None, disabled: Sequence[s
 
 
 def open_servers(
-    settings: Settings, environ: Mapping[str, str], home: Home, wardens: "Wardens", *, only: str = ""
+    settings: Settings,
+    environ: Mapping[str, str],
+    home: Home,
+    wardens: "Wardens",
+    redactor: Redactor,
+    *,
+    only: str = "",
 ) -> "Servers":
     """The enabled servers, or `only` that one, not started yet; one that is set up wrongly says so then."""
     from hermes.tools.mcp.servers import Servers, Surroundings
@@ -62,6 +71,8 @@ def open_servers(
         for name, given in _names(settings).items()
         if (only in (name, given) if only else settings.mcp_servers[given].enabled)
     ]
+    for spec in specs:
+        _learn(spec, redactor)
     around = Surroundings(
         environ=environ,
         wardens=wardens,
@@ -70,6 +81,7 @@ def open_servers(
         ca_file=settings.model.ca_bundle,
         patience=settings.mcp_discovery_timeout,
         version=hermes.__version__,
+        redact=redactor.redact,
     )
     return Servers(specs, around)
 
@@ -100,7 +112,7 @@ async def tried(environ: Mapping[str, str], name: str) -> Plain:
     settings = load_settings(home).settings
     environ = with_dotenv(environ, home.env_file)
     wardens = Wardens(environ)
-    found = open_servers(settings, environ, home, wardens, only=name)
+    found = open_servers(settings, environ, home, wardens, redactor_for(environ, home, settings), only=name)
     if not found.servers:
         raise NotFoundError(f"There is no MCP server {name!r}.", "`hermes mcp list` shows those of config.yaml.")
     (server,) = found.servers
@@ -172,6 +184,17 @@ def _filled(given: str, name: str, server: McpServerSettings, environ: Mapping[s
         exclude=server.tools.exclude,
         asks=server.trust is not McpTrust.ALWAYS,
     )
+
+
+def _learn(spec: "Spec", redactor: Redactor) -> None:
+    """Have what a server is given as a secret taken out of everything, whatever it does with it."""
+    for name, value in spec.env.items():
+        if holds_secret(name):
+            redactor.learn(f"mcp.{spec.name}.{name}", value)
+    for name, value in spec.headers.items():
+        redactor.learn(f"mcp.{spec.name}.{name}", value.rpartition(" ")[2])  # without the scheme, `Bearer`
+    for name, value in in_address(f"mcp.{spec.name}.url", spec.url):
+        redactor.learn(name, value)
 
 
 def _expanded(path: str, home: str) -> str:

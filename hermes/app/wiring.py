@@ -307,7 +307,7 @@ class App:
     def _mcp_servers(self) -> "Servers":
         """The MCP servers, started for the first session that has their tools and ended with the process's last."""
         if self._mcp is None:
-            self._mcp = open_servers(self._settings, self._environ, self._home, self._wardens)
+            self._mcp = open_servers(self._settings, self._environ, self._home, self._wardens, self._redactor)
             self._stack.push_async_callback(self._mcp.close)
             self._mcp.start()
         return self._mcp

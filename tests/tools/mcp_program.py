@@ -116,7 +116,16 @@ def serve() -> None:
         number = message["id"]
         if method == "initialize":
             version = "1999-01-01" if BEHAVIOUR == "old" else params["protocolVersion"]
-            send({"id": number, "result": {"protocolVersion": version, "capabilities": {}, "serverInfo": {}}})
+            send(
+                {
+                    "id": number,
+                    "result": {
+                        "protocolVersion": version,
+                        "capabilities": {},
+                        "serverInfo": {"name": "x", "version": "1"},
+                    },
+                }
+            )
             if BEHAVIOUR == "dies":
                 sys.exit(3)
         elif method == "tools/list":

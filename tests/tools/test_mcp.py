@@ -315,3 +315,15 @@ def test_lines_are_cut_wherever_they_come() -> None:
     assert [lines.feed(piece) for piece in (b"a", b"b\n\nc\r", b"\nd")] == [[], [b"ab"], [b"c"]]
     with pytest.raises(ValueError, match=r"^$"):
         lines.feed(b"x" * 11)
+
+
+async def test_where_there_are_no_wardens_a_program_runs_all_the_same(tmp_path: Path) -> None:
+    wardens = Wardens(os.environ)
+    await wardens.close()
+    around = Surroundings(environ=os.environ, wardens=wardens, logs=tmp_path, known=tmp_path / "known.json")
+    servers = Servers([spec("stubborn")], around)
+    (server,) = servers.servers
+    await server.connect()
+    pids = [int(pid) for pid in (await call(server, "spawn")).split()]
+    await servers.close()
+    await until_ended(*pids)

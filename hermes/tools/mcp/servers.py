@@ -31,6 +31,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     ca_file: str = ""
     patience: float = 1.5
     version: str = "0"
+    redact: Callable[[str], str] = str
+    """Takes secrets out of what a server says on standard error."""
 
 
 class Servers:
@@ -76,6 +78,8 @@ class Servers:
     async def _start(self, server: Server) -> None:
         first = not server.tried.is_set()
         try:
+            if first:
+                await asyncio.to_thread(self._known.load)
             await server.connect()
         except ToolError:
             for _, names, tell in self._sessions:
@@ -119,6 +123,7 @@ def _stdio(spec: Spec, around: Surroundings) -> Link:
         environment=basic_environment(around.environ) | dict(spec.env),
         folder=spec.folder,
         log=around.logs / f"mcp-{spec.name}.log",
+        redact=around.redact,
     )
     return StdioLink(program, around.wardens)
 

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -54,13 +55,15 @@ class Tree(Protocol):
 
 
 class Program(Struct, frozen=True, kw_only=True):
-    """What to start; `environment` is all that it gets. What it says on standard error goes to `log`."""
+    """What to start; `environment` is all that it gets. What it says on standard error goes to `log`,
+    without secrets."""
 
     command: str
     arguments: Sequence[str]
     environment: Mapping[str, str]
     folder: str
     log: Path
+    redact: Callable[[str], str]
 
 
 class Lines:
@@ -84,25 +87,45 @@ class Lines:
 
 
 class Log:
-    """A file of a bounded size, private to its owner; when it is full it begins anew."""
+    """A file of a bounded size, private to its owner; when it is full it begins anew.
 
-    def __init__(self, file: Path) -> None:
+    Whole lines go through `redact`, which costs: more than the file holds in a minute is not kept.
+    """
+
+    def __init__(self, file: Path, redact: Callable[[str], str]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         self._handle = os.open(file, flags, 0o600)
-        self._size = 0
+        self._redact = redact
+        self._rest = b""
+        self._size = self._taken = 0
+        self._minute = 0.0
 
     def write(self, data: bytes) -> None:
         """Add to it. A full disk loses the words of a server, nothing else."""
-        with contextlib.suppress(OSError):
-            if self._size + len(data) > LOG_BYTES:
-                os.ftruncate(self._handle, 0)
-                self._size = 0
-            self._size += os.write(self._handle, data[-LOG_BYTES:])
+        minute = time.monotonic() // 60
+        if minute != self._minute:
+            self._minute, self._taken = minute, 0
+        self._taken += len(data)
+        if self._taken > LOG_BYTES:
+            return
+        whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
+        if newline or len(self._rest) > _CHUNK:
+            self._put(whole + newline if newline else self._rest)
+            self._rest = self._rest if newline else b""
 
     def close(self) -> None:
         """Close the file."""
+        self._put(self._rest)
         os.close(self._handle)
+
+    def _put(self, data: bytes) -> None:
+        text = self._redact(data.decode("utf-8", "replace")).encode("utf-8", "replace")[-LOG_BYTES:]
+        with contextlib.suppress(OSError):
+            if self._size + len(text) > LOG_BYTES:
+                os.ftruncate(self._handle, 0)
+                self._size = 0
+            self._size += os.write(self._handle, text)
 
 
 class StdioLink:
@@ -127,7 +150,7 @@ class StdioLink:
         """Start the program. Raises `ToolError` when it cannot be started."""
         self._received, self._lost = received, lost
         try:
-            self._log = await asyncio.to_thread(Log, self._program.log)
+            self._log = await asyncio.to_thread(Log, self._program.log, self._program.redact)
             await self._start()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
