@@ -1,14 +1,19 @@
 """The MCP servers of the person's settings."""
 
+import contextlib
 import re
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hermes
-from hermes.config.home import Home
+from hermes.app.openai_form import Plain
+from hermes.config.environment import with_dotenv
+from hermes.config.home import Home, locate_home
+from hermes.config.load import load_settings
 from hermes.config.settings import McpServerSettings, McpTrust, Settings
-from hermes.core.errors import ConfigError
+from hermes.core.errors import ConfigError, NotFoundError, ToolError
 
 if TYPE_CHECKING:
     from hermes.tools.backends.wardens import Wardens
@@ -67,6 +72,54 @@ def open_servers(
         version=hermes.__version__,
     )
     return Servers(specs, around)
+
+
+def listed(environ: Mapping[str, str]) -> list[Plain]:
+    """The servers of the settings: name, whether it is on, how it is reached, whether its tools ask."""
+    settings = load_settings(locate_home(environ)).settings
+    return [
+        {
+            "name": name,
+            "enabled": server.enabled,
+            "transport": "stdio" if server.command else "http",
+            "target": " ".join((server.command, *server.args)) if server.command else server.url,
+            "trust": str(server.trust),
+        }
+        for name, server in ((name, settings.mcp_servers[given]) for name, given in _names(settings).items())
+    ]
+
+
+async def tried(environ: Mapping[str, str], name: str) -> Plain:
+    """What came of starting a server and asking it for its tools: seconds, the tools, or what is wrong.
+
+    Raises NotFoundError.
+    """
+    from hermes.tools.backends.wardens import Wardens
+
+    home = locate_home(environ)
+    settings = load_settings(home).settings
+    environ = with_dotenv(environ, home.env_file)
+    wardens = Wardens(environ)
+    found = open_servers(settings, environ, home, wardens, only=name)
+    if not found.servers:
+        raise NotFoundError(f"There is no MCP server {name!r}.", "`hermes mcp list` shows those of config.yaml.")
+    (server,) = found.servers
+    began = time.monotonic()
+    try:
+        with contextlib.suppress(ToolError):
+            await server.connect()
+        return {
+            "name": server.spec.name,
+            "problem": server.problem,
+            "seconds": round(time.monotonic() - began, 3),
+            "tools": [
+                {"name": one.name, "digest": one.digest, "reads_only": one.reads_only, "description": one.description}
+                for one in server.tools
+            ],
+        }
+    finally:
+        await found.close()
+        await wardens.close()
 
 
 def _names(settings: Settings) -> dict[str, str]:

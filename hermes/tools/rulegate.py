@@ -68,6 +68,7 @@ class RuleGate:
         try:
             from hermes.tools.weighing import weigh  # with what it needs, when there is a first call
 
+            self.lift(context.state.taint)
             return self._settled(weigh(tool, arguments, context, self.policy.hosts), tool.name, context)
         except Exception as error:  # noqa: BLE001 - a fault here must be a no, whatever it is; it is logged and told
             _LOG.exception("the gate failed on a call of %s", tool.name)
@@ -110,7 +111,6 @@ class RuleGate:
                 taint.lift(grant.source)
 
     def _settled(self, weighed: "Weighed", tool: str, context: ToolContext) -> Decision:
-        self.lift(context.state.taint)
         findings = [*weighed.findings, *said_by(self.policy.rules, weighed.subjects)]
         base = Decision(
             verdict=Verdict.ALLOW,

@@ -104,10 +104,14 @@ def _in_words(block: _Block | None) -> str:
 
 
 def _same(text: str, structured: bytes) -> bool:
-    """Whether a text is the structured result once more, as servers are asked to send it."""
-    if not text.startswith(("{", "[")):
-        return False
+    """Whether a text is the structured result once more, as servers are asked to send it.
+
+    The official SDK puts a plain value into an object of one member, `result`.
+    """
     try:
-        return bool(msgspec.json.decode(text) == msgspec.json.decode(structured))
+        value = msgspec.json.decode(structured)
+        if isinstance(value, dict) and list(value) == ["result"]:
+            value = value["result"]
+        return bool(text == value or msgspec.json.decode(text) == value)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return False

@@ -63,7 +63,7 @@ class Server:
         self.spec = spec
         self._version = version
         self.tools: tuple[Definition, ...] = ()
-        self.problem = ""
+        self.problem = spec.broken
         """Why it is not there, in the end of a sentence; empty while it is, and before it was tried."""
         self.tried = asyncio.Event()
         """Whether the first connection has come about or failed."""

@@ -23,7 +23,7 @@ _LAST_WORDS = 0.05
 """Seconds between a program's end and ours of listening: what it said last is still on its way then."""
 _PATIENCE = ((signal.SIGTERM, 1.0), (signal.SIGKILL, 2.0))
 _LEAVE = 0.5
-"""Seconds that a program may take to end by itself when its input ends."""
+"""Seconds that a program may take to end by itself when its input or its output has ended."""
 _SHELL = ("/bin/sh", "-c", 'exec "$@" 2>&4 4>&-', "sh")
 """A warden gives one output for both streams; here the messages of errors go their own way."""
 _CANNOT = {126: "cannot be run", 127: "is not there"}
@@ -221,7 +221,7 @@ class StdioLink:
             self._lost(f"it sent a message of more than {MAX_MESSAGE >> 20} MB")
         if not data:
             self._loop.remove_reader(handle)
-            self._loop.call_later(_LAST_WORDS, self._lost, "it closed its output")
+            self._loop.call_later(_LEAVE, self._lost, "it closed its output")
 
     def _read_errors(self, handle: int) -> None:
         data = _there(handle)
