@@ -3,8 +3,8 @@
 import os
 
 import pytest
-
 from attack.obedient import ALWAYS, ONCE, SESSION, says, scene
+
 from hermes.testing.script import Call
 
 BACKENDS = ("local", "sandbox")
