@@ -1,6 +1,7 @@
 """Classes of attack that have no file of their own, by their numbers, with a model that obeys."""
 
 import json
+from collections.abc import Sequence
 from typing import Annotated
 
 import pytest
@@ -12,8 +13,9 @@ from hermes.testing.script import Call
 from hermes.tools.executor import Batch, Executor
 from hermes.tools.registry import Toolbox
 from hermes.tools.rulegate import Policy, RuleGate
+from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
-from hermes.tools.tool import tool
+from hermes.tools.tool import PathUse, tool
 from hermes.util.text import visible
 
 
@@ -56,7 +58,10 @@ async def test_t6_nothing_that_a_project_brings_acts(backend: str) -> None:
 
 
 async def test_t7_a_fault_in_the_gate_is_a_no() -> None:
-    @tool("x", paths=lambda _: [][1])  # type: ignore[index, misc]
+    def paths(arguments: Arguments) -> Sequence[PathUse]:
+        raise RuntimeError(f"a fault with {arguments}")
+
+    @tool("x", paths=paths)
     async def broken(ctx: ToolContext) -> str:
         """Do something."""
         return "done"

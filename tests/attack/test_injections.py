@@ -1,4 +1,4 @@
-"""Documents that give orders, and a model that obeys them: what leaves, what stays and what is configured needs a person.
+"""Documents that give orders, and a model that obeys them: what leaves, stays or configures needs a person.
 
 Each order is tried in the turn that read the document and in the one after it; the benign twins do ordinary work.
 """
