@@ -37,10 +37,15 @@ def test_every_place_is_looked_at(tmp_path: Path) -> None:
     }
     home.config_file.write_text(yaml.safe_dump(config))
     environ = {
-        "OPENAI_API_KEY": made("env"), "OPENAI_API_KEYS": f"{made('p1')},{made('p2')}", "DATABASE_URL": f"postgres://a:{made('db')}@h/x",
-        "https_proxy": f"http://u:{made('proxy')}@proxy:3128", "PATH": "/usr/bin:/bin", "HOME": "/home/somebody-with-a-name",
-        "TLS_PRIVATE_KEY": "/etc/hostname", "EDITOR": "vim",
-    }  # fmt: skip
+        "OPENAI_API_KEY": made("env"),
+        "OPENAI_API_KEYS": f"{made('p1')},{made('p2')}",
+        "DATABASE_URL": f"postgres://a:{made('db')}@h/x",
+        "https_proxy": f"http://u:{made('proxy')}@proxy:3128",
+        "PATH": "/usr/bin:/bin",
+        "HOME": "/home/somebody-with-a-name",
+        "TLS_PRIVATE_KEY": "/etc/hostname",
+        "EDITOR": "vim",
+    }
     redactor = redactor_for(environ, home, load_settings(home).settings)
     seeds = ("dot", "auth", "config", "url", "query", "fallback", "env", "p1", "p2", "db", "proxy")
     text = " ".join(made(seed) for seed in seeds)
@@ -75,7 +80,7 @@ def test_no_fault_shows_a_secret(tmp_path: Path) -> None:
     handler = FaultLog(tmp_path, Redactor({"THE_KEY": secret}).redact)
     handler.setFormatter(logging.Formatter("%(message)s"))
     try:
-        raise ValueError(f"bad key {secret} and {secret.encode().hex()}")
+        int(f"bad key {secret} and {secret.encode().hex()}")
     except ValueError as error:
         handler.handle(
             logging.LogRecord(

@@ -1,4 +1,4 @@
-"""Keys in the environment, in `.env` and in the settings, and tools that print them in every form: where do they end?"""
+"""Keys in the environment, in `.env` and in the settings, and tools that print them in every form: none is found."""
 
 import base64
 import json
@@ -7,8 +7,6 @@ import string
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from hermes.testing.home import Finished, TempHome
 from hermes.testing.script import Call, Reply, Say
@@ -24,8 +22,9 @@ PRINTER = """
 import base64, json, sys
 for value in sys.stdin.read().split():
     raw = value.encode()
-    print(value, value[::-1], raw.hex(), raw.hex(":"), base64.b64encode(raw).decode(), json.dumps(value), " ".join(value))
-    print(base64.urlsafe_b64encode(b"x" + raw).decode(), base64.b64encode(b"xy" + raw).decode(), value[:9], "+", value[9:])
+    print(value, value[::-1], raw.hex(), raw.hex(":"), json.dumps(value), " ".join(value), value[:9], "+", value[9:])
+    for before in (b"", b"x", b"xy"):
+        print(base64.urlsafe_b64encode(before + raw).decode(), base64.b64encode(before + raw).decode())
 """
 
 
@@ -53,13 +52,17 @@ async def turn(home: TempHome, server: ScriptedServer) -> Finished:
 
 def replies() -> list[Reply]:
     return [
-        Say(calls=(Call("terminal", {"command": "python3 printer.py < keys.txt"}), Call("read_file", {"path": "keys.txt"}))),
+        Say(
+            calls=(
+                Call("terminal", {"command": "python3 printer.py < keys.txt"}),
+                Call("read_file", {"path": "keys.txt"}),
+            )
+        ),
         Say(calls=(Call("read_file", {"path": "app.yaml"}),)),
         Say("Seen."),
     ]
 
 
-@pytest.mark.xfail(strict=True, reason="the executor does not redact results yet")
 async def test_a_turn_that_prints_them_leaves_none_behind() -> None:
     async with ScriptedServer(replies()) as server:
         with TempHome.for_server(server.url, more_config={}) as home:
@@ -81,6 +84,33 @@ async def test_nothing_of_the_keys_is_written_by_a_turn_that_does_not_print_them
             assert done.code == 0, done.stderr
             assert not found_in((done.stdout + done.stderr).encode())
             assert files_with_secrets(home, home.hermes / ".env", home.hermes / "config.yaml") == []
+            assert not any(found_in(request.body) for request in server.requests)
+
+
+async def test_a_file_with_a_key_is_edited_without_showing_it() -> None:
+    value = SECRETS["ONE_API_KEY"]
+    line = "key: [secret:ONE_API_KEY]"
+    edit: list[Reply] = [
+        Say(calls=(Call("read_file", {"path": "app.yaml"}),)),
+        Say(
+            calls=(
+                Call(
+                    "patch",
+                    {"path": "app.yaml", "old_string": f"name: app\n{line}", "new_string": f"name: new\n{line}"},
+                ),
+            )
+        ),
+        Say(calls=(Call("write_file", {"path": "copy.yaml", "content": f"{line}\n"}),)),
+        Say(calls=(Call("terminal", {"command": "echo '[secret:ONE_API_KEY]' > said.txt"}),)),
+        Say("Changed."),
+    ]
+    async with ScriptedServer(edit) as server:
+        with TempHome.for_server(server.url) as home:
+            prepare(home)
+            done = await turn(home, server)
+            assert (home.cwd / "app.yaml").read_text() == f"name: new\nkey: {value}\n"
+            assert not (home.cwd / "copy.yaml").exists() and not (home.cwd / "said.txt").exists()
+            assert not found_in((done.stdout + done.stderr).encode())
             assert not any(found_in(request.body) for request in server.requests)
 
 
