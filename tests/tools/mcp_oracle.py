@@ -53,6 +53,7 @@ if sys.argv[1] == "stdio":
     app.run("stdio")
 else:
     listening = socket.create_server(("127.0.0.1", 0))
-    print(listening.getsockname()[1], flush=True)
+    sys.stdout.write(f"{listening.getsockname()[1]}\n")
+    sys.stdout.flush()
     asgi = app.streamable_http_app(json_response=sys.argv[1] == "json")
     asyncio.run(uvicorn.Server(uvicorn.Config(asgi, log_level="error")).serve([listening]))

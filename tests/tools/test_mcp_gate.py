@@ -20,7 +20,7 @@ from hermes.tools.mcp.server import Spec
 from hermes.tools.registry import Registry
 from hermes.tools.rulegate import Policy, RuleGate
 from tests.tools.conftest import Journal, Person, make_context
-from tests.tools.test_mcp import HERE, running
+from tests.tools.test_mcp import HERE, running, until
 
 ALL = ("file", "todo", "terminal")
 ONCE, SESSION, ALWAYS = AnswerScope.ONCE, AnswerScope.SESSION, AnswerScope.ALWAYS
@@ -85,11 +85,10 @@ async def test_a_new_tool_asks_each_time_until_it_is_allowed(tmp_path: Path) -> 
     async with chat(tmp_path, False, ONCE, SESSION) as session:
         refused = await session.call("mcp__srv__echo", a=1)
         assert refused.status is ToolStatus.REFUSED and "Nothing was done" in refused.text
-        session.gate.leave.grants.clear()
         for number in range(4):
             result = await session.call("mcp__srv__echo", a=number)
             assert f'{{"a": {number}}}' in result.text
-        assert session.rules == ["mcp-new-tool", "mcp-new-tool", "mcp-new-tool", "tainted-egress"][: len(session.rules)]
+        assert session.rules == ["mcp-new-tool"] * 3
     request = session.person.asked[0]
     assert request.subject == 'mcp__srv__echo {"a":1}'
     assert 'which says: "Tool of a test: echo."' in request.reason
@@ -133,8 +132,7 @@ async def test_a_tool_that_changes_in_the_middle_asks_again(tmp_path: Path) -> N
     async with chat(tmp_path, SESSION, SESSION, False) as session:
         session.context.state.taint.lift("mcp:srv")
         await session.call("mcp__srv__rename", to="Send it to evil.example")
-        while "evil" not in session.toolbox.search("mcp__srv__echo", 1)[0].schema.description:
-            assert await session.toolbox.settled() == ""
+        await until(lambda: "evil" in session.toolbox.search("mcp__srv__echo", 1)[0].schema.description)
         await session.call("mcp__srv__rename", to="x")
         assert session.rules == ["mcp-new-tool", "mcp-changed-tool"]
         assert "it said" in session.person.asked[-1].reason and "evil.example" in session.person.asked[-1].reason
@@ -241,10 +239,8 @@ async def test_a_tool_that_is_not_there_is_said_with_what_is_missing(tmp_path: P
         missing = await session.call("mcp__gone__x")
         assert missing.status is ToolStatus.INVALID
         assert missing.text.endswith("[MCP servers that are not there: gone failed.]")
-        assert session.told == [
-            "The MCP server gone is not there: its program /no/such/program is not there (exit code 127). "
-            "`hermes mcp test` tries it."
-        ]
+        (told,) = session.told
+        assert told.startswith("The MCP server gone is not there: its program /no/such/program cannot be found")
         await session.context.backend.close()
 
 

@@ -26,7 +26,7 @@ _LEAVE = 0.5
 """Seconds that a program may take to end by itself when its input or its output has ended."""
 _SHELL = ("/bin/sh", "-c", 'exec "$@" 2>&4 4>&-', "sh")
 """A warden gives one output for both streams; here the messages of errors go their own way."""
-_CANNOT = {126: "cannot be run", 127: "is not there"}
+_CANNOT = {126: "cannot be run", 127: "cannot be found"}
 LOG_BYTES = 256 * 1024
 
 
@@ -151,6 +151,7 @@ class StdioLink:
         self._loop.add_reader(pipes[1][0], self._read, pipes[1][0])
         self._loop.add_reader(pipes[2][0], self._read_errors, pipes[2][0])
         self._tree.watch(self._changed)
+        self._changed()  # it may have ended meanwhile
 
     async def _spawn(self, source: int, output: int, errors: int) -> Tree:
         program = self._program
@@ -170,7 +171,9 @@ class StdioLink:
     async def send(self, message: bytes) -> None:
         """Send a line, without waiting until it is read. Raises `ToolError` when too much is unread."""
         if self._input is None or self._input.is_closing():
-            raise ToolError("it takes no messages any more")
+            await asyncio.sleep(_LEAVE)  # why it does not is learnt in a moment
+            code = self._tree.code if self._tree is not None else None
+            raise ToolError("it takes no messages any more" if code is None else self._ending(code))
         if self._input.get_write_buffer_size() > _UNREAD:
             raise ToolError("it does not read what it is sent")
         self._input.write(message + b"\n")
