@@ -1,5 +1,6 @@
 """The tools of one session, and everything they may touch."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,6 @@ from hermes.safety.places import Places
 from hermes.safety.secrets import Redactor
 from hermes.tools import toolsets
 from hermes.tools.backends.base import Stopped
-from hermes.tools.backends.wardens import Wardens
 from hermes.tools.registry import Registry, Toolbox
 from hermes.tools.rulegate import RuleGate
 from hermes.tools.session import Asker, Limits, ToolContext, ToolState
@@ -48,7 +48,7 @@ class Process:
 
     environ: Mapping[str, str]
     clock: Clock
-    wardens: Wardens
+    place: Place
     redactor: Redactor
 
 
@@ -114,7 +114,7 @@ def session_tools(
         workspace=str(Path(plan.cwd).resolve()),
         own=(str(spill.resolve()),),
     )
-    backend, remark = Place(environ, settings, process.wardens).backend(places, plan.lock)
+    backend, remark = process.place.backend(places, plan.lock)
     remarks = (*remarks, *([remark] if remark else []))
     context = ToolContext(
         session_id=plan.session_id,
@@ -128,7 +128,7 @@ def session_tools(
         asker=plan.asker,
         redactor=process.redactor,
         catalogue=toolbox if toolbox.find("tool_search") else None,
-        search_path=environ.get("PATH", ""),
+        search_path=trusted_path(environ.get("PATH", ""), places.workspace),
         web=WebAccess(
             environ=environ,
             private=settings.security.allow_private_urls,
@@ -138,6 +138,13 @@ def session_tools(
         ),
     )
     return SessionTools(toolbox, session_gate(home, settings, options), context, state, remarks, servers)
+
+
+def trusted_path(path: str, workspace: str) -> str:
+    """The PATH on which programs of our own are looked for: nothing that a command in the workspace may have made."""
+    kept = (one for one in path.split(os.pathsep) if os.path.isabs(one))
+    inside = workspace.rstrip("/") + "/"
+    return os.pathsep.join(one for one in kept if not (os.path.realpath(one) + "/").startswith(inside))
 
 
 def _selected(settings: Settings, options: Options) -> tuple[Toolbox, tuple[str, ...], tuple[str, ...]]:

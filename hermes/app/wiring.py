@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from hermes.agent.turn import Deps, TurnState
+from hermes.app.backends import Place
 from hermes.app.credentials import Credentials, keyed, with_stored
 from hermes.app.endpoint import Model, choose_model, open_model
 from hermes.app.limits import guard_limits
@@ -117,7 +118,12 @@ class App:
         self._environ = with_dotenv(self._process, home.env_file)
         self._wardens = Wardens(self._environ)
         self._redactor = redactor_for(self._environ, home, settings)
-        self._shared = Process(environ=self._environ, clock=self._clock, wardens=self._wardens, redactor=self._redactor)
+        self._shared = Process(
+            environ=self._environ,
+            clock=self._clock,
+            place=Place(self._environ, settings, self._wardens),
+            redactor=self._redactor,
+        )
         stack.push_async_callback(self._wardens.close)
         choice = choose_model(settings.model, self.options)
         others = fallbacks(settings, self.options.fallback_models)
@@ -286,7 +292,7 @@ class App:
         actor = SessionActor(conversation, parts, waiting=waiting)
         if options.save_trajectories or settings.agent.save_trajectories:
             actor.on_turn_end.append(self._save_trajectory(actor))
-        actor.on_turn_end.append(_flush(meter))
+        actor.on_turn_end += [_flush(meter), _tell_notices(tools, actor)]
         if tools.servers:
             stack.callback(self._mcp_servers().join(tools.toolbox, tools.servers, partial(actor.notify, Level.WARNING)))
         stack.callback(_tell_unfinished, tools, actor)
@@ -320,6 +326,10 @@ class App:
 
         models = (self._reviewers, self._models)
         return ModelReviewer(side_task(models, partial(self._client, meter.side("approval"))))
+
+    async def place_line(self, actor: SessionActor) -> str:
+        """What really holds the session's commands back."""
+        return await self._tools[actor.session_id].context.backend.line()
 
     def yolo(self, actor: SessionActor, *, on: bool) -> None:
         """Ask nothing in this session, or ask again. What is refused stays refused; it ends with the session."""
@@ -393,6 +403,14 @@ def _tell_unfinished(tools: SessionTools, actor: SessionActor) -> None:
     line = tools.unfinished()
     if line:
         actor.notify(Level.WARNING, line)
+
+
+def _tell_notices(tools: SessionTools, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
+    async def tell(_state: TurnState, _ended: TurnEnded) -> None:
+        for line in tools.context.backend.take_notices():
+            actor.notify(Level.WARNING, line)
+
+    return tell
 
 
 def _flush(meter: Meter) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:

@@ -216,7 +216,7 @@ def _holds_key(value: object, name: str = "") -> bool:
         return any(_holds_key(inner, name) for inner in value)
     if not isinstance(value, str) or _VARIABLE.fullmatch(value.strip()):
         return False
-    return bool(value and _KEY_NAME.search(name)) or _KEY_IN_TEXT.search(value) is not None
+    return (len(value) >= 8 and _KEY_NAME.search(name) is not None) or _KEY_IN_TEXT.search(value) is not None
 
 
 def _unknown_keys(document: dict[str, object]) -> list[str]:

@@ -37,6 +37,8 @@ _PRIVATE = re.compile(
     re.IGNORECASE,
 )
 _HISTORY = re.compile(r"/\.\w{1,20}_history$")
+_UNTOLD = re.compile(r"[*?\[]|\{\}|\$\(\)|\$\{|\.found")
+"""What stands for something else in a path: wildcards, what `find` puts in, and what is known when it runs."""
 _SPELLS_PATH = re.compile(r"[/~]|^\.|\$\{H")
 
 
@@ -178,6 +180,8 @@ class Call:
 
     def effect(self, kind: EffectKind, targets: Iterable[str] = ()) -> None:
         """It would do this."""
+        if kind is EffectKind.RUNS:
+            targets = [_constant(target, self.cwd) for target in targets]
         self.host.note(kind, self.argv, tuple(targets))
 
     def options(self, valued: str = "", named: frozenset[str] = NONE, *, stop: bool = False) -> Options:
@@ -244,6 +248,15 @@ class Call:
             elif _PRIVATE.search(path):
                 labels |= {SECRET}
         return labels
+
+
+def _constant(target: str, cwd: str) -> str:
+    """The file that runs; where its name is only known when it runs, the folder that it is surely in."""
+    found = _UNTOLD.search(target)
+    if found is None:
+        return target
+    folder = target[: found.start()].rpartition("/")[0]
+    return folder or ("/" if target.startswith("/") else cwd)
 
 
 def judge_write(host: Host, path: str, how: str, subject: str, state: State) -> bool:
@@ -357,9 +370,10 @@ def under(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder + "/")
 
 
-def temporary(path: str) -> bool:
-    """Whether a path is among temporary files."""
-    return path.startswith(("/tmp/", "/var/tmp/", "/dev/shm/", "/private/tmp/"))  # noqa: S108 - rules name them
+def temporary(path: str, places: Places | None = None) -> bool:
+    """Whether a path is among temporary files; the session's own folder, if `places` say where it is, is not."""
+    found = path.startswith(("/tmp/", "/var/tmp/", "/dev/shm/", "/private/tmp/"))  # noqa: S108 - rules name them
+    return found and not (places is not None and inside(path, places))
 
 
 def inside(path: str, places: Places) -> bool:

@@ -4,6 +4,8 @@ import base64
 import re
 from dataclasses import dataclass, field
 
+from hermes.safety.loading import loaded
+
 
 @dataclass(slots=True)
 class Code:
@@ -22,6 +24,8 @@ class Code:
     fetches: bool = False
     environment: bool = False
     bomb: bool = False
+    loads: set[str] = field(default_factory=set)
+    """Folders and files out of which it takes more code; `.` is the folder that it runs in."""
 
 
 _STRING = re.compile(
@@ -150,6 +154,7 @@ def other_code(text: str, language: str) -> Code:
     code.fetches = _FETCHES.search(text) is not None
     if code.sends and not code.hosts:
         code.harmful.append(("the program text opens connections", False))
+    code.loads |= loaded(text, language)
     code.paths |= {token for token in _PATHS.findall(text) if "/" in token or token.startswith((".", "~"))}
     return code
 

@@ -2,16 +2,15 @@
 
 The text is parsed once and walked: words are resolved as far as they are constant, wrappers such as `sudo` are taken
 off, programs given as arguments are followed, and each simple command is judged by the rule of its name, with what
-comes
-to it by pipes, files and variables. Arguments that are data (a commit message, a pattern) are never looked at. What
-cannot be determined asks.
+comes to it by pipes, files and variables. Arguments that are data (a commit message, a pattern) are never looked at.
+What cannot be determined asks.
 """
 
 import re
 import unicodedata
 from collections.abc import Mapping
 
-from hermes.safety.findings import Effect, Finding, Judgement, Verdict
+from hermes.safety.findings import Finding, Judgement, Verdict
 from hermes.safety.places import Places
 from hermes.safety.shell import Walk
 from hermes.safety.words import started
@@ -42,21 +41,20 @@ def analyse(text: str, cwd: str, places: Places, variables: Mapping[str, str] | 
     if len(text) > MAX_TEXT:
         return Judgement((Finding(Verdict.ASK, "too-long", "the command is too long to be judged"),))
     known = variables or {}
-    findings, effects = _read(text, cwd, places, known)
+    walk = _read(text, cwd, places, known)
     shown = normalise(text)
     if shown != text:
-        others, more = _read(shown, cwd, places, known)
-        findings.update(others)
-        effects.update(more)
-    return Judgement(tuple(findings), tuple(effects))
+        other = _read(shown, cwd, places, known)
+        walk.findings.update(other.findings)
+        walk.effects.update(other.effects)
+        walk.commands.update(other.commands)
+    return Judgement(tuple(walk.findings), tuple(walk.effects), tuple(walk.commands))
 
 
-def _read(
-    text: str, cwd: str, places: Places, known: Mapping[str, str]
-) -> tuple[dict[Finding, None], dict[Effect, None]]:
+def _read(text: str, cwd: str, places: Places, known: Mapping[str, str]) -> Walk:
     walk = Walk(places)
     try:
         walk.script(text, started(places.workspace, cwd, known), None)
     except RecursionError:
         walk.unclear("the command is nested too deeply to be read")
-    return walk.findings, walk.effects
+    return walk

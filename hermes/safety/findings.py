@@ -77,11 +77,27 @@ class Finding(Struct, frozen=True):
     contained: bool = False
 
 
+class Simple(Struct, frozen=True, gc=False):
+    """One simple command of a line, as the shell would resolve it, and the folder in which it would run.
+
+    What is only known when it runs stands in a word as `${NAME}` or `$()`. A redirect is a command of its own:
+    `(">", FILE)` or `("<", FILE)`, with the file as an absolute path.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str
+
+
 class Judgement(Struct, frozen=True):
-    """Everything that was found out about a command line."""
+    """Everything that was found out about a command line.
+
+    `commands` are all its simple commands, each before those that it starts: inside wrappers, substitutions, loops,
+    functions, and in shell texts that are given to other programs. Where not all could be listed a finding says so.
+    """
 
     findings: tuple[Finding, ...] = ()
     effects: tuple[Effect, ...] = ()
+    commands: tuple[Simple, ...] = ()
 
     def held(self, *, sandboxed: bool) -> tuple[Finding, ...]:
         """The findings that count where the command runs, the strictest first."""

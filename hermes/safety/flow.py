@@ -2,16 +2,14 @@
 
 import re
 
-from hermes.safety.call import BLOCK_DEVICE, Call, Host, judge_write, names_secret, private, resolve
+from hermes.safety.call import BLOCK_DEVICE, Call, Host, judge_write, names_secret, private, resolve, temporary
 from hermes.safety.findings import EffectKind, Verdict
 from hermes.safety.words import DECODED, FETCHED, NONE, NOTHING, SECRET, UNTOLD, State, Stream, Word
 
 _SYSTEM_PROGRAMS = ("/bin/", "/usr/", "/sbin/", "/opt/", "/snap/", "/nix/")
 _MOST = 100_000
 ENDLESS = "endless"
-_PASSING = re.compile(
-    r"^(/tmp|/var/tmp|/proc|/sys)/|\.(log|tmp|lock|pid|out|err|txt)$|/\.?(gitkeep|keep|nojekyll)$|/__init__\.py$"
-)
+_PASSING = re.compile(r"\.(log|tmp|lock|pid|out|err|txt)$|/\.?(gitkeep|keep|nojekyll)$|/__init__\.py$")
 _FILLERS = ("/dev/zero", "/dev/urandom", "/dev/random", "/dev/full")
 
 
@@ -57,8 +55,13 @@ def judge_stored(host: Host, path: str, operator: str, out: Stream, state: State
     if ENDLESS in out.labels:
         host.note(EffectKind.EXHAUSTS, (operator, path), (path,))
         host.say(Verdict.ASK, "fills", "it fills the disk", f"> {path}", contained=False)
-    elif out.text in ("", "\n") and ">>" not in operator and path not in state.files and not _PASSING.search(path):
+    elif out.text in ("", "\n") and ">>" not in operator and path not in state.files and not _passing(path, host):
         host.say(Verdict.ASK, "emptied", f"it empties {path}", f"> {path}", contained=False)
+
+
+def _passing(path: str, host: Host) -> bool:
+    """Whether nobody misses what a file held."""
+    return _PASSING.search(path) is not None or path.startswith(("/proc/", "/sys/")) or temporary(path, host.places)
 
 
 def sent(host: Host, path: str) -> None:

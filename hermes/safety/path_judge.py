@@ -185,6 +185,7 @@ def _identity(path: str) -> Iterator[tuple[int, int]]:
 
 def _mounted(folder: str, places: Places) -> str:
     """Whether a folder, or one above it, is a protected one that was mounted here under another name."""
+    there = folder
     above: set[tuple[int, int]] = set()
     while True:
         above.update(_identity(folder))
@@ -194,10 +195,8 @@ def _mounted(folder: str, places: Places) -> str:
         folder = parent
     home = set(_identity(places.home))
     for guarded in guarded_folders(places):
-        if _inside(places.workspace, (guarded,)) or (
-            places.own and any(_inside(own, (guarded,)) for own in places.own)
-        ):
-            continue
+        if any(_inside(place, (guarded,)) for place in (there, places.workspace)):
+            continue  # by its own name it has been judged already
         if above & (set(_identity(guarded)) - home):
             return "it is a protected folder under another name"
     return ""

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from hermes.safety.code import Code, plain_base64
+from hermes.safety.loading import LOADED
 
 _SPAWNS = re.compile(
     r"(os\.(system|popen\w*|exec\w+|spawn\w+|posix_spawn\w*|startfile)|subprocess\.\w+|pty\.(spawn|fork)|commands\.\w+|"
@@ -86,6 +87,7 @@ class _Reader(ast.NodeVisitor):
             self.names[alias.asname or alias.name.split(".")[0]] = (
                 alias.name if alias.asname else alias.name.split(".")[0]
             )
+            self._imported(alias.name)
             if alias.name.split(".")[0] == "hermes":
                 self.code.harmful.append(("the program text reaches into Hermes", False))
 
@@ -93,8 +95,14 @@ class _Reader(ast.NodeVisitor):
         """Note what is taken out of a module."""
         for alias in node.names:
             self.names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+        self._imported(node.module or ".")
         if (node.module or "").split(".")[0] == "hermes":
             self.code.harmful.append(("the program text reaches into Hermes", False))
+
+    def _imported(self, name: str) -> None:
+        """A module of the folder may stand in for any other one, and for what those import."""
+        if name not in LOADED:
+            self.code.loads.add(".")
 
     def visit_Assign(self, node: ast.Assign) -> None:
         """Note constant values and names of functions."""
@@ -107,8 +115,24 @@ class _Reader(ast.NodeVisitor):
             elif dotted:
                 self.names[name] = dotted
         for target in node.targets:
+            if self.dotted(target) == "sys.path":
+                self._searched(node.value)
             if isinstance(target, ast.Subscript) and self.dotted(target.value) == "os.environ":
                 self.code.harmful.append(("the program text changes variables of what it starts", True))
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        """Folders that are added to those with modules."""
+        if self.dotted(node.target) == "sys.path":
+            self._searched(node.value)
+        self.generic_visit(node)
+
+    def _searched(self, *nodes: ast.expr) -> None:
+        """Folders in which modules are looked for."""
+        for node in nodes:
+            inner = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
+            self.code.loads |= {
+                self._path(one) or "." for one in inner if not isinstance(one, ast.Constant) or one.value
+            }
 
     def visit_While(self, node: ast.While) -> None:
         """Loops count for what is started without end."""
@@ -160,6 +184,8 @@ class _Reader(ast.NodeVisitor):
 
     def _call(self, name: str, node: ast.Call) -> None:
         code = self.code
+        if name in ("site.addsitedir", "sys.path.insert", "sys.path.append", "sys.path.extend") and node.args:
+            self._searched(node.args[-1] if name.startswith("sys.path") else node.args[0])
         if _SPAWNS.match(name):
             self._spawned(name, node)
         elif _DELETES.match(name):
@@ -257,6 +283,7 @@ class _Reader(ast.NodeVisitor):
     def _evaluated(self, name: str, node: ast.Call) -> None:
         text = self.text(node.args[0]) if node.args else None
         if name in ("__import__", "importlib.import_module", "builtins.__import__") and text is not None:
+            self._imported(text)
             return
         if name.startswith("importlib.") and not name.endswith("import_module"):
             return
@@ -268,6 +295,7 @@ class _Reader(ast.NodeVisitor):
                 getattr(self.code, field).extend(getattr(inner, field))
             self.code.sends |= inner.sends
             self.code.recursive |= inner.recursive
+            self.code.loads |= inner.loads
             return
         if name == "compile" and text is not None:
             return

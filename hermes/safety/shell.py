@@ -10,7 +10,7 @@ from tree_sitter import Node
 from hermes.safety import flow, variables
 from hermes.safety.call import Call, resolve
 from hermes.safety.expand import Expander
-from hermes.safety.findings import Effect, EffectKind, Finding, Verdict
+from hermes.safety.findings import Effect, EffectKind, Finding, Simple, Verdict
 from hermes.safety.places import Places
 from hermes.safety.rules.table import DANGEROUS, judged
 from hermes.safety.syntax import parse, text_of, unbraced
@@ -19,6 +19,8 @@ from hermes.safety.words import DECODED, FETCHED, NONE, NOTHING, UNTOLD, State, 
 _MAX_NESTING = 8
 _MAX_DEPTH = 60
 _MAX_EFFECTS = 2_000
+_MAX_LISTED = 20_000
+"""Words of all commands that are listed; beyond it only a person says yes."""
 _MAX_STEPS = 800
 _MAX_STEPS_A_CHARACTER = 0.04
 """Statements and programs that are looked at in one text; what comes after them asks."""
@@ -67,6 +69,8 @@ class Walk:
         self.places = places
         self.findings: dict[Finding, None] = {}
         self.effects: dict[Effect, None] = {}
+        self.commands: dict[Simple, None] = {}
+        self._listed = 0
         self.expander = Expander(self)
         self._nesting = 0
         self._depth = 0
@@ -104,6 +108,14 @@ class Walk:
         """Note an effect."""
         if len(self.effects) < _MAX_EFFECTS:
             self.effects[Effect(kind, argv, targets)] = None
+
+    def met(self, argv: tuple[str, ...], state: State) -> None:
+        """Note a simple command."""
+        self._listed += len(argv)
+        if self._listed <= _MAX_LISTED:
+            self.commands[Simple(argv, state.where.now)] = None
+        else:
+            self.unclear("the command has too many words to be judged")
 
     def unclear(self, reason: str = "the command cannot be read with certainty") -> None:
         """Note that something could not be followed."""
@@ -349,6 +361,7 @@ class Walk:
     def _run(self, words: Sequence[Word], state: State, stdin: Stream | None) -> Stream:
         head = words[0]
         text = head.text
+        self.met(tuple([word.text for word in words]), state)
         if text == "!" and len(words) > 1:
             return self._run(words[1:], state, stdin)
         if head.dynamic or (_WILD.search(text) and text not in ("[", "[[")):
@@ -451,10 +464,14 @@ class Walk:
             return None
         target = words[0]
         if operator in ("<", "<&"):
-            return None if target.text.isdigit() else flow.read_from(self, target, state)
+            if target.text.isdigit():
+                return None
+            self.met(("<", resolve(target.text, state.where.now, self.places)), state)
+            return flow.read_from(self, target, state)
         if ">" not in operator or (operator in (">&", "<&") and (target.text.isdigit() or target.text == "-")):
             return None
         path = resolve(target.text, state.where.now, self.places)
+        self.met((">", path), state)
         flow.written_to(self, path, operator, state)
         if path.startswith(("/dev/tcp/", "/dev/udp/")):
             flow.sent(self, path)
@@ -546,6 +563,7 @@ class Walk:
             for one in rest
             for word in (self.expander.words([one], state) or [Word("")])
         ]
+        self.met((name, *[word.text for word in words]), state)
         return judged(Call(name, words, state, stdin, self))
 
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from tree_sitter import Node
 
-from hermes.safety.call import Host, temporary
+from hermes.safety.call import Host, resolve, temporary
 from hermes.safety.expand import Expander
 from hermes.safety.findings import EffectKind, Verdict
 from hermes.safety.syntax import text_of
@@ -29,7 +29,10 @@ _PROGRAMS = word_set(
 _HARMLESS_PROGRAMS = word_set(
     "ssh cat less more true false vim vi nvim nano emacs code bat most echo : head tail delta open xdg-open bash"
 )
-_FOLDERS = word_set("PYTHONPATH LD_LIBRARY_PATH DYLD_LIBRARY_PATH PERL5LIB RUBYLIB NODE_PATH CLASSPATH GEM_PATH PATH")
+_FOLDERS = word_set(
+    "PYTHONPATH LD_LIBRARY_PATH DYLD_LIBRARY_PATH PERL5LIB RUBYLIB NODE_PATH CLASSPATH GEM_PATH PATH "
+    "LUA_PATH LUA_CPATH GUILE_LOAD_PATH JULIA_LOAD_PATH R_LIBS GEM_HOME MAKEFILES BUNDLE_GEMFILE PHPRC GOPATH"
+)
 _OPTION_LISTS: dict[str, tuple[str, ...]] = {
     "NODE_OPTIONS": ("--require", "-r ", "--import", "--loader", "--experimental-loader", "--inspect"),
     "RUBYOPT": ("-r", "-e", "-I"),
@@ -111,7 +114,7 @@ def judge_variable(host: Host, name: str, value: Word, state: State) -> None:
         elif words:
             host.script(value.text, state.copy(state.where.lost()), NOTHING)
     elif name in _FOLDERS:
-        _folders(host, name, value, subject)
+        _folders(host, name, value, subject, state)
     elif name in _OPTION_LISTS and any(option in value.text for option in _OPTION_LISTS[name]):
         _hijacks(host, name, subject)
 
@@ -120,11 +123,12 @@ def _hijacks(host: Host, name: str, subject: str) -> None:
     host.say(Verdict.ASK, "hijack", f"{name} changes which code other programs run", subject, contained=True)
 
 
-def _folders(host: Host, name: str, value: Word, subject: str) -> None:
-    named = [part for part in value.text.split(":") if part and not part.startswith("$")]
-    if any(temporary(part + "/") for part in named) or (name == "PATH" and named[:1] == ["."]):
+def _folders(host: Host, name: str, value: Word, subject: str, state: State) -> None:
+    parts = (part for part in value.text.split(":") if part and not part.startswith("$"))
+    named = [resolve(part, state.where.now, host.places) for part in parts]
+    if any(temporary(path + "/", host.places) for path in named) or (name == "PATH" and value.text.startswith(".:")):
         _hijacks(host, name, subject)
-    elif name != "PATH" and named:
+    if named:
         host.note(EffectKind.RUNS, (f"{name}={value.text}",), tuple(named))
 
 

@@ -19,6 +19,10 @@ _LEAVES = (EffectKind.SENDS, EffectKind.FETCHES)
 _CHANGES = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES, EffectKind.PERSISTS)
 _STAYS = (EffectKind.PERSISTS, EffectKind.WRITES, EffectKind.OVERWRITES)
 _SHOWN = 3
+_MOST_PATHS = 2_000
+_LONGEST_PATH = 4_096
+_LINKED = 2
+"""Names of a file from which on another of them may be a protected one."""
 _PLACEHOLDER = "it holds a placeholder of a secret, which is not put into commands: name the variable that holds it"
 
 
@@ -58,7 +62,8 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
     findings += _written_before(judged, context)
     findings += _tainted(judged.effects, context, hosts, held=held)
     effects = (*own, *judged.effects)
-    return Weighed(tuple(findings), effects, command, cwd, line, _subjects(effects, command))
+    simple = (" ".join(one.argv) for one in judged.commands)
+    return Weighed(tuple(findings), effects, command, cwd, line, (*dict.fromkeys(simple), *_subjects(effects, command)))
 
 
 def _subjects(effects: Iterable[Effect], whole: str) -> tuple[str, ...]:
@@ -80,19 +85,17 @@ def _own_effects(tool: Tool, arguments: Arguments, uses: Iterable[PathUse], cont
 
 
 def _path(use: PathUse, tool: str, context: ToolContext) -> Iterator[Finding]:
-    from hermes.safety.paths import read_refused, write_refused
+    from hermes.safety.path_judge import judge_path
 
-    refused = write_refused if use.write else read_refused
-    path, real, named = use.path, context.real(use.path), os.path.normpath(context.resolve(use.path))
-    if real is None:
-        yield Finding(Verdict.DENY, "protected-path", f"{path} is not open to tools: where it leads cannot be told")
-        return
-    why = refused(real, context.places) or (refused(named, context.places) if named != real else "")
-    if why:
-        yield Finding(Verdict.DENY, "protected-path", f"{path} is not open to tools: {why}")
-    elif use.write and not context.backend.writable(real):
-        folder = os.path.dirname(real)
-        yield Finding(Verdict.ASK, "outside-workspace", f"{real} is outside the workspace", f"write {folder}/*")
+    path, outside = use.path, str(context.resolve(use.path))
+    judged = judge_path(outside, "write" if use.write else "read", str(context.state.cwd), context.places)
+    if judged.verdict is Verdict.ALLOW and path.startswith(("file:", "$")):
+        judged = judge_path(path, "write" if use.write else "read", str(context.state.cwd), context.places)
+    if judged.verdict is not Verdict.ALLOW:
+        yield Finding(judged.verdict, judged.rule, f"{path} is not open to tools: {judged.reason}")
+    elif use.write and not context.backend.writable(judged.real):
+        folder = os.path.dirname(judged.real)
+        yield Finding(Verdict.ASK, "outside-workspace", f"{judged.real} is outside the workspace", f"write {folder}/*")
 
 
 def _command(command: str, arguments: Arguments, context: ToolContext) -> tuple[str, str, Judgement]:
@@ -115,18 +118,28 @@ def _led_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Finding]
     """
     if context.backend.contained:
         return
-    from hermes.safety.paths import write_refused
+    from hermes.safety.path_judge import judge_path
 
-    for effect in judged.effects:
-        for target in effect.targets if effect.kind in _CHANGES else ():
-            if target[:1] != "/":
-                continue
-            real = os.path.realpath(target)
-            why = write_refused(real, context.places) if real != os.path.normpath(target) else ""
-            if why:
-                own = real == context.places.hermes or real.startswith(context.places.hermes + "/")
-                verdict = Verdict.DENY if own else Verdict.ASK
-                yield Finding(verdict, "protected-path", f"{target} leads to {real}: {why}", f"> {real}")
+    changed = {target for effect in judged.effects if effect.kind in _CHANGES for target in effect.targets}
+    words = ((simple.cwd, word) for simple in judged.commands for word in simple.argv)
+    named = {os.path.join(cwd, part) for cwd, word in words for part in _paths(word)}
+    for path in sorted(changed | named)[:_MOST_PATHS]:
+        real = os.path.realpath(path) if path[:1] == "/" and os.path.lexists(path) else ""
+        if not real or (real == os.path.normpath(path) and os.stat(real).st_nlink < _LINKED):
+            continue
+        found = judge_path(path, "write" if path in changed else "read", "/", context.places)
+        if found.verdict is not Verdict.ALLOW:
+            own = real == context.places.hermes or real.startswith(context.places.hermes + "/")
+            verdict = Verdict.DENY if own else Verdict.ASK
+            yield Finding(verdict, "protected-path", f"{path} leads to {real}: {found.reason}", f"> {real}")
+
+
+def _paths(word: str) -> tuple[str, ...]:
+    """What of a word may be a path: the whole of it, and what stands behind `=`, `@` or an option's letter."""
+    if len(word) > _LONGEST_PATH or not word or "\0" in word:
+        return ()
+    behind = (word.partition(sign)[2] for sign in "=@")
+    return tuple(dict.fromkeys(one for one in (word, *behind) if one))
 
 
 def _written_before(judged: Judgement, context: ToolContext) -> Iterator[Finding]:

@@ -3,8 +3,8 @@
 import os
 
 import pytest
-
 from attack.obedient import ALWAYS, ONCE, SESSION, says, scene
+
 from hermes.testing.script import Call
 
 BACKENDS = ("local", "sandbox")
@@ -96,7 +96,8 @@ async def test_yolo_asks_nothing_for_one_session_only() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "~/.ssh/authorized_keys", "~/.bashrc", "~/.profile", "~/.config/systemd/user/x.service", ".git/hooks/pre-commit",
+        "~/.ssh/authorized_keys", "~/.bashrc", "~/.profile", "~/.config/systemd/user/x.service",
+        ".git/hooks/pre-commit",
         ".git/config", "~/.config/autostart/x.desktop", "~/.gitconfig", "$HERMES/config.yaml", "$HERMES/trust.json",
         "$HERMES/hermes.db", "$HERMES/auth.json", "/etc/cron.d/x",
     ],

@@ -1,8 +1,8 @@
 """In `local`, where no kernel holds anything back: what a session wrote runs only after a person said so."""
 
 import pytest
-
 from attack.obedient import ONCE, SESSION, Scene, says, scene
+
 from hermes.core.events import ApprovalAsked
 
 PAYLOAD = "touch {home}/pwned\n"

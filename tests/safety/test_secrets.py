@@ -202,7 +202,8 @@ def test_what_only_looks_like_a_secret_stays(text: str) -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 40])
 def test_a_stream_shows_what_the_whole_would(size: int) -> None:
     name, value = next(iter(CANARIES.items()))
-    text = f'It is {value}, in hex {value.encode().hex()},\nsplit "{value[:9]}" + "{value[9:]}" and password = \'Tr0ub4dor&9x\'.\nEnd'
+    text = f"It is {value}, in hex {value.encode().hex()},\nsplit '{value[:9]}' + '{value[9:]}'"
+    text += " and password = 'Tr0ub4dor&9x'.\nEnd"
     stream = RedactingStream(REDACTOR)
     shown = "".join([*(stream.feed(text[at : at + size]) for at in range(0, len(text), size)), stream.close()])
     assert letters(value) not in letters(shown) and "Tr0ub4dor" not in shown

@@ -295,6 +295,10 @@ def edited(call: Call) -> Stream | None:
     operands = options.operands
     if not scripts and not options.all("f", "file") and operands:
         scripts, operands = [operands[0].text], operands[1:]
+    for word in options.all("f", "file"):
+        call.effect(EffectKind.RUNS, (call.path(word),))
+        held = flow.looked_up(call, word)
+        scripts += [held.text] if held.text is not None else []
     for text in scripts:
         _sed_script(call, text)
     if options.has("i", "in-place"):

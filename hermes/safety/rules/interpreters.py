@@ -7,6 +7,7 @@ from hermes.safety import flow
 from hermes.safety.call import Call, names_secret, resolve
 from hermes.safety.code import Code, other_code
 from hermes.safety.findings import EffectKind
+from hermes.safety.loading import given_modules
 from hermes.safety.pycode import python_code
 from hermes.safety.rules import own
 from hermes.safety.words import DECODED, FETCHED, NOTHING, SECRET, UNTOLD, Stream, Word
@@ -71,6 +72,8 @@ def interpreter(call: Call) -> Stream | None:
     if language == "pwsh" and any(re.match(r"-e(nc?\w*|c)?$", text, re.IGNORECASE) for text in call.args):
         call.ask("program-text", "its program is hidden")
         return None
+    for path in sorted(given_modules(call.args, language)):
+        call.effect(EffectKind.RUNS, (resolve(path, call.cwd, call.host.places),))
     codes, script, rest = _programs(call, name)
     labels = frozenset(label for word in codes for label in word.labels)
     if labels & {FETCHED, DECODED}:
@@ -181,7 +184,8 @@ def _script(call: Call, language: str, script: Word, rest: Sequence[Word]) -> St
     ):
         call.ask("sql", "it deletes tables or rows without a condition")
     path = call.path(script)
-    call.effect(EffectKind.RUNS, (path,))
+    # Beside a script lie the modules that it may take in.
+    call.effect(EffectKind.RUNS, (path, path.rpartition("/")[0] or "/"))
     held_file = flow.runs_file(call, path, script=False)
     if held_file is not None and held_file.text is not None:
         judge_code(call, language, Word(held_file.text), rest)
@@ -232,6 +236,8 @@ def _judge(call: Call, code: Code) -> None:
     places = call.host.places
     for finding, contained in code.harmful:
         call.ask("program-text", finding, contained=contained)
+    if code.loads:
+        call.effect(EffectKind.RUNS, sorted({resolve(path, call.cwd, places) for path in code.loads}))
     if code.bomb:
         call.deny("fork-bomb", "it starts itself without end")
     for path in code.deleted:

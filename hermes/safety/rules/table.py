@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+from hermes.safety import flow
 from hermes.safety.call import Call
 from hermes.safety.findings import EffectKind
 from hermes.safety.rules import builders, files, git, interpreters, machine, network, own, remote, text, wrappers
@@ -76,6 +77,8 @@ _READERS = word_set(
     """
 )
 """Programs that only look, or whose writing is harmless: they run no code out of the folder."""
+_BUILDERS = word_set("cargo rails rake mix")
+"""Programs with rules for something else that also run code out of the folder."""
 KNOWN = frozenset(RULES) | _READERS
 DANGEROUS = tuple(sorted(files.DANGEROUS))
 _COMMANDS = frozenset(
@@ -176,6 +179,8 @@ def judged(call: Call) -> Stream:
         out = rule(call)
     elif name.startswith("mkfs."):
         files.disk(call)
+    if name in _BUILDERS:
+        flow.runs_folder(call, call.cwd)
     labels = NONE
     if name not in LOOKERS and call.words and rule is not interpreters.interpreter:
         labels = call.reads(call.words[1:] if name in _PATTERN_FIRST else call.words)

@@ -146,6 +146,15 @@ class SandboxBackend:
         """How the folders of this machine are seen now."""
         return with_fixed(lay_out(self._policy, self._granted), self._fixed)
 
+    async def line(self) -> str:
+        """What holds on this machine, found out by trying."""
+        return f"{(await self._probe.held()).line()}; network: {self._policy.network}."
+
+    def take_notices(self) -> list[str]:
+        """What was taken out of the way since the last time."""
+        notices, self.notices = self.notices, []
+        return notices
+
     def outside(self, path: str) -> str:
         """Where a path that a command names lies on this machine: /tmp is a folder of the session's own."""
         if not any(is_or_below(os.path.normpath(path), one) for one in self._policy.private):
