@@ -1,5 +1,6 @@
 """Where the commands of a session run, as the person's settings say."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,6 +78,13 @@ class Place:
             wardens=self._wardens,
             probe=self._probe,
         )
+
+
+def trusted_path(path: str, workspace: str) -> str:
+    """The PATH on which programs of our own are looked for: nothing that a command in the workspace may have made."""
+    kept = (one for one in path.split(os.pathsep) if os.path.isabs(one))
+    inside = workspace.rstrip("/") + "/"
+    return os.pathsep.join(one for one in kept if not (os.path.realpath(one) + "/").startswith(inside))
 
 
 def network_of(named: object) -> Network:

@@ -1,13 +1,14 @@
 """The MCP servers of the person's settings."""
 
 import contextlib
+import os
 import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import hermes
+from hermes.app.backends import trusted_path
 from hermes.app.openai_form import Plain
 from hermes.app.secrets import in_address, redactor_for
 from hermes.config.environment import with_dotenv
@@ -29,8 +30,12 @@ _EVERYTHING = ("all", "*")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
-def is_set(name: str) -> bool:
-    """Whether a tool set is one of MCP servers."""
+def others(names: Sequence[str]) -> list[str]:
+    """The tool sets that are not those of MCP servers."""
+    return [name for name in names if not _is_set(name)]
+
+
+def _is_set(name: str) -> bool:
     return name == SET or name.startswith(f"{SET}-")
 
 
@@ -39,19 +44,20 @@ def chosen(settings: Settings, asked: Sequence[str] | None, disabled: Sequence[s
 
     Raises ConfigError for a set of a server that does not exist.
     """
-    names = {name: settings.mcp_servers[given].enabled for name, given in _names(settings).items()}
-    for one in (*(asked or ()), *disabled):
-        if is_set(one) and one != SET and one.removeprefix(f"{SET}-") not in names:
+    names = _names(settings)
+    _check_sets((*(asked or ()), *disabled), list(names))
+    every = asked is None or not {SET, *_EVERYTHING}.isdisjoint(asked)
+    enabled = [name for name, given in names.items() if settings.mcp_servers[given].enabled]
+    wanted = [name for name in enabled if every or f"{SET}-{name}" in (asked or ())]
+    return tuple(name for name in wanted if {SET, f"{SET}-{name}"}.isdisjoint(disabled))
+
+
+def _check_sets(sets: Sequence[str], names: Sequence[str]) -> None:
+    for one in sets:
+        if _is_set(one) and one != SET and one.removeprefix(f"{SET}-") not in names:
             raise ConfigError(
                 f"There is no toolset {one!r}.", f"MCP servers are: {', '.join(names) or 'none'} (`mcp_servers`)."
             )
-    every = asked is None or SET in asked or any(one in asked for one in _EVERYTHING)
-    off = {one.removeprefix(f"{SET}-") for one in disabled if is_set(one)}
-    return tuple(
-        name
-        for name, enabled in names.items()
-        if enabled and (every or f"{SET}-{name}" in (asked or ())) and SET not in disabled and name not in off
-    )
 
 
 def open_servers(
@@ -61,11 +67,13 @@ def open_servers(
     wardens: "Wardens",
     redactor: Redactor,
     *,
+    workspace: str,
     only: str = "",
 ) -> "Servers":
     """The enabled servers, or `only` that one, not started yet; one that is set up wrongly says so then."""
     from hermes.tools.mcp.servers import Servers, Surroundings
 
+    environ = {**environ, "PATH": trusted_path(environ.get("PATH", ""), os.path.realpath(workspace))}
     specs = [
         _spec(given, name, settings.mcp_servers[given], environ)
         for name, given in _names(settings).items()
@@ -80,7 +88,6 @@ def open_servers(
         known=home.cache / "mcp_tools.json",
         ca_file=settings.model.ca_bundle,
         patience=settings.mcp_discovery_timeout,
-        version=hermes.__version__,
         redact=redactor.redact,
     )
     return Servers(specs, around)
@@ -112,7 +119,9 @@ async def tried(environ: Mapping[str, str], name: str) -> Plain:
     settings = load_settings(home).settings
     environ = with_dotenv(environ, home.env_file)
     wardens = Wardens(environ)
-    found = open_servers(settings, environ, home, wardens, redactor_for(environ, home, settings), only=name)
+    found = open_servers(
+        settings, environ, home, wardens, redactor_for(environ, home, settings), workspace=os.getcwd(), only=name
+    )
     if not found.servers:
         raise NotFoundError(f"There is no MCP server {name!r}.", "`hermes mcp list` shows those of config.yaml.")
     (server,) = found.servers

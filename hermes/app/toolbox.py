@@ -1,12 +1,11 @@
 """The tools of one session, and everything they may touch."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.app import mcp
-from hermes.app.backends import Place
+from hermes.app.backends import Place, trusted_path
 from hermes.app.options import Options
 from hermes.app.policy import session_gate
 from hermes.config.home import Home
@@ -140,13 +139,6 @@ def session_tools(
     return SessionTools(toolbox, session_gate(home, settings, options), context, state, remarks, servers)
 
 
-def trusted_path(path: str, workspace: str) -> str:
-    """The PATH on which programs of our own are looked for: nothing that a command in the workspace may have made."""
-    kept = (one for one in path.split(os.pathsep) if os.path.isabs(one))
-    inside = workspace.rstrip("/") + "/"
-    return os.pathsep.join(one for one in kept if not (os.path.realpath(one) + "/").startswith(inside))
-
-
 def _selected(settings: Settings, options: Options) -> tuple[Toolbox, tuple[str, ...], tuple[str, ...]]:
     """The tools that were asked for, what is missing of them, and the MCP servers whose tools come later.
 
@@ -155,9 +147,9 @@ def _selected(settings: Settings, options: Options) -> tuple[Toolbox, tuple[str,
     asked = options.enabled_toolsets if options.enabled_toolsets is not None else settings.toolsets or None
     disabled = (*settings.disabled_toolsets, *options.disabled_toolsets)
     servers = mcp.chosen(settings, asked, disabled) if settings.mcp_servers else ()
-    ours = [name for name in asked if not mcp.is_set(name)] if asked is not None else list(toolsets.DEFAULT)
+    ours = mcp.others(toolsets.DEFAULT if asked is None else asked)
     registry = Registry()
-    toolbox = registry.select(ours, [name for name in disabled if not mcp.is_set(name)], more=bool(servers))
+    toolbox = registry.select(ours, mcp.others(disabled), more=bool(servers))
     if not asked:
         return toolbox, (), servers
     named = ", ".join(asked)

@@ -293,8 +293,7 @@ class App:
         if options.save_trajectories or settings.agent.save_trajectories:
             actor.on_turn_end.append(self._save_trajectory(actor))
         actor.on_turn_end += [_flush(meter), _tell_notices(tools, actor)]
-        if tools.servers:
-            stack.callback(self._mcp_servers().join(tools.toolbox, tools.servers, partial(actor.notify, Level.WARNING)))
+        self._join_servers(tools, actor, stack)
         stack.callback(_tell_unfinished, tools, actor)
         stack.push_async_callback(actor.close)
         return actor
@@ -310,13 +309,18 @@ class App:
             conversation.lineage.extend(plan.history)
         return conversation
 
-    def _mcp_servers(self) -> "Servers":
-        """The MCP servers, started for the first session that has their tools and ended with the process's last."""
+    def _join_servers(self, tools: SessionTools, actor: SessionActor, stack: AsyncExitStack) -> None:
+        """Give a session the tools of its MCP servers, which are started for the first session that has some."""
+        if not tools.servers:
+            return
         if self._mcp is None:
-            self._mcp = open_servers(self._settings, self._environ, self._home, self._wardens, self._redactor)
+            workspace = self.options.cwd or os.getcwd()
+            self._mcp = open_servers(
+                self._settings, self._environ, self._home, self._wardens, self._redactor, workspace=workspace
+            )
             self._stack.push_async_callback(self._mcp.close)
             self._mcp.start()
-        return self._mcp
+        stack.callback(self._mcp.join(tools.toolbox, tools.servers, partial(actor.notify, Level.WARNING)))
 
     def _reviewer(self, meter: SpendMeter) -> Reviewer | None:
         """Who looks at what the rules allow, where the person wants that."""

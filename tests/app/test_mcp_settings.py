@@ -14,7 +14,7 @@ from hermes.app.options import Options
 from hermes.app.wiring import App
 from hermes.config.home import Home
 from hermes.config.settings import McpServerSettings, McpTrust, Settings
-from hermes.core.errors import ConfigError
+from hermes.core.errors import ConfigError, ToolError
 from hermes.runtime.mailbox import Inbound
 from hermes.safety.secrets import Redactor
 from hermes.testing.home import TempHome
@@ -63,7 +63,7 @@ def test_names_that_cannot_be() -> None:
 
 async def specs(made: Settings, folder: Path, redactor: Redactor | None = None, **environ: str) -> list[Spec]:
     wardens = Wardens({})
-    found = open_servers(made, {"HOME": "/h", **environ}, Home(folder), wardens, redactor or Redactor())
+    found = open_servers(made, {"HOME": "/h", **environ}, Home(folder), wardens, redactor or Redactor(), workspace="/w")
     return [server.spec for server in found.servers]
 
 
@@ -124,3 +124,20 @@ async def test_a_turn_with_a_server_does_not_block_and_leaves_no_secret() -> Non
             assert (home.hermes / "logs" / "mcp-srv.log") in held
             assert not [file for file in held if TOKEN.encode() in file.read_bytes()]
             assert all(file.stat().st_mode & 0o077 == 0 for file in held if "mcp" in file.name)
+
+
+async def test_a_program_of_the_workspace_is_not_taken_for_the_one_that_is_meant(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "bin").mkdir(parents=True)
+    planted = work / "bin" / "mcp-thing"
+    planted.write_text("#!/bin/sh\ntouch ran\n")
+    planted.chmod(0o755)
+    wardens = Wardens(os.environ)
+    made = settings(thing=McpServerSettings(command="mcp-thing"))
+    environ = {"HOME": str(tmp_path), "PATH": f"{work}/bin:.:{os.environ['PATH']}"}
+    found = open_servers(made, environ, Home(tmp_path / "home"), wardens, Redactor(), workspace=str(work))
+    with pytest.raises(ToolError, match=r"mcp-thing cannot be found"):
+        await found.servers[0].connect()
+    await found.close()
+    await wardens.close()
+    assert not list(tmp_path.rglob("ran"))

@@ -54,16 +54,10 @@ class _Hello(Struct):
 
 
 class Server:
-    """One server. `make_link` gives a fresh way to it; `changed` is called when its tools are, or may be, others.
+    """One server. `make_link` gives a fresh way to it; `changed` is called when its tools are, or may be, others."""
 
-    `version` is this client's own.
-    """
-
-    def __init__(
-        self, spec: Spec, make_link: Callable[[], Link], changed: Callable[["Server"], None], *, version: str = "0"
-    ) -> None:
+    def __init__(self, spec: Spec, make_link: Callable[[], Link], changed: Callable[["Server"], None]) -> None:
         self.spec = spec
-        self._version = version
         self.tools: tuple[Definition, ...] = ()
         self.problem = spec.broken
         """Why it is not there, in the end of a sentence; empty while it is, and before it was tried."""
@@ -173,7 +167,7 @@ class Server:
         offer = {
             "protocolVersion": VERSIONS[0],
             "capabilities": {},
-            "clientInfo": {"name": "hermes", "version": self._version},
+            "clientInfo": {"name": "hermes", "version": "1"},
         }
         result = await peer.request("initialize", offer, self.spec.connect_timeout)
         try:

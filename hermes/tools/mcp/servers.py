@@ -30,7 +30,6 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     known: Path
     ca_file: str = ""
     patience: float = 1.5
-    version: str = "0"
     redact: Callable[[str], str] = str
     """Takes secrets out of what a server says on standard error."""
 
@@ -41,7 +40,7 @@ class Servers:
     def __init__(self, specs: Sequence[Spec], around: Surroundings) -> None:
         self._around = around
         self._known = Known(around.known)
-        self.servers = [Server(spec, self._link_of(spec), self._changed, version=around.version) for spec in specs]
+        self.servers = [Server(spec, self._link_of(spec), self._changed) for spec in specs]
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._until = 0.0
         self._sessions: list[tuple[Toolbox, frozenset[str], Tell]] = []
