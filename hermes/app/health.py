@@ -47,6 +47,5 @@ async def examine(environ: Mapping[str, str], folder: str) -> list[str]:
 
 
 def _places(environ: Mapping[str, str], home: Home, folder: str) -> Places:
-    user = environ.get("HOME") or os.path.expanduser("~")
-    real = (os.path.realpath(one) for one in (user, home.root, folder))
-    return Places(**dict(zip(("home", "hermes", "workspace"), real, strict=True)))
+    user = os.path.realpath(environ.get("HOME") or os.path.expanduser("~"))
+    return Places(home=user, hermes=os.path.realpath(home.root), workspace=os.path.realpath(folder))
