@@ -331,6 +331,10 @@ class App:
         models = (self._reviewers, self._models)
         return ModelReviewer(side_task(models, partial(self._client, meter.side("approval"))))
 
+    def redact(self, text: str) -> str:
+        """The text without the secrets that this process holds."""
+        return self._redactor.redact(text)
+
     async def place_line(self, actor: SessionActor) -> str:
         """What really holds the session's commands back."""
         return await self._tools[actor.session_id].context.backend.line()

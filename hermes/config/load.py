@@ -194,8 +194,8 @@ def _read_cache(file: Path) -> _Cached | None:
 def _write_cache(home: Home, cached: _Cached) -> None:
     """Keep the parsed document; a home that cannot be written is reported where it matters, not here.
 
-    One that JSON would change is parsed each time: not-a-number would come back as nothing, and a cap with it. So is one
-    with a key in it: a key stays in the file that the person wrote it into, and a cached one from before is removed.
+    One that JSON would change is parsed each time: not-a-number would come back as nothing, and a cap with it. So is
+    one with a key in it: a key stays in the file that the person wrote it into, and a cached one is removed.
     """
     if _holds_key(cached.document):
         with contextlib.suppress(OSError):

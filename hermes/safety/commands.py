@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
+from hermes.safety.budget import Budget
 from hermes.safety.findings import Finding, Judgement, Verdict
 from hermes.safety.places import Places
 from hermes.safety.shell import Walk
@@ -41,18 +42,19 @@ def analyse(text: str, cwd: str, places: Places, variables: Mapping[str, str] | 
     if len(text) > MAX_TEXT:
         return Judgement((Finding(Verdict.ASK, "too-long", "the command is too long to be judged"),))
     known = variables or {}
-    walk = _read(text, cwd, places, known)
+    budget = Budget(len(text))
+    walk = _read(text, cwd, places, known, budget)
     shown = normalise(text)
     if shown != text:
-        other = _read(shown, cwd, places, known)
+        other = _read(shown, cwd, places, known, budget)
         walk.findings.update(other.findings)
         walk.effects.update(other.effects)
-        walk.commands.update(other.commands)
+        walk.commands.extend(other.commands)
     return Judgement(tuple(walk.findings), tuple(walk.effects), tuple(walk.commands))
 
 
-def _read(text: str, cwd: str, places: Places, known: Mapping[str, str]) -> Walk:
-    walk = Walk(places)
+def _read(text: str, cwd: str, places: Places, known: Mapping[str, str], budget: Budget) -> Walk:
+    walk = Walk(places, budget)
     try:
         walk.script(text, started(places.workspace, cwd, known), None)
     except RecursionError:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from tree_sitter import Node
 
+from hermes.safety.budget import Budget
 from hermes.safety.environment import holds_secret
 from hermes.safety.parameters import arithmetic, expand_parameter
 from hermes.safety.places import Places
@@ -36,6 +37,7 @@ class Substitutes(Protocol):
     """Who runs what stands in substitutions."""
 
     places: Places
+    budget: Budget
 
     def substitute(self, node: Node, state: State) -> Stream:
         """The output of the commands in a node, run in a copy of the state."""
@@ -73,7 +75,7 @@ class Expander:
         self._host = host
 
     def words(self, nodes: Sequence[Node], state: State) -> list[Word]:
-        """The words that the nodes of arguments come to. Those that touch each other are parts of one."""
+        """The words that nodes come to; fewer when the budget is spent. Those that touch each other are one."""
         out: list[Word] = []
         at = 0
         while at < len(nodes):
@@ -84,6 +86,8 @@ class Expander:
                 if "{" not in text:
                     out.append(Word(unescape(text), quoted="\\" in text))
                     continue
+            if not self._host.budget.step():
+                break
             parts = self._parts(node, state, 0)
             while at < len(nodes) and nodes[at].start_byte == nodes[at - 1].end_byte:
                 parts += self._after_dollar(parts, nodes[at], state)
@@ -195,9 +199,9 @@ class Expander:
         number = arithmetic(text[text.index("(") + 2 if text.startswith("$((") else 2 : -2], state)
         return Word("${N}", dynamic=True) if number is None else Word(str(number))
 
-    def visit_inside(self, node: Node, state: State) -> None:
-        """Run the substitutions that stand anywhere in a node."""
-        waiting = [node]
+    def visit_inside(self, node: Node, state: State, *, without: Node | None = None) -> None:
+        """Run the substitutions that stand anywhere in a node, or in it `without` one of its parts."""
+        waiting = [child for child in node.named_children if child != without] if without is not None else [node]
         while waiting:
             current = waiting.pop()
             if current.type in ("command_substitution", "process_substitution"):

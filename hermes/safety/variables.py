@@ -44,11 +44,11 @@ _OPTION_LISTS: dict[str, tuple[str, ...]] = {
 _HISTORY = word_set("HISTFILE HISTSIZE HISTFILESIZE HISTCONTROL SAVEHIST")
 
 
-class _Walker(Host, Protocol):
+class _Reader(Host, Protocol):
     expander: Expander
 
 
-def assign(host: _Walker, node: Node, state: State) -> None:
+def assign(host: _Reader, node: Node, state: State) -> None:
     """Judge an assignment and take its value over into the state."""
     name_node, value_node = node.child_by_field_name("name"), node.child_by_field_name("value")
     if name_node is None:

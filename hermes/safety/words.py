@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from msgspec import Struct
+from tree_sitter import Node
 
 SECRET = "secret"  # noqa: S105 - the name of a label
 """Holds keys, or what else must not leave."""
@@ -89,7 +90,8 @@ class State:
     where: Where
     variables: dict[str, Word]
     arrays: dict[str, list[Word]]
-    functions: dict[str, object]
+    functions: dict[str, Node | str]
+    """Bodies of functions, and texts of aliases."""
     files: dict[str, Stream]
     positional: Sequence[Word] | None = None
 

@@ -81,7 +81,7 @@ async def test_another_sessions_question_is_not_answered(tmp_path: Path) -> None
 
 async def test_a_question_whose_process_died_is_the_same_question_afterwards(tmp_path: Path) -> None:
     async with opened(tmp_path, "s") as store:
-        await store.ask_approval(asker(store)._row(ASKED))  # noqa: SLF001 - what a process had written when it died
+        await store.ask_approval(asker(store)._row(ASKED))
     async with opened(tmp_path) as store:
         (row,) = await store.pending_approvals()
         assert await store.answer_approval(row.id, Given("once", "person"))
@@ -94,7 +94,7 @@ async def test_a_question_whose_process_died_is_the_same_question_afterwards(tmp
 
 async def test_an_answer_is_not_for_a_call_that_has_changed(tmp_path: Path) -> None:
     async with opened(tmp_path, "s") as store:
-        await store.ask_approval(asker(store)._row(ASKED))  # noqa: SLF001 - as above
+        await store.ask_approval(asker(store)._row(ASKED))
         assert await store.answer_approval("a1", Given("once", "person"))
         changed = ApprovalRequest(**{**_fields(ASKED), "approval_id": "a2", "seal": "s2"})
         assert (await asker(store, seconds=0.1).ask(changed, lambda _: None)).by == TIMED_OUT

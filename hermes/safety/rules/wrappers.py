@@ -544,6 +544,7 @@ def aliased(call: Call) -> Stream | None:
         name, equals, text = word.text.partition("=")
         if equals and name:
             call.script(text)
+            call.state.functions[name] = text
     return None
 
 

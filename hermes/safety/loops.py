@@ -1,0 +1,122 @@
+"""Loops of a shell text: their rounds, as far as they are constant, and those that take all there is of something."""
+
+import re
+from collections.abc import Sequence
+
+from tree_sitter import Node
+
+from hermes.safety import flow
+from hermes.safety.findings import EffectKind, Verdict
+from hermes.safety.syntax import text_of
+from hermes.safety.walker import Walker
+from hermes.safety.words import NONE, NOTHING, State, Stream, Word
+from hermes.safety.words import words as word_set
+
+_MOST = 12
+"""Values of a loop that are followed one by one."""
+_WILD = re.compile(r"[*?\[]")
+_ENDLESS = re.compile(
+    r"(?:while\s+(?:true|:|1|/bin/true|\[+\s*(?:1|true)\s*\]+|\(\(\s*1\s*\)\))|until\s+(?:false|/bin/false))(?=[\s;])"
+)
+_ENDLESS_COUNT = re.compile(r"^for\s*\(\([^;]*;\s*;")
+_MANY = re.compile(r"\d{4,}")
+_COUNTED = re.compile(r"^for\s*\(\(|\bseq\b|\{-?\d+\.\.|\byes\b")
+_PAUSES = word_set("sleep read wait break exit return usleep inotifywait select nc timeout fg dialog")
+_FILLING = word_set("mkdir touch cp dd fallocate mktemp truncate ln mkfifo split tar git")
+_GROWS = re.compile(r"\b([A-Za-z_]\w*)(?:\+=|=[\"']?\$\{?\1\}?(?:.{0,20}\$\{?\1\b|[^;\s]))")
+
+
+def over_values(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:
+    """`for NAME in VALUES`, `select`."""
+    variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
+    if variable is None or body is None:
+        return walker.statements(node, state, stdin)
+    name = text_of(variable)
+    values = walker.expander.words(node.children_by_field_name("value"), state)
+    began = len(walker.commands)
+    told = len(values) <= _MOST and not any(word.dynamic or _WILD.search(word.text) for word in values)
+    if told and walker.budget.unrolls(len(values)):
+        out = NOTHING
+        for word in values:
+            state.variables[name] = word
+            out = flow.joined(out, walker.visit(body, state, stdin))
+    else:
+        labels = NONE
+        # Which value it has is not told; a few of them stand for all, so that a protected path among them is seen.
+        for word in _instructive(values) or [Word("${" + name + "}")]:
+            state.variables[name] = Word(word.text, dynamic=True, labels=word.labels)
+            labels |= walker.visit(body, state, stdin).labels
+        out = Stream(None, labels)
+    _judge(walker, node, body, began)
+    return out
+
+
+def _instructive(values: Sequence[Word]) -> list[Word]:
+    """The few of many values that say most about what a loop does: paths out of the folder first."""
+    return sorted(values, key=lambda word: not word.text.startswith(("/", "~", ".")))[:3]
+
+
+def counted(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:
+    """`for ((...; ...; ...))`."""
+    body = node.child_by_field_name("body")
+    if body is None:
+        return NOTHING
+    began = len(walker.commands)
+    walker.expander.visit_inside(node, state, without=body)
+    out = walker.visit(body, state, stdin)
+    _judge(walker, node, body, began)
+    return Stream(None, out.labels)
+
+
+def conditional(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:
+    """`while`, `until`: what it reads is followed line by line where it is known."""
+    conditions = [child for child in node.children_by_field_name("condition") if child.is_named]
+    body = node.child_by_field_name("body")
+    began = len(walker.commands)
+    out = NOTHING
+    for given in _rounds(walker, conditions, stdin):
+        for child in conditions:
+            walker.visit(child, state, given)
+        if body is not None:
+            out = flow.joined(out, walker.visit(body, state, given))
+    if body is not None:
+        _judge(walker, node, body, began)
+    return Stream(None, out.labels)
+
+
+def _rounds(walker: Walker, conditions: Sequence[Node], stdin: Stream | None) -> Sequence[Stream | None]:
+    """What each round is given to read: a line of its own where those are known, else all of it."""
+    if stdin is None or stdin.text is None or not any("read" in text_of(child)[:80] for child in conditions):
+        return [stdin]
+    lines = stdin.text.splitlines()
+    if 1 < len(lines) <= _MOST and walker.budget.unrolls(len(lines)):
+        return [Stream(line, stdin.labels) for line in lines]
+    return [stdin]
+
+
+def _judge(walker: Walker, node: Node, body: Node, began: int) -> None:
+    """What a loop takes when it never ends, or ends late: processes, disk, memory."""
+    head = text_of(node)[: body.start_byte - node.start_byte][:400]
+    endless = bool(_ENDLESS.match(head) or _ENDLESS_COUNT.match(head))
+    if not (endless or (_MANY.search(head) and _COUNTED.search(head))):
+        return
+    names = {one.argv[0].rpartition("/")[2] for one in walker.commands[began:] if one.argv}
+    if names & _PAUSES:
+        return
+    if any(child.type == "&" for child in body.children):
+        _take(walker, "bomb", "it starts processes without end")
+    elif endless and (
+        names & _FILLING or any(one.argv[0] == ">" and _kept(one.argv[1]) for one in walker.commands[began:])
+    ):
+        _take(walker, "fills", "it fills the disk without end")
+    elif endless and _GROWS.search(text_of(body)[:2000]):
+        _take(walker, "bomb", "it takes memory without end")
+
+
+def _kept(path: str) -> bool:
+    return not path.startswith(("/dev/", "/proc/", "/sys/"))
+
+
+def _take(walker: Walker, rule: str, reason: str) -> None:
+    walker.note(EffectKind.EXHAUSTS, (), ())
+    walker.say(Verdict.ASK, rule, reason, "", contained=True)

@@ -1,0 +1,160 @@
+"""Redirects of a shell text: files, here-documents, here-strings, and the substitutions that stand for files."""
+
+from tree_sitter import Node
+
+from hermes.safety import flow
+from hermes.safety.call import resolve
+from hermes.safety.syntax import text_of
+from hermes.safety.walker import Walker
+from hermes.safety.words import NONE, NOTHING, UNTOLD, State, Stream, Word
+
+_Targets = list[tuple[str, str]]
+"""(operator, path) of the files that an output goes to."""
+
+
+def redirected(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:
+    """A statement with redirects."""
+    body = node.child_by_field_name("body")
+    if body is not None and body.type == "list" and len(body.named_children) == 2:
+        # The grammar puts `a && b > c` under one redirect; it belongs to the last command.
+        walker.visit(body.named_children[0], state, stdin)
+        body = body.named_children[1]
+    targets: _Targets = []
+    after: list[Node] = []
+    for child in node.children:
+        match child.type:
+            case "file_redirect":
+                given = to_file(walker, child, state, targets)
+                stdin = given if given is not None else stdin
+            case "herestring_redirect":
+                stdin = herestring(walker, child, state)
+            case "heredoc_redirect":
+                stdin = _heredoc(walker, child, state, targets, after)
+    out = walker.visit(body, state, stdin) if body is not None else NOTHING
+    if body is not None and text_of(body) == "exec":
+        out = NOTHING
+    out = _stored(walker, out, targets, state)
+    for child in after:
+        out = _piped(walker, child, state, out)
+    return out
+
+
+def _piped(walker: Walker, node: Node, state: State, out: Stream) -> Stream:
+    """What stands behind `<<END` on its line: the rest of a pipe, or other statements."""
+    if node.type != "pipeline":
+        return walker.visit(node, state, None)
+    for step in node.named_children:
+        out = walker.visit(step, state, out)
+    return out
+
+
+def _stored(walker: Walker, out: Stream, targets: _Targets, state: State) -> Stream:
+    for operator, path in targets:
+        if path.startswith("/dev/"):
+            continue
+        flow.judge_stored(walker, path, operator, out, state)
+        before = state.files.get(path) if ">>" in operator else None
+        state.files[path] = flow.joined(before, out) if before is not None else out
+    return NOTHING if targets else out
+
+
+def to_file(walker: Walker, node: Node, state: State, targets: _Targets | None = None) -> Stream | None:
+    """Judge `> FILE` and `< FILE`; what the command gets by it, if it gets something."""
+    if not walker.budget.step():
+        walker.unclear("the command has too many parts to be judged")
+        return None
+    operator, descriptor, target = _read(walker, node, state)
+    if target is None or target.text.isdigit() or target.text == "-":
+        return None
+    path = resolve(target.text, state.where.now, walker.places)
+    if operator in ("<", "<&"):
+        walker.met(("<", path), state)
+        return flow.read_from(walker, target, state)
+    if ">" not in operator:
+        return None
+    walker.met((">", path), state)
+    flow.written_to(walker, path, operator, state)
+    if path.startswith(("/dev/tcp/", "/dev/udp/")):
+        flow.sent(walker, path)
+    if targets is not None and descriptor in ("", "1"):
+        targets.append((operator, path))
+    return None
+
+
+def _read(walker: Walker, node: Node, state: State) -> tuple[str, str, Word | None]:
+    """(operator, descriptor, target) of a redirect. A number is a descriptor only behind `>&` and `<&`."""
+    operator, descriptor, target = "", "", None
+    for child in node.children:
+        if child.type == "file_descriptor":
+            descriptor = text_of(child)
+        elif not child.is_named:
+            operator = operator or text_of(child)
+        else:
+            word = walker.expander.one(child, state)
+            target = target or word
+    if target is not None and not operator.endswith("&") and (target.text.isdigit() or target.text == "-"):
+        target = Word(f"./{target.text}", labels=target.labels)
+    return operator, descriptor, target
+
+
+def herestring(walker: Walker, node: Node, state: State) -> Stream:
+    """`<<< WORD`."""
+    if not walker.budget.step():
+        walker.unclear("the command has too many parts to be judged")
+        return UNTOLD
+    word = walker.expander.one(node.named_children[0], state) if node.named_children else Word("")
+    return Stream(None, word.labels) if word.dynamic else Stream(word.text + "\n", word.labels)
+
+
+def _heredoc(walker: Walker, node: Node, state: State, targets: _Targets, after: list[Node]) -> Stream:
+    begin, text, labels, told = "", "", NONE, True
+    for child in node.children:
+        match child.type:
+            case "heredoc_start":
+                begin = text_of(child)
+            case "file_redirect":
+                to_file(walker, child, state, targets)
+            case "heredoc_body" if any(char in begin for char in "'\"\\"):
+                text = text_of(child)
+            case "heredoc_body":
+                text, labels, told = _expanded(walker, child, state)
+            case "heredoc_end" | "comment" | "ERROR":
+                pass
+            case _ if child.is_named:
+                after.append(child)
+    if node.children and text_of(node.children[0]) == "<<-":
+        text = "\n".join(line.lstrip("\t") for line in text.split("\n"))
+    return Stream(text if told else None, labels)
+
+
+def _expanded(walker: Walker, node: Node, state: State) -> tuple[str, frozenset[str], bool]:
+    """(text, labels, whether it is told) of a here-document in which variables and substitutions stand for others."""
+    source = node.text or b""
+    inner = [child for child in node.named_children if child.type != "heredoc_content"]
+    pieces, labels, told, at = [], NONE, True, 0
+    for child in inner:
+        pieces.append(source[at : child.start_byte - node.start_byte].decode("utf-8", "replace"))
+        word = walker.expander.one(child, state)
+        pieces.append(word.text)
+        labels |= word.labels
+        told = told and not word.dynamic
+        at = child.end_byte - node.start_byte
+    pieces.append(source[at:].decode("utf-8", "replace"))
+    return "".join(pieces), labels, told or all("$()" not in piece for piece in pieces)
+
+
+def substituted(walker: Walker, node: Node, state: State) -> Stream:
+    """The output of the commands in a substitution; `$(< FILE)` is what the file holds."""
+    children = node.named_children
+    if len(children) == 1 and (redirect := _only_redirect(children[0])) is not None:
+        return to_file(walker, redirect, state.copy()) or UNTOLD
+    writes_in = node.type == "process_substitution" and text_of(node).startswith(">")
+    return walker.statements(node, state.copy(), UNTOLD if writes_in else None)
+
+
+def _only_redirect(node: Node) -> Node | None:
+    if node.type == "file_redirect":
+        return node
+    if node.type == "redirected_statement" and node.child_by_field_name("body") is None:
+        return next((one for one in node.named_children if one.type == "file_redirect"), None)
+    return None

@@ -1,0 +1,165 @@
+"""The statements of a shell text that are not loops: commands, pipes, functions, declarations."""
+
+from collections.abc import Callable
+
+from tree_sitter import Node
+
+from hermes.safety import flow, loops, redirects, variables
+from hermes.safety.call import Call
+from hermes.safety.findings import Verdict
+from hermes.safety.rules.table import judged
+from hermes.safety.syntax import text_of
+from hermes.safety.walker import Walker
+from hermes.safety.words import NOTHING, UNTOLD, State, Stream, Word
+
+MAX_WORDS = 1_000
+"""Words of one command that are looked at."""
+_LOOKED_AT = 400
+"""Nodes of a function's body in which a start of itself is looked for."""
+
+Handler = Callable[[Walker, Node, State, Stream | None], Stream]
+
+
+def command(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:
+    """A simple command, with the variables that are set for it."""
+    nodes: list[Node] = []
+    assigned: list[Node] = []
+    for child in node.children:
+        kind = child.type
+        if kind == "variable_assignment":
+            assigned.append(child)
+            if len(assigned) > MAX_WORDS:
+                break
+        elif kind == "command_name":
+            nodes += child.children if child.child_count == 1 else [child]
+        elif kind == "herestring_redirect":
+            stdin = redirects.herestring(walker, child, state)
+        elif kind == "file_redirect":
+            stdin = redirects.to_file(walker, child, state) or stdin
+        elif kind not in ("comment", "heredoc_redirect"):
+            nodes.append(child)
+    if len(nodes) + len(assigned) > MAX_WORDS:
+        walker.unclear("the command has too many words to be judged")
+        del nodes[MAX_WORDS:], assigned[MAX_WORDS:]
+    words = walker.expander.words(nodes, state)
+    if assigned:
+        state = state.copy(state.where) if words else state
+        for child in assigned:
+            variables.assign(walker, child, state)
+    if not words and nodes and walker.budget.spent:
+        walker.unclear("the command has too many parts to be judged")
+    return walker.run(words, state, stdin) if words else NOTHING
+
+
+def _pipeline(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:
+    stream = stdin
+    walker.aside += 1
+    for child in node.named_children:
+        if child.type != "comment":
+            stream = walker.visit(child, state.copy(), stream)
+    walker.aside -= 1
+    return stream if stream is not None else UNTOLD
+
+
+def _subshell(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:
+    return walker.statements(node, state.copy(), stdin)
+
+
+def _test(walker: Walker, node: Node, state: State, _: Stream | None) -> Stream:
+    walker.expander.visit_inside(node, state)
+    return NOTHING
+
+
+def _case(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:
+    value = node.child_by_field_name("value")
+    if value is not None:
+        walker.expander.one(value, state)
+    out = NOTHING
+    for item in node.named_children:
+        if item.type == "case_item":
+            out = flow.joined(out, walker.statements(item, state, stdin))
+    return Stream(None, out.labels)
+
+
+def _function(walker: Walker, node: Node, state: State, _: Stream | None) -> Stream:
+    name_node, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+    if name_node is None or body is None:
+        return NOTHING
+    name = text_of(name_node)
+    state.functions[name] = body
+    if _starts_itself(name, body):
+        walker.say(Verdict.DENY, "fork-bomb", "it starts itself without end", "", contained=False)
+        return NOTHING
+    walker.uncalled[name] = (body, state.copy())
+    return NOTHING
+
+
+def _starts_itself(name: str, body: Node) -> bool:
+    """Whether a function starts itself beside itself: in a pipe, or in the background."""
+    waiting: list[tuple[Node, bool]] = [(body, False)]
+    seen = 0
+    while waiting and seen < _LOOKED_AT:
+        node, beside = waiting.pop()
+        seen += 1
+        if node.type == "command" and beside:
+            named = node.child_by_field_name("name")
+            if named is not None and text_of(named) == name:
+                return True
+        children = node.children
+        for at, child in enumerate(children):
+            if child.is_named:
+                follows = at + 1 < len(children) and children[at + 1].type == "&"
+                waiting.append((child, beside or node.type == "pipeline" or follows))
+    return False
+
+
+def _assignment(walker: Walker, node: Node, state: State, _: Stream | None) -> Stream:
+    variables.assign(walker, node, state)
+    return NOTHING
+
+
+def _declaration(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:
+    """`export`, `declare`, `local`, `readonly`, `unset`."""
+    children = node.children
+    name = text_of(children[0]) if children else ""
+    rest: list[Node] = []
+    for child in children[1:]:
+        if child.type == "variable_assignment":
+            variables.assign(walker, child, state)
+        elif child.is_named:
+            rest.append(child)
+    words = [
+        Word(text_of(one)) if one.type == "variable_name" else word
+        for one in rest
+        for word in (walker.expander.words([one], state) or [Word("")])
+    ]
+    walker.met((name, *[word.text for word in words]), state)
+    return judged(Call(name, words, state, stdin, walker))
+
+
+def _nothing(*_: object) -> Stream:
+    return NOTHING
+
+
+def _each(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:
+    return walker.statements(node, state, stdin)
+
+
+HANDLERS: dict[str, Handler] = {
+    "command": command,
+    "redirected_statement": redirects.redirected,
+    "pipeline": _pipeline,
+    "subshell": _subshell,
+    "variable_assignment": _assignment,
+    "variable_assignments": _each,
+    "declaration_command": _declaration,
+    "unset_command": _declaration,
+    "for_statement": loops.over_values,
+    "while_statement": loops.conditional,
+    "c_style_for_statement": loops.counted,
+    "case_statement": _case,
+    "function_definition": _function,
+    "test_command": _test,
+    "comment": _nothing,
+}
+"""What judges a statement, by its kind in the grammar; of other kinds the statements inside are judged."""

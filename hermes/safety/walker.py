@@ -1,0 +1,41 @@
+"""Who walks through a shell text, as the parts of the walk see it."""
+
+from typing import Protocol
+
+from tree_sitter import Node
+
+from hermes.safety.budget import Budget
+from hermes.safety.call import Host
+from hermes.safety.expand import Expander
+from hermes.safety.findings import Simple
+from hermes.safety.words import State, Stream
+
+
+class Walker(Host, Protocol):
+    """Who walks through a shell text, as the handlers of its statements see it."""
+
+    expander: Expander
+    budget: Budget
+    commands: list[Simple]
+    aside: int
+    """How many statements around this one run beside others: in a pipe, or in the background."""
+    uncalled: dict[str, tuple[Node, State]]
+    """Functions that are defined and not called yet."""
+
+    def met(self, argv: tuple[str, ...], state: State) -> None:
+        """Note a simple command."""
+
+    def unclear(self, reason: str = "") -> None:
+        """Note that something could not be followed."""
+
+    def visit(self, node: Node, state: State, stdin: Stream | None) -> Stream:
+        """Judge a statement; what it writes to its output."""
+        ...
+
+    def statements(self, node: Node, state: State, stdin: Stream | None) -> Stream:
+        """Judge the statements in a node, one after the other; what they write."""
+        ...
+
+    def substitute(self, node: Node, state: State) -> Stream:
+        """The output of the commands in a substitution."""
+        ...
