@@ -124,7 +124,7 @@ class RuleGate:
                 return structs.replace(base, verdict=Verdict.DENY, rule=finding.rule, reason=finding.reason)
         runs = _files_run(weighed)
         asks = [one for one in findings if one.verdict is Verdict.ASK and not self._covered(one, runs)]
-        if not asks or self._whole_line(weighed, asks) or self._unasked(context):
+        if not asks or self._whole_line(weighed, asks) or self._unasked(context, command=bool(weighed.line)):
             return base
         return self._question(base, weighed, asks, context, tool)
 
@@ -172,11 +172,12 @@ class RuleGate:
         granted = (grant.pattern for grant in self.leave.grants if not grant.seal)
         return weighed.line in lines or literal(weighed.line) in (*lines, *granted)
 
-    def _unasked(self, context: ToolContext) -> bool:
+    def _unasked(self, context: ToolContext, *, command: bool) -> bool:
         if self.leave.yolo:
             return True
         backend = context.backend
-        return bool(self.policy.off_in) and backend.contained and backend.name == self.policy.off_in
+        # What a backend holds back is its commands: other tools, and connections, are asked about all the same.
+        return command and bool(self.policy.off_in) and backend.contained and backend.name == self.policy.off_in
 
 
 def _grants(patterns: Iterable[str], sources: Iterable[str], runs: Sequence[str]) -> tuple[Grant, ...]:
