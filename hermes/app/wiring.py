@@ -264,13 +264,7 @@ class App:
         actor: SessionActor
         deps = Deps(
             toolbox=tools.toolbox,
-            executor=Executor(
-                tools.toolbox,
-                tools.gate,
-                approver=approvals,
-                reviewer=self._reviewer(meter),
-                tool_delay=_chosen(options.tool_delay, settings.agent.tool_delay),
-            ),
+            executor=self._executor(tools, approvals, meter),
             context=tools.context,
             journal=recorder,
             clock=self._clock,
@@ -321,6 +315,15 @@ class App:
             self._stack.push_async_callback(self._mcp.close)
             self._mcp.start()
         stack.callback(self._mcp.join(tools.toolbox, tools.servers, partial(actor.notify, Level.WARNING)))
+
+    def _executor(self, tools: SessionTools, approvals: Approvals, meter: SpendMeter) -> Executor:
+        return Executor(
+            tools.toolbox,
+            tools.gate,
+            approver=approvals,
+            reviewer=self._reviewer(meter),
+            tool_delay=_chosen(self.options.tool_delay, self._settings.agent.tool_delay),
+        )
 
     def _reviewer(self, meter: SpendMeter) -> Reviewer | None:
         """Who looks at what the rules allow, where the person wants that."""

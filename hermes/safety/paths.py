@@ -239,3 +239,8 @@ def _among(path: str, names: frozenset[str]) -> bool:
             return True
         at = path.find("/", at + 1)
     return path in names
+
+
+def is_or_below(path: str, folder: str) -> bool:
+    """Whether a path is this folder or lies in it, by their names."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -138,7 +138,6 @@ class RuleGate:
         taints = state.taint.sources() if len(plain) < len(asks) else ()
         patterns = _patterns(plain, weighed.line)
         wider = _grants(patterns, taints, _files_run(weighed)) if patterns or not plain else ()
-        lasting = patterns if self._remember is not None and all(one.pattern and not one.seal for one in wider) else ()
         return structs.replace(
             base,
             verdict=Verdict.ASK,
@@ -146,10 +145,16 @@ class RuleGate:
             reason="; ".join(dict.fromkeys(one.reason for one in asks)),
             # Where a part of it cannot be named, no wider answer can say what it covers.
             grants=wider,
-            always=lasting,
+            always=self._lasting(wider),
             pattern=patterns[0] if len(patterns) == 1 and not taints else weighed.line,
             seal=seal(f"{tool} {weighed.subject}", weighed.cwd or str(state.cwd), state, weighed.effects),
         )
+
+    def _lasting(self, grants: Sequence[Grant]) -> tuple[str, ...]:
+        """What an answer for good would cover: nothing where a source or a file's content is a part of it."""
+        if self._remember is None or any(not one.pattern or one.seal for one in grants):
+            return ()
+        return tuple(one.pattern for one in grants)
 
     def _covered(self, finding: Finding, runs: Sequence[str]) -> bool:
         if finding.rule.startswith(_TAINTED):

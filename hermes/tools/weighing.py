@@ -1,6 +1,7 @@
 """What speaks against a call, from each side that there is: paths, command, addresses, taint, files written before."""
 
-import os.path
+import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from msgspec import structs
 from hermes.core.parts import Provenance, Source
 from hermes.safety.findings import Effect, EffectKind, Finding, Judgement, Verdict
 from hermes.safety.later import runs_later
+from hermes.safety.paths import is_or_below
 from hermes.safety.patterns import covers
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
@@ -124,14 +126,23 @@ def _led_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Finding]
     words = ((simple.cwd, word) for simple in judged.commands for word in simple.argv)
     named = {os.path.join(cwd, part) for cwd, word in words for part in _paths(word)}
     for path in sorted(changed | named)[:_MOST_PATHS]:
-        real = os.path.realpath(path) if path[:1] == "/" and os.path.lexists(path) else ""
-        if not real or (real == os.path.normpath(path) and os.stat(real).st_nlink < _LINKED):
-            continue
-        found = judge_path(path, "write" if path in changed else "read", "/", context.places)
-        if found.verdict is not Verdict.ALLOW:
-            own = real == context.places.hermes or real.startswith(context.places.hermes + "/")
+        real = _other_name(path)
+        found = judge_path(path, "write" if path in changed else "read", "/", context.places) if real else None
+        if found is not None and found.verdict is not Verdict.ALLOW:
+            own = is_or_below(real, context.places.hermes)
             verdict = Verdict.DENY if own else Verdict.ASK
             yield Finding(verdict, "protected-path", f"{path} leads to {real}: {found.reason}", f"> {real}")
+
+
+def _other_name(path: str) -> str:
+    """Where a path leads when it is a link, or one of several names of a file; empty when it is neither."""
+    if path[:1] != "/" or not os.path.lexists(path):
+        return ""
+    real = os.path.realpath(path)
+    if real != os.path.normpath(path):
+        return real
+    status = os.lstat(real)
+    return real if stat.S_ISREG(status.st_mode) and status.st_nlink >= _LINKED else ""
 
 
 def _paths(word: str) -> tuple[str, ...]:
@@ -160,7 +171,7 @@ def _written_before(judged: Judgement, context: ToolContext) -> Iterator[Finding
 
 def _is_in(path: str, target: str) -> bool:
     real = os.path.realpath(target)
-    return path in (target, real) or path.startswith((target.rstrip("/") + "/", real.rstrip("/") + "/"))
+    return is_or_below(path, target) or is_or_below(path, real)
 
 
 def _addresses(addresses: Sequence[str], tool: str, context: ToolContext) -> list[Finding]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.errors import ToolError
+from hermes.safety.paths import is_or_below
 from hermes.tools.backends.base import Command, Exit, Network, Sink, Stopped
 from hermes.tools.backends.local import LocalBackend, LocalRunning
 from hermes.tools.backends.plants import Plants
@@ -25,7 +26,6 @@ from hermes.tools.backends.sandbox_policy import (
     code_places,
     fixed_places,
     grant_refused,
-    is_or_below,
     lay_out,
     with_fixed,
 )
