@@ -7,9 +7,10 @@ from functools import lru_cache
 from typing import Protocol
 
 from hermes.safety.findings import EffectKind, Verdict
+from hermes.safety.later import runs_later
 from hermes.safety.paths import is_root_like, reaches, read_refused, write_refused
 from hermes.safety.places import Places
-from hermes.safety.words import NONE, SECRET, UNTOLD, State, Stream, Word
+from hermes.safety.words import DECODED, FETCHED, NONE, SECRET, UNTOLD, State, Stream, Word
 from hermes.safety.words import words as word_set
 
 BLOCK_DEVICE = re.compile(
@@ -39,6 +40,24 @@ _PRIVATE = re.compile(
 _HISTORY = re.compile(r"/\.\w{1,20}_history$")
 _UNTOLD = re.compile(r"[*?\[]|\{\}|\$\(\)|\$\{|\.found")
 """What stands for something else in a path: wildcards, what `find` puts in, and what is known when it runs."""
+_CODE = (
+    ".py",
+    ".js",
+    ".mjs",
+    ".cjs",
+    ".ts",
+    ".rb",
+    ".pl",
+    ".pm",
+    ".php",
+    ".lua",
+    ".sh",
+    ".c",
+    ".h",
+    ".rs",
+    ".go",
+    ".so",
+)
 _SPELLS_PATH = re.compile(r"[/~]|^\.|\$\{H")
 
 
@@ -182,7 +201,16 @@ class Call:
         """It would do this."""
         if kind is EffectKind.RUNS:
             targets = [_constant(target, self.cwd) for target in targets]
+            if self.state.files and any(self._fetched_into(target) for target in targets):
+                self.ask("remote-exec", "it runs what it downloads or decodes")
         self.host.note(kind, self.argv, tuple(targets))
+
+    def _fetched_into(self, folder: str) -> bool:
+        """Whether this line put code of strangers into a folder out of which code is taken."""
+        return any(
+            stream.labels & {FETCHED, DECODED} and under(path, folder) and _is_code(path)
+            for path, stream in self.state.files.items()
+        )
 
     def options(self, valued: str = "", named: frozenset[str] = NONE, *, stop: bool = False) -> Options:
         """Its options, by what takes a value."""
@@ -248,6 +276,10 @@ class Call:
             elif _PRIVATE.search(path):
                 labels |= {SECRET}
         return labels
+
+
+def _is_code(path: str) -> bool:
+    return runs_later(path) or path.endswith(_CODE)
 
 
 def _constant(target: str, cwd: str) -> str:

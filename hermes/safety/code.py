@@ -26,6 +26,16 @@ class Code:
     bomb: bool = False
     loads: set[str] = field(default_factory=set)
     """Folders and files out of which it takes more code; `.` is the folder that it runs in."""
+    emptied: list[str] = field(default_factory=list)
+
+    def add(self, other: "Code") -> None:
+        """Take over what was found in a text inside this one."""
+        for name in ("harmful", "deleted", "written", "emptied", "spawned", "shelled"):
+            getattr(self, name).extend(getattr(other, name))
+        for name in ("loads", "paths", "hosts"):
+            getattr(self, name).update(getattr(other, name))
+        for name in ("recursive", "sends", "fetches", "environment", "bomb"):
+            setattr(self, name, getattr(self, name) or getattr(other, name))
 
 
 _STRING = re.compile(
@@ -126,28 +136,61 @@ _COMMAND = re.compile(
 _DESTROYS_HERE = re.compile(r"rmtree|rm_rf|rmSync|remove_entry|recursive", re.IGNORECASE)
 
 
+_LOOPS = re.compile(
+    r"while\s*\(?\s*(1|true)\b\s*\)?|for\s*\(\s*;;|\bloop\s*(do\b|\{)|\bwhile\s+(1|true)\b|until\s*\(?(0|false)\b|"
+    r"\d[\d_]{3,}\.times|\b(1\s*\.\.|each\s*\()?\d{5,}\b.{0,20}\bfork|setInterval"
+)
+_GROWS = re.compile(
+    r"\bpush\b|<<|\.=|\+=|\[\]\s*=|\.(push|append|concat|write)\b|\[#\w+\s*\+\s*1\]|\b(\w+)\s*=\s*\2\s*\.?\s*[\w\"']|print\s*\{?\$?F\b"
+)
+_STARTS = re.compile(r"\bfork\b|Thread\.new|\bspawn\b|pcntl_fork|\bexec(File)?\s*\(|new Worker|\bsystem\b")
+_PAUSES = re.compile(
+    r"\b(sleep|usleep|last|break|exit|return|gets|STDIN|readline|accept|await|getline|wait|yield|setTimeout|recv|die|next)\b",
+    re.IGNORECASE,
+)
+_NUMBER = r"((?:\d[\d_]*(?:\.\d+)?(?:e\d{1,3})?)(?:\s*(?:\*\*|\^|<<)\s*\d{1,4})?)"
+_MADE = re.compile(
+    r"['\"\])]\s*(?:x|\*)\s*"
+    + _NUMBER
+    + r"|(?:string\.rep|str_repeat|array_fill|range)\s*\([^()]{0,80}?,\s*"
+    + _NUMBER
+    + r"|(?:\.repeat|Array|Buffer\.alloc(?:Unsafe)?|ArrayBuffer|String\.new|Array\.new)\s*\(\s*"
+    + _NUMBER,
+    re.IGNORECASE,
+)
+_HUGE = 4e9
+"""Bytes that no program makes at once without taking the machine's memory."""
+_SHOWN = re.compile(
+    r"(?:\s*(?:print|puts|p|say|echo|console\.(?:log|error)|io\.write|printf|cat|putStrLn)\b\s*\(?\s*"
+    r"(?:'(?:[^'\\]|\\.){0,4000}'|\"(?:[^\"\\$@#`]|\\.){0,4000}\")\s*\)?\s*(?:;|\n|$))+\s*"
+)
+"""A program text that shows constant texts, and does nothing else."""
+_COMMENTS = {
+    **dict.fromkeys(("node", "php", "deno"), r"(?m)^\s*//.*$"),
+    **dict.fromkeys(("perl", "ruby", "r", "Rscript", "julia", "tclsh"), r"(?m)^\s*#(?!!).*$"),
+}
+
+_HARMFUL: tuple[tuple[re.Pattern[str], str, bool], ...] = (
+    # What stands in it, what it does, and whether a sandbox takes the harm out of it.
+    (_KILLS, "the program text ends processes, or changes who it is", True),
+    (_EVALUATES, "the program text makes code out of data", True),
+)
+
+
 def other_code(text: str, language: str) -> Code:
     """What a text of perl, ruby, node, php, lua and their like would do."""
     code = Code()
+    if len(text) < 8_000 and _SHOWN.fullmatch(text):
+        return code
     text = _uncommented(text, language)
-    spawns = _SPAWNS.get(language, r"\bsystem\b|\bexec\b|`|popen|spawn")
-    for found in _COMMAND.finditer(text[:30_000]):
-        command = next((one for one in found.groups() if one), "")
-        if command and not (found[5] and language in ("node", "deno", "pwsh")):
-            code.shelled.append(command.replace('\\"', '"'))
-    if _FORKS.search(text):
-        code.bomb = True
-    if re.search(spawns, text, re.IGNORECASE if language == "pwsh" else 0):
-        code.harmful.append(("the program text starts programs", True))
+    _started(text, language, code)
     if _DELETES.search(text):
         code.recursive = _DESTROYS_HERE.search(text) is not None
         code.deleted += [path for path in _strings(text) if path.startswith(("/", "~")) and len(path) < 200]
         code.harmful.append(("the program text deletes", False))
-    if _KILLS.search(text):
-        code.harmful.append(("the program text ends processes, or changes who it is", True))
-    if _EVALUATES.search(text):
-        code.harmful.append(("the program text makes code out of data", True))
+    code.harmful += [(reason, contained) for pattern, reason, contained in _HARMFUL if pattern.search(text)]
     _files(text, code)
+    _without_end(text, code)
     code.environment = _ENVIRONMENT.search(text) is not None
     code.hosts |= set(_URL.findall(text))
     code.sends = _SENDS.search(text) is not None
@@ -159,14 +202,43 @@ def other_code(text: str, language: str) -> Code:
     return code
 
 
+def _started(text: str, language: str, code: Code) -> None:
+    """The programs that it starts."""
+    spawns = _SPAWNS.get(language, r"\bsystem\b|\bexec\b|`|popen|spawn")
+    for found in _COMMAND.finditer(text[:30_000]):
+        command = next((one for one in found.groups() if one), "")
+        if command and not (found[5] and language in ("node", "deno", "pwsh")):
+            code.shelled.append(command.replace('\\"', '"'))
+    code.bomb = _FORKS.search(text) is not None
+    if re.search(spawns, text, re.IGNORECASE if language == "pwsh" else 0):
+        code.harmful.append(("the program text starts programs", True))
+
+
+def _without_end(text: str, code: Code) -> None:
+    """What takes all of the machine's processes, memory or disk."""
+    text = text[:30_000]
+    if any(_amount(one) >= _HUGE for found in _MADE.finditer(text) for one in found.groups() if one):
+        code.harmful.append(("the program text takes all of the machine's memory", True))
+    if (loop := _LOOPS.search(text)) and not _PAUSES.search(text, loop.start()):
+        if _STARTS.search(text):
+            code.bomb = True
+        elif _GROWS.search(text):
+            code.harmful.append(("the program text takes memory or disk without end", True))
+
+
+def _amount(text: str) -> float:
+    """The number that a text such as `1e9`, `10**9`, `1 << 40` or `1_000` is."""
+    base, sign, power = re.fullmatch(r"([\d_.e]+)\s*(\*\*|\^|<<)?\s*(\d*)", text.lower()).groups()  # type: ignore[union-attr]
+    try:
+        number = float(base.replace("_", ""))
+        return number if not sign else number * 2.0 ** int(power) if sign == "<<" else number ** int(power)
+    except (OverflowError, ValueError):
+        return float("inf")
+
+
 def _uncommented(text: str, language: str) -> str:
-    if language in ("node", "php", "deno"):
-        return re.sub(r"(?m)^\s*//.*$", "", text)
-    return (
-        re.sub(r"(?m)^\s*#(?!!).*$", "", text)
-        if language in ("perl", "ruby", "r", "Rscript", "julia", "tclsh")
-        else text
-    )
+    pattern = _COMMENTS.get(language)
+    return re.sub(pattern, "", text) if pattern else text
 
 
 def _strings(text: str) -> list[str]:
@@ -175,11 +247,11 @@ def _strings(text: str) -> list[str]:
 
 
 def _files(text: str, code: Code) -> None:
-    written = [next((one for one in found.groups()[1::2] if one), "") for found in _WRITES.finditer(text[:30_000])]
-    groups = [[one for one in found.groups() if one and len(one) > 1] for found in _WRITES.finditer(text[:30_000])]
-    for given in groups:
-        code.written += [one for one in given if one not in ("'", '"', "`", "Sync")][-1:]
-    if not written and _WRITES_ANY.search(text):
+    """The files that it writes: in a match the last group that is no quotation mark is the path."""
+    written = [[one for one in found.groups() if one and len(one) > 1] for found in _WRITES.finditer(text[:30_000])]
+    paths = [[one for one in groups if one != "Sync"][-1:] for groups in written]
+    code.written += [path for some in paths for path in some]
+    if not code.written and _WRITES_ANY.search(text):
         code.harmful.append(("the program text writes files", True))
 
 

@@ -12,9 +12,11 @@ from hermes.safety.environment import holds_secret
 from hermes.safety.parameters import arithmetic, expand_parameter
 from hermes.safety.places import Places
 from hermes.safety.syntax import text_of
-from hermes.safety.words import NONE, SECRET, State, Stream, Word
+from hermes.safety.words import ENDLESS, NONE, SECRET, State, Stream, Word
 
 _ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
+_BACKTICKS = re.compile(r"`([^`]{1,4000})`")
+"""The grammar leaves them as text behind the operator of an expansion."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _IN_QUOTES = re.compile(r'\\([$`"\\\n])')
 _ANSI = re.compile(
@@ -42,6 +44,13 @@ class Substitutes(Protocol):
     def substitute(self, node: Node, state: State) -> Stream:
         """The output of the commands in a node, run in a copy of the state."""
         ...
+
+    def script(self, text: str, state: State, stdin: Stream | None) -> Stream:
+        """Judge a shell text."""
+        ...
+
+    def takes_all(self) -> None:
+        """Note that something never ends where its output is kept in memory."""
 
     def pseudo_file(self, node: Node, state: State) -> Word:
         """The file that stands for a process."""
@@ -188,6 +197,8 @@ class Expander:
 
     def _substituted(self, node: Node, state: State) -> Word:
         stream = self._host.substitute(node, state)
+        if ENDLESS in stream.labels and stream.text is None:
+            self._host.takes_all()
         if stream.text is None or len(stream.text) > _MOST_TEXT:
             return Word("$()", dynamic=True, labels=stream.labels)
         return Word(stream.text.rstrip("\n"), labels=stream.labels)
@@ -220,6 +231,9 @@ class Expander:
         for child in node.named_children:
             if child.type not in ("variable_name", "special_variable_name", "word", "number", "regex", "subscript"):
                 self.visit_inside(child, state)
+        if "`" in source:
+            for inner in _BACKTICKS.findall(source):
+                self._host.script(inner, state.copy(), None)
         found = expand_parameter(source[2:-1], state, self.variable, operand)
         if isinstance(found, list) and not quoted:
             return found
@@ -267,6 +281,8 @@ class Expander:
                 return state.where.now if state.where.told else None
             case "HERMES_HOME":
                 return places.hermes
+            case "!":
+                return "%+"
             case "IFS":
                 return " \t\n"
             case "USER" | "LOGNAME":

@@ -4,11 +4,10 @@ import re
 
 from hermes.safety.call import BLOCK_DEVICE, Call, Host, judge_write, names_secret, private, resolve, temporary
 from hermes.safety.findings import EffectKind, Verdict
-from hermes.safety.words import DECODED, FETCHED, NONE, NOTHING, SECRET, UNTOLD, State, Stream, Word
+from hermes.safety.words import DECODED, ENDLESS, FETCHED, NONE, NOTHING, SECRET, UNTOLD, State, Stream, Word
 
 _SYSTEM_PROGRAMS = ("/bin/", "/usr/", "/sbin/", "/opt/", "/snap/", "/nix/")
 _MOST = 100_000
-ENDLESS = "endless"
 _PASSING = re.compile(r"\.(log|tmp|lock|pid|out|err|txt)$|/\.?(gitkeep|keep|nojekyll)$|/__init__\.py$")
 _FILLERS = ("/dev/zero", "/dev/urandom", "/dev/random", "/dev/full")
 

@@ -1,7 +1,7 @@
 """Loops of a shell text: their rounds, as far as they are constant, and those that take all there is of something."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tree_sitter import Node
 
@@ -21,7 +21,8 @@ _ENDLESS = re.compile(
 _ENDLESS_COUNT = re.compile(r"^for\s*\(\([^;]*;\s*;")
 _MANY = re.compile(r"\d{4,}")
 _COUNTED = re.compile(r"^for\s*\(\(|\bseq\b|\{-?\d+\.\.|\byes\b")
-_PAUSES = word_set("sleep read wait break exit return usleep inotifywait select nc timeout fg dialog")
+_PAUSE = re.compile(r"(?<![\w./-])(sleep|read|wait|break|exit|return|usleep|inotifywait|nc|fg|dialog|entr)(?![\w./-])")
+"""What ends a loop, or makes it wait for something."""
 _FILLING = word_set("mkdir touch cp dd fallocate mktemp truncate ln mkfifo split tar git")
 _GROWS = re.compile(r"\b([A-Za-z_]\w*)(?:\+=|=[\"']?\$\{?\1\}?(?:.{0,20}\$\{?\1\b|[^;\s]))")
 
@@ -101,7 +102,7 @@ def _judge(walker: Walker, node: Node, body: Node, began: int) -> None:
     if not (endless or (_MANY.search(head) and _COUNTED.search(head))):
         return
     names = {one.argv[0].rpartition("/")[2] for one in walker.commands[began:] if one.argv}
-    if names & _PAUSES:
+    if _PAUSE.search(head) or any(_PAUSE.search(text) for text in _foreground(body)):
         return
     if any(child.type == "&" for child in body.children):
         _take(walker, "bomb", "it starts processes without end")
@@ -111,6 +112,14 @@ def _judge(walker: Walker, node: Node, body: Node, began: int) -> None:
         _take(walker, "fills", "it fills the disk without end")
     elif endless and _GROWS.search(text_of(body)[:2000]):
         _take(walker, "bomb", "it takes memory without end")
+
+
+def _foreground(body: Node) -> Iterator[str]:
+    """The statements of a loop for which it waits."""
+    children = body.children
+    for at, child in enumerate(children):
+        if child.is_named and not (at + 1 < len(children) and children[at + 1].type == "&"):
+            yield text_of(child)[:2000]
 
 
 def _kept(path: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tree_sitter import Node
 
-from hermes.safety import flow, redirects
+from hermes.safety import flow, made, redirects
 from hermes.safety.budget import Budget
 from hermes.safety.call import Call, resolve
 from hermes.safety.expand import Expander
@@ -54,6 +54,7 @@ class Walk:
         self.effects: dict[Effect, None] = {}
         self.commands: list[Simple] = []
         self.expander = Expander(self)
+        self.written: list[str] = []
         self.aside = 0
         self.uncalled: dict[str, tuple[Node, State]] = {}
         self._nesting = 0
@@ -71,6 +72,8 @@ class Walk:
         """Note an effect."""
         if len(self.effects) < _MAX_EFFECTS:
             self.effects[Effect(kind, argv, targets)] = None
+        if kind in (EffectKind.WRITES, EffectKind.OVERWRITES) and len(self.written) < _MAX_EFFECTS:
+            self.written += targets
 
     def met(self, argv: tuple[str, ...], state: State) -> None:
         """Note a simple command."""
@@ -170,6 +173,11 @@ class Walk:
         finally:
             self._depth -= 1
 
+    def takes_all(self) -> None:
+        """Note that something never ends where its output is kept in memory."""
+        self.note(EffectKind.EXHAUSTS, (), ())
+        self.say(Verdict.ASK, "bomb", "it takes memory without end", "", contained=True)
+
     def pseudo_file(self, node: Node, state: State) -> Word:
         """The file that stands for a process."""
         stream = self.substitute(node, state)
@@ -219,7 +227,11 @@ class Walk:
         call = Call(name.removesuffix(".exe"), words[1:], state, stdin, self)
         if "/" in text:
             flow.program_file(call, resolve(text, state.where.now, self.places))
-        return judged(call)
+        before = len(self.written)
+        out = judged(call)
+        made.judge_found(call)
+        made.left(call, self.written[before:])
+        return made.searched(call, out)
 
     def _call(self, name: str, body: Node | str, state: State, words: Sequence[Word], stdin: Stream | None) -> Stream:
         """Judge a function, or the text of an alias, that is called."""

@@ -36,7 +36,7 @@ def command(walker: Walker, node: Node, state: State, stdin: Stream | None) -> S
             stdin = redirects.herestring(walker, child, state)
         elif kind == "file_redirect":
             stdin = redirects.to_file(walker, child, state) or stdin
-        elif kind not in ("comment", "heredoc_redirect"):
+        elif kind not in ("comment", "heredoc_redirect") and not _is_descriptor(child):
             nodes.append(child)
     if len(nodes) + len(assigned) > MAX_WORDS:
         walker.unclear("the command has too many words to be judged")
@@ -49,6 +49,12 @@ def command(walker: Walker, node: Node, state: State, stdin: Stream | None) -> S
     if not words and nodes and walker.budget.spent:
         walker.unclear("the command has too many parts to be judged")
     return walker.run(words, state, stdin) if words else NOTHING
+
+
+def _is_descriptor(node: Node) -> bool:
+    """Whether a number belongs to the here-string behind it."""
+    after = node.next_sibling if node.type == "number" else None
+    return after is not None and after.type == "herestring_redirect" and after.start_byte == node.end_byte
 
 
 def _pipeline(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:

@@ -13,6 +13,8 @@ FETCHED = "fetched"
 """Comes from another host."""
 DECODED = "decoded"
 """Was decoded from a form that hides what it says."""
+ENDLESS = "endless"
+"""Never ends."""
 NONE: frozenset[str] = frozenset()
 _LONGEST_SUBJECT = 2_000
 _DEEPEST = 4096

@@ -207,6 +207,10 @@ def _module(call: Call, module: str, rest: Sequence[Word]) -> Stream | None:
     call.effect(EffectKind.RUNS, (call.cwd,))
     if module in ("pip", "pytest", "mypy", "ruff", "black", "poetry", "pipenv", "tox", "nox", "ansible"):
         return call.run([Word(module), *rest])
+    if module in ("timeit", "cProfile", "profile", "trace"):
+        for word in rest:
+            if re.search(r"[\s(.]", word.text):
+                judge_code(call, "python", word, [])
     if module == "http.server" and any(text.text in ("-d", "--directory") for text in rest):
         where = rest[
             [word.text for word in rest].index("-d" if "-d" in [w.text for w in rest] else "--directory") + 1 :
@@ -249,6 +253,8 @@ def _judge(call: Call, code: Code) -> None:
             call.ask("program-text", f"it deletes {full}", contained=not full.startswith(places.workspace))
     for path in code.written:
         call.writes(resolve(path, call.cwd, places), kind=EffectKind.OVERWRITES)
+    for path in code.emptied:
+        call.ask("emptied", f"it empties {resolve(path, call.cwd, places)}")
     _leaks(call, code)
     for argv in code.spawned:
         before = len(getattr(call.host, "findings", ()))

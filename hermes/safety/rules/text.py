@@ -10,8 +10,7 @@ from hermes.safety import flow, variables
 from hermes.safety.call import Call
 from hermes.safety.expand import ansi
 from hermes.safety.findings import EffectKind
-from hermes.safety.flow import ENDLESS
-from hermes.safety.words import DECODED, NONE, NOTHING, SECRET, UNTOLD, Stream, Word
+from hermes.safety.words import DECODED, ENDLESS, NONE, NOTHING, SECRET, UNTOLD, Stream, Word
 
 Rule = Callable[[Call], Stream | None]
 _MOST = 100_000
@@ -125,6 +124,8 @@ def _huge(call: Call) -> bool:
 
 
 def _shortened(call: Call, out: Stream) -> Stream:
+    if call.name == "head":
+        out = Stream(out.text, out.labels - {ENDLESS})
     if out.text is None:
         return out
     options = call.options("nc" if call.name == "head" else "dfbc")
