@@ -123,15 +123,19 @@ def _led_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Finding]
     from hermes.safety.path_judge import judge_path
 
     changed = {target for effect in judged.effects if effect.kind in _CHANGES for target in effect.targets}
-    words = ((simple.cwd, word) for simple in judged.commands for word in simple.argv)
-    named = {os.path.join(cwd, part) for cwd, word in words for part in _paths(word)}
-    for path in sorted(changed | named)[:_MOST_PATHS]:
+    for path in sorted(changed | _named(judged))[:_MOST_PATHS]:
         real = _other_name(path)
         found = judge_path(path, "write" if path in changed else "read", "/", context.places) if real else None
         if found is not None and found.verdict is not Verdict.ALLOW:
             own = is_or_below(real, context.places.hermes)
             verdict = Verdict.DENY if own else Verdict.ASK
             yield Finding(verdict, "protected-path", f"{path} leads to {real}: {found.reason}", f"> {real}")
+
+
+def _named(judged: Judgement) -> set[str]:
+    """Whatever in the words of a line may be a path, from the folder in which its command would run."""
+    words = ((simple.cwd, word) for simple in judged.commands for word in simple.argv)
+    return {os.path.join(cwd, part) for cwd, word in words for part in _paths(word)}
 
 
 def _other_name(path: str) -> str:
