@@ -54,6 +54,7 @@ from hermes.store.store import Store
 from hermes.tools.backends.wardens import Wardens
 from hermes.tools.executor import Executor
 from hermes.tools.gate import Reviewer
+from hermes.tools.recall import recall_written
 from hermes.tools.session import Asker
 from hermes.util.clock import Clock, SystemClock
 
@@ -214,8 +215,7 @@ class App:
 
     async def _bring_to_life(self, plan: Plan, stack: AsyncExitStack) -> SessionActor:
         """Everything that a live session stands on, pushed onto `stack` in the order in which it is closed last."""
-        endpoint, settings, options = self.endpoint, self._settings, self.options
-        born: list[Conversation] = []
+        endpoint, settings, options, born = self.endpoint, self._settings, self.options, list[Conversation]()
         tools = session_tools(
             plan,
             home=self._home,
@@ -284,6 +284,8 @@ class App:
         )
         waiting = () if plan.fresh else await self._store.inbox(plan.session_id)
         actor = SessionActor(conversation, parts, waiting=waiting)
+        if conversation.messages or conversation.lost is not None:
+            recall_written(_said(conversation), tools.toolbox, tools.context)
         if options.save_trajectories or settings.agent.save_trajectories:
             actor.on_turn_end.append(self._save_trajectory(actor))
         actor.on_turn_end += [_flush(meter), _tell_notices(tools, actor)]
@@ -422,6 +424,11 @@ def _tell_notices(tools: SessionTools, actor: SessionActor) -> Callable[[TurnSta
             actor.notify(Level.WARNING, line)
 
     return tell
+
+
+def _said(conversation: Conversation) -> list[Message]:
+    lost = conversation.lost.messages if conversation.lost is not None else ()
+    return [*conversation.messages, *lost]
 
 
 def _flush(meter: Meter) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
