@@ -14,9 +14,9 @@ from hermes.safety.words import DECODED, FETCHED, NONE, SECRET, UNTOLD, State, S
 from hermes.safety.words import words as word_set
 
 BLOCK_DEVICE = re.compile(
-    r"^/dev/(sd[a-z]|nvme\d|hd[a-z]|vd[a-z]|xvd[a-z]|mmcblk\d|r?disk\d|dm-\d|md\d|mapper/|loop\d|root$|mem$|"
-    r"kmem$|port$)"
+    r"^/dev/((sd|hd|vd|xvd)[a-z*?\[{]|(nvme|mmcblk|r?disk|dm-|md|loop)[\d*?\[{]|mapper/|(root|mem|kmem|port)$|\*)"
 )
+"""Disks and memory, or wildcards that stand for them."""
 CONTAINED = word_set(
     """
     unknown-command remote-exec nested-program program-text privilege system service wall network time kill-unknown
@@ -31,6 +31,7 @@ _BY_INPUT = word_set("remote-exec program-text sql exfiltration unknown-command"
 """Rules that may speak of what a command is given by a pipe or a here-document, which its words do not show."""
 _AT_RUN_TIME = re.compile(r"\$\{|\$\(\)|/dev/fd/")
 _OTHER_HOME = re.compile(r"^(?:/home/[^/]+|/Users/[^/]+|/root)(?=/|$)")
+_SECRET = frozenset({SECRET})
 _PRIVATE = re.compile(
     r"(^|/)(\.env(\.(?!example|sample|template|dist|test)[\w.-]+)?|[^/]*\.(pem|key|kdbx|p12|pfx|jks|ovpn)|"
     r"[^/]*(credentials?|secrets?|passwords?)(\.\w+)?|\.(npmrc|pypirc|netrc|pgpass|git-credentials|htpasswd|dockercfg)|"
@@ -40,24 +41,7 @@ _PRIVATE = re.compile(
 _HISTORY = re.compile(r"/\.\w{1,20}_history$")
 _UNTOLD = re.compile(r"[*?\[]|\{\}|\$\(\)|\$\{|\.found")
 """What stands for something else in a path: wildcards, what `find` puts in, and what is known when it runs."""
-_CODE = (
-    ".py",
-    ".js",
-    ".mjs",
-    ".cjs",
-    ".ts",
-    ".rb",
-    ".pl",
-    ".pm",
-    ".php",
-    ".lua",
-    ".sh",
-    ".c",
-    ".h",
-    ".rs",
-    ".go",
-    ".so",
-)
+_CODE = re.compile(r"\.([cm]?js|ts|py|rb|p[lm]|php|lua|sh|[ch]|rs|go|so)$")
 _SPELLS_PATH = re.compile(r"[/~]|^\.|\$\{H")
 
 
@@ -251,35 +235,35 @@ class Call:
     def reads(self, named: Sequence[Word]) -> frozenset[str]:
         """Judge files being read; the labels of what comes out."""
         labels = NONE
-        closed = False
+        reasons: list[tuple[str, str]] = []
         for word in named:
-            labels |= word.labels
-            text = path_in(word.text)
-            if text in self.state.files or not text:
-                labels |= self.state.files[text].labels if text else NONE
-                continue
-            if not _SPELLS_PATH.search(text) and not is_closed(self.cwd, self.host.places):
-                if _PRIVATE.search(text):
-                    labels |= {SECRET}
-                continue
-            path = resolve(text, self.cwd, self.host.places)
-            written = self.state.files.get(path)
-            if written is not None:
-                labels |= written.labels
-            reason = "" if written is not None else self.secret(word)
-            if reason:
-                labels |= {SECRET}
-                if not closed:
-                    closed = True
-                    self.effect(EffectKind.READS, (path,))
-                    self.ask("reads-secret", reason)
-            elif _PRIVATE.search(path):
-                labels |= {SECRET}
+            labels |= word.labels | self._read(word, reasons)
+        for path, reason in reasons[:1]:
+            self.effect(EffectKind.READS, (path,))
+            self.ask("reads-secret", reason)
         return labels
+
+    def _read(self, word: Word, reasons: list[tuple[str, str]]) -> frozenset[str]:
+        """The labels of one file; why it may not be read is added to `reasons`."""
+        text, files = path_in(word.text), self.state.files
+        if not text:
+            return NONE
+        if text in files:
+            return files[text].labels
+        plain = not _SPELLS_PATH.search(text) and not is_closed(self.cwd, self.host.places)
+        if plain and not files:
+            return _SECRET if _PRIVATE.search(text) else NONE
+        path = resolve(text, self.cwd, self.host.places)
+        if path in files:
+            return files[path].labels
+        if not plain and (reason := self.secret(word)):
+            reasons.append((path, reason))
+            return _SECRET
+        return _SECRET if _PRIVATE.search(path) else NONE
 
 
 def _is_code(path: str) -> bool:
-    return runs_later(path) or path.endswith(_CODE)
+    return runs_later(path) or _CODE.search(path) is not None
 
 
 def _constant(target: str, cwd: str) -> str:
@@ -294,32 +278,33 @@ def _constant(target: str, cwd: str) -> str:
 def judge_write(host: Host, path: str, how: str, subject: str, state: State) -> bool:
     """Judge a path that is written, by a program or a redirect; whether something was said."""
     places = host.places
-    if BLOCK_DEVICE.match(path):
-        host.say(Verdict.DENY, "raw-disk", f"it {how} a disk", subject, contained=False)
-        return True
     if path.startswith(("/dev/tcp/", "/dev/udp/")):
         return False
-    if under(path, places.hermes) and not any(under(path, own) for own in places.own):
-        host.say(
-            Verdict.DENY, "own-state", f"it {how} {path}: Hermes' own settings and state", subject, contained=False
-        )
-        return True
+    own = under(path, places.hermes) and not any(under(path, one) for one in places.own)
+    if BLOCK_DEVICE.match(path):
+        host.say(Verdict.DENY, "raw-disk", f"it {how} a disk", subject, contained=False)
+    elif own:
+        reason = f"it {how} {path}: Hermes' own settings and state"
+        host.say(Verdict.DENY, "own-state", reason, subject, contained=False)
+    elif refused := _refused(path, places):
+        held = not inside(path, places)
+        host.say(Verdict.ASK, "protected-path", f"it {how} {path}: {refused}", subject, contained=held)
+    elif _HISTORY.search(path):
+        host.say(Verdict.ASK, "traces", "it wipes or rewrites the history of commands", subject, contained=True)
+    elif how == "writes" and operator_loses(host, path, state):
+        host.say(Verdict.ASK, "emptied", f"it replaces {path}, which may hold keys", subject, contained=False)
+    else:
+        return False
+    return True
+
+
+def _refused(path: str, places: Places) -> str:
+    """Why a path may not be written, by the name it has here, below the person's home, and as a pattern."""
     named = mapped(path, places)
     refused = write_refused(path, places) or (write_refused(named, places) if named != path else "")
-    if not refused and ("*" in path or "?" in path or "[" in path or "${" in path):
+    if not refused and any(sign in path for sign in ("*", "?", "[", "${")):
         refused = write_refused(_reached(path, places), places)
-    if refused:
-        host.say(
-            Verdict.ASK, "protected-path", f"it {how} {path}: {refused}", subject, contained=not inside(path, places)
-        )
-        return True
-    if _HISTORY.search(path):
-        host.say(Verdict.ASK, "traces", "it wipes or rewrites the history of commands", subject, contained=True)
-        return True
-    if how == "writes" and operator_loses(host, path, state):
-        host.say(Verdict.ASK, "emptied", f"it replaces {path}, which may hold keys", subject, contained=False)
-        return True
-    return False
+    return refused
 
 
 def operator_loses(host: Host, path: str, state: State) -> bool:

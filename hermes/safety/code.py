@@ -148,6 +148,9 @@ _PAUSES = re.compile(
     r"\b(sleep|usleep|last|break|exit|return|gets|STDIN|readline|accept|await|getline|wait|yield|setTimeout|recv|die|next)\b",
     re.IGNORECASE,
 )
+_BESIDE = re.compile(r"(?:Thread\.new|\bfork)\s*(?:\{[^{}]{0,400}\}|do\b.{0,400}?\bend\b)")
+"""What runs beside the loop that starts it."""
+_PROCESSES = "the program text starts processes without end"
 _NUMBER = r"((?:\d[\d_]*(?:\.\d+)?(?:e\d{1,3})?)(?:\s*(?:\*\*|\^|<<)\s*\d{1,4})?)"
 _MADE = re.compile(
     r"['\"\])]\s*(?:x|\*)\s*"
@@ -190,7 +193,9 @@ def other_code(text: str, language: str) -> Code:
         code.harmful.append(("the program text deletes", False))
     code.harmful += [(reason, contained) for pattern, reason, contained in _HARMFUL if pattern.search(text)]
     _files(text, code)
-    _without_end(text, code)
+    if reason := without_end(text):
+        code.bomb = code.bomb or reason is _PROCESSES
+        code.harmful.append((reason, True))
     code.environment = _ENVIRONMENT.search(text) is not None
     code.hosts |= set(_URL.findall(text))
     code.sends = _SENDS.search(text) is not None
@@ -214,16 +219,17 @@ def _started(text: str, language: str, code: Code) -> None:
         code.harmful.append(("the program text starts programs", True))
 
 
-def _without_end(text: str, code: Code) -> None:
-    """What takes all of the machine's processes, memory or disk."""
+def without_end(text: str) -> str:
+    """Why a program text takes all of the machine's processes, memory or disk; empty when it does not."""
     text = text[:30_000]
     if any(_amount(one) >= _HUGE for found in _MADE.finditer(text) for one in found.groups() if one):
-        code.harmful.append(("the program text takes all of the machine's memory", True))
-    if (loop := _LOOPS.search(text)) and not _PAUSES.search(text, loop.start()):
-        if _STARTS.search(text):
-            code.bomb = True
-        elif _GROWS.search(text):
-            code.harmful.append(("the program text takes memory or disk without end", True))
+        return "the program text takes all of the machine's memory"
+    loop = _LOOPS.search(text)
+    if loop is None or _PAUSES.search(_BESIDE.sub("", text), min(loop.start(), len(text))):
+        return ""
+    if _STARTS.search(text):
+        return _PROCESSES
+    return "the program text takes memory or disk without end" if _GROWS.search(text) else ""
 
 
 def _amount(text: str) -> float:

@@ -76,6 +76,8 @@ def program_file(call: Call, path: str) -> None:
         ["onestop"],
     ):
         call.ask("service", "it stops what the machine needs")
+    if call.args == ["-p"] and temporary(path, call.host.places):
+        call.ask("privilege", "it runs with another user's rights")
     if not path.startswith(_SYSTEM_PROGRAMS):
         call.effect(EffectKind.RUNS, (path,))
     runs_file(call, path, script=True)

@@ -1,6 +1,6 @@
 """The statements of a shell text that are not loops: commands, pipes, functions, declarations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tree_sitter import Node
 
@@ -11,9 +11,14 @@ from hermes.safety.rules.table import judged
 from hermes.safety.syntax import text_of
 from hermes.safety.walker import Walker
 from hermes.safety.words import NOTHING, UNTOLD, State, Stream, Word
+from hermes.safety.words import words as word_set
 
 MAX_WORDS = 1_000
 """Words of one command that are looked at."""
+_CHANGE_THE_SHELL = word_set(
+    "read mapfile readarray eval source . export declare typeset local readonly printf getopts"
+)
+"""Built-ins whose work stays; that the variables set before them do so too is no harm."""
 _LOOKED_AT = 400
 """Nodes of a function's body in which a start of itself is looked for."""
 
@@ -42,13 +47,20 @@ def command(walker: Walker, node: Node, state: State, stdin: Stream | None) -> S
         walker.unclear("the command has too many words to be judged")
         del nodes[MAX_WORDS:], assigned[MAX_WORDS:]
     words = walker.expander.words(nodes, state)
-    if assigned:
-        state = state.copy(state.where) if words else state
-        for child in assigned:
-            variables.assign(walker, child, state)
+    state = _with_variables(walker, assigned, words, state) if assigned else state
     if not words and nodes and walker.budget.spent:
         walker.unclear("the command has too many parts to be judged")
     return walker.run(words, state, stdin) if words else NOTHING
+
+
+def _with_variables(walker: Walker, assigned: Sequence[Node], words: Sequence[Word], state: State) -> State:
+    """The state in which a command runs that has variables set before it; without a command they stay."""
+    inner = state.copy(state.where) if words else state
+    if words and words[0].text in _CHANGE_THE_SHELL:
+        inner.variables, inner.arrays = state.variables, state.arrays
+    for child in assigned:
+        variables.assign(walker, child, inner)
+    return inner
 
 
 def _is_descriptor(node: Node) -> bool:

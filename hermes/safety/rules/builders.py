@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from hermes.safety import flow
 from hermes.safety.call import Call, Options
+from hermes.safety.code import without_end
 from hermes.safety.findings import EffectKind
 from hermes.safety.words import UNTOLD, Stream, Word
 from hermes.safety.words import words as word_set
@@ -222,6 +223,8 @@ def awk(call: Call) -> Stream | None:
             call.ask("remote-exec", "it runs what it downloads or decodes")
     for word in programs:
         text = word.text
+        if reason := without_end(text):
+            call.ask("bomb", reason)
         for found in re.finditer(
             r'system\s*\(\s*"((?:[^"\\]|\\.){0,500})"\s*\)|"((?:[^"\\]|\\.){1,500})"\s*\|&?\s*getline|\|&?\s*"((?:[^"\\]|\\.){1,500})"',
             text[:20_000],

@@ -251,11 +251,15 @@ def _judge(call: Call, code: Code) -> None:
             call.deny("rm-root", f"it deletes {full}")
         elif not call.writes(full, how="deletes", kind=EffectKind.DELETES):
             call.ask("program-text", f"it deletes {full}", contained=not full.startswith(places.workspace))
-    for path in code.written:
-        call.writes(resolve(path, call.cwd, places), kind=EffectKind.OVERWRITES)
     for path in code.emptied:
         call.ask("emptied", f"it empties {resolve(path, call.cwd, places)}")
+    for path in code.written:
+        call.writes(resolve(path, call.cwd, places), kind=EffectKind.OVERWRITES)
     _leaks(call, code)
+    _starts(call, code)
+
+
+def _starts(call: Call, code: Code) -> None:
     for argv in code.spawned:
         before = len(getattr(call.host, "findings", ()))
         call.run([Word(text) for text in argv], lost=True, stdin=NOTHING)

@@ -538,12 +538,20 @@ def trapped(call: Call) -> Stream | None:
     return None
 
 
+_EVERYDAY = word_set(
+    "ls ll l la cd cat less grep find git cp mv mkdir echo pwd vim vi nano make python python3 npm man ps"
+)
+"""Names that nobody expects to delete or send something."""
+
+
 def aliased(call: Call) -> Stream | None:
     """alias NAME=TEXT."""
     for word in call.words:
         name, equals, text = word.text.partition("=")
         if equals and name:
             call.script(text)
+            if name in _EVERYDAY and text.split()[:1] != [name]:
+                call.script(f"{text} ./*")
             call.state.functions[name] = text
     return None
 
