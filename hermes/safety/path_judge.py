@@ -5,7 +5,9 @@ import os
 import re
 import stat
 import sys
+import time
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice
 from typing import Literal
 from urllib.parse import unquote
@@ -30,6 +32,8 @@ _KINDS = (
     (stat.S_ISBLK, "it is a disk"),
 )
 _OTHER_NAME = "it is another name of a protected file"
+_FRESH = 2.0
+"""Seconds for which the protected folders are taken to be the same: their second names are mounts, made by hand."""
 _MOST_FILES = 2_000
 _MOST_FOLDERS = 64
 
@@ -193,13 +197,19 @@ def _mounted(folder: str, places: Places) -> str:
         if parent == folder:
             break
         folder = parent
-    home = set(_identity(places.home))
-    for guarded in guarded_folders(places):
-        if any(_inside(place, (guarded,)) for place in (there, places.workspace)):
-            continue  # by its own name it has been judged already
-        if above & (set(_identity(guarded)) - home):
+    for guarded, identity in _guarded_folders(places, int(time.monotonic() / _FRESH)):
+        # By its own name it has been judged already.
+        if identity in above and not any(_inside(place, (guarded,)) for place in (there, places.workspace)):
             return "it is a protected folder under another name"
     return ""
+
+
+@lru_cache(maxsize=4)
+def _guarded_folders(places: Places, _age: int) -> tuple[tuple[str, tuple[int, int]], ...]:
+    """The protected folders that exist, with device and inode; looked at anew every few seconds."""
+    home = set(_identity(places.home))
+    found = ((path, identity) for path in guarded_folders(places) for identity in _identity(path))
+    return tuple((path, identity) for path, identity in found if identity not in home)
 
 
 def _inside(path: str, folders: tuple[str, ...]) -> bool:

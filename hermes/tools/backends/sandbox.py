@@ -157,8 +157,9 @@ class SandboxBackend:
 
     def outside(self, path: str) -> str:
         """Where a path that a command names lies on this machine: /tmp is a folder of the session's own."""
-        if not any(is_or_below(os.path.normpath(path), one) for one in self._policy.private):
-            return path  # the usual case, and the layout costs a look at the disk
+        plain = os.path.normpath(path)
+        if self._open(plain) or not any(is_or_below(plain, one) for one in self._policy.private):
+            return path  # the usual cases, and the layout costs a look at the disk
         return self._opened().outside(path, self.layout())
 
     def _open(self, path: str) -> bool:
