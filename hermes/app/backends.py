@@ -1,7 +1,9 @@
 """Where the commands of a session run, as the person's settings say."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError
@@ -9,6 +11,9 @@ from hermes.safety.places import Places
 from hermes.tools.backends.base import Network, TerminalBackend
 from hermes.tools.backends.local import LocalBackend
 from hermes.tools.backends.wardens import Wardens
+
+if TYPE_CHECKING:
+    from hermes.tools.backends.sandbox_probe import Probe
 
 BACKENDS = ("auto", "sandbox", "local")
 UNBOXED = (
@@ -24,6 +29,8 @@ class Place:
         self._environ = environ
         self._settings = settings
         self._wardens = wardens
+        self._probe: Probe | None = None
+        """What was found out about the sandbox, once for all sessions."""
 
     def backend(self, places: Places, lock: int) -> tuple[TerminalBackend, str]:
         """The backend of a session, and a line for the person; empty when there is nothing to say.
@@ -60,9 +67,24 @@ class Place:
             network=network_of(settings.sandbox.network),
             hosts=self._settings.security.allowed_hosts,
         )
+        from hermes.tools.backends.sandbox_probe import Probe
+
+        self._probe = self._probe or Probe(self._environ)
         return SandboxBackend(
-            self._environ, policy, passed=settings.env_passthrough, held=(lock,), wardens=self._wardens
+            self._environ,
+            policy,
+            passed=settings.env_passthrough,
+            held=(lock,),
+            wardens=self._wardens,
+            probe=self._probe,
         )
+
+
+def trusted_path(path: str, workspace: str) -> str:
+    """The PATH on which programs of our own are looked for: nothing that a command in the workspace may have made."""
+    kept = (one for one in path.split(os.pathsep) if os.path.isabs(one))
+    inside = workspace.rstrip("/") + "/"
+    return os.pathsep.join(one for one in kept if not (os.path.realpath(one) + "/").startswith(inside))
 
 
 def network_of(named: object) -> Network:

@@ -1,7 +1,7 @@
 """What Hermes would say to a command, a path, a URL or a text: the rules that the agent runs under."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -78,14 +78,7 @@ class Guard:
         judged = analyse(text, cwd, self._places(cwd))
         subjects = tuple(dict.fromkeys((*(" ".join(effect.argv) for effect in judged.effects), text)))
         findings = [*judged.held(sandboxed=self._sandboxed), *said_by(policy.rules, subjects)]
-        refusing = next((one for one in findings if one.verdict is Verdict.DENY), None)
-        if refusing:
-            return _answer(refusing.verdict, refusing.rule, refusing.reason, judged.effects)
-        asking = [one for one in findings if one.verdict is Verdict.ASK and not _allowed(one, policy)]
-        if not asking or (text.strip() in policy.allow and all(one.rule != "policy" for one in asking)):
-            return _answer(Verdict.ALLOW, "", "", judged.effects)
-        reason = "; ".join(dict.fromkeys(one.reason for one in asking))
-        return _answer(Verdict.ASK, asking[0].rule, reason, judged.effects)
+        return _answer(*_settled(findings, text.strip(), policy), judged.effects)
 
     def path(self, path: str, op: Literal["read", "write"], cwd: str) -> Plain:
         """What may happen with a path."""
@@ -144,6 +137,17 @@ class Guard:
 
         self._urls = UrlPolicy(private=tuple(self._settings.security.allow_private_urls))
         return self._urls
+
+
+def _settled(findings: Sequence[Finding], line: str, policy: "Policy") -> tuple[Verdict, str, str]:
+    """Verdict, rule and reason: a refusal stands, a question is answered by what the person allowed."""
+    for finding in findings:
+        if finding.verdict is Verdict.DENY:
+            return finding.verdict, finding.rule, finding.reason
+    asking = [one for one in findings if one.verdict is Verdict.ASK and not _allowed(one, policy)]
+    if not asking or (line in policy.allow and all(one.rule != "policy" for one in asking)):
+        return Verdict.ALLOW, "", ""
+    return Verdict.ASK, asking[0].rule, "; ".join(dict.fromkeys(one.reason for one in asking))
 
 
 def _allowed(finding: Finding, policy: "Policy") -> bool:

@@ -1,14 +1,23 @@
 """The MCP servers of the person's settings."""
 
+import contextlib
+import os
 import re
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import hermes
-from hermes.config.home import Home
+from hermes.app.backends import trusted_path
+from hermes.app.openai_form import Plain
+from hermes.app.secrets import in_address, redactor_for
+from hermes.config.environment import with_dotenv
+from hermes.config.home import Home, locate_home
+from hermes.config.load import load_settings
 from hermes.config.settings import McpServerSettings, McpTrust, Settings
-from hermes.core.errors import ConfigError
+from hermes.core.errors import ConfigError, NotFoundError, ToolError
+from hermes.safety.environment import holds_secret
+from hermes.safety.secrets import Redactor
 
 if TYPE_CHECKING:
     from hermes.tools.backends.wardens import Wardens
@@ -21,8 +30,12 @@ _EVERYTHING = ("all", "*")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
-def is_set(name: str) -> bool:
-    """Whether a tool set is one of MCP servers."""
+def others(names: Sequence[str]) -> list[str]:
+    """The tool sets that are not those of MCP servers."""
+    return [name for name in names if not _is_set(name)]
+
+
+def _is_set(name: str) -> bool:
     return name == SET or name.startswith(f"{SET}-")
 
 
@@ -31,32 +44,43 @@ def chosen(settings: Settings, asked: Sequence[str] | None, disabled: Sequence[s
 
     Raises ConfigError for a set of a server that does not exist.
     """
-    names = {name: settings.mcp_servers[given].enabled for name, given in _names(settings).items()}
-    for one in (*(asked or ()), *disabled):
-        if is_set(one) and one != SET and one.removeprefix(f"{SET}-") not in names:
+    names = _names(settings)
+    _check_sets((*(asked or ()), *disabled), list(names))
+    every = asked is None or not {SET, *_EVERYTHING}.isdisjoint(asked)
+    enabled = [name for name, given in names.items() if settings.mcp_servers[given].enabled]
+    wanted = [name for name in enabled if every or f"{SET}-{name}" in (asked or ())]
+    return tuple(name for name in wanted if {SET, f"{SET}-{name}"}.isdisjoint(disabled))
+
+
+def _check_sets(sets: Sequence[str], names: Sequence[str]) -> None:
+    for one in sets:
+        if _is_set(one) and one != SET and one.removeprefix(f"{SET}-") not in names:
             raise ConfigError(
                 f"There is no toolset {one!r}.", f"MCP servers are: {', '.join(names) or 'none'} (`mcp_servers`)."
             )
-    every = asked is None or SET in asked or any(one in asked for one in _EVERYTHING)
-    off = {one.removeprefix(f"{SET}-") for one in disabled if is_set(one)}
-    return tuple(
-        name
-        for name, enabled in names.items()
-        if enabled and (every or f"{SET}-{name}" in (asked or ())) and SET not in disabled and name not in off
-    )
 
 
 def open_servers(
-    settings: Settings, environ: Mapping[str, str], home: Home, wardens: "Wardens", *, only: str = ""
+    settings: Settings,
+    environ: Mapping[str, str],
+    home: Home,
+    wardens: "Wardens",
+    redactor: Redactor,
+    *,
+    workspace: str,
+    only: str = "",
 ) -> "Servers":
     """The enabled servers, or `only` that one, not started yet; one that is set up wrongly says so then."""
     from hermes.tools.mcp.servers import Servers, Surroundings
 
+    environ = {**environ, "PATH": trusted_path(environ.get("PATH", ""), os.path.realpath(workspace))}
     specs = [
         _spec(given, name, settings.mcp_servers[given], environ)
         for name, given in _names(settings).items()
         if (only in (name, given) if only else settings.mcp_servers[given].enabled)
     ]
+    for spec in specs:
+        _learn(spec, redactor)
     around = Surroundings(
         environ=environ,
         wardens=wardens,
@@ -64,9 +88,59 @@ def open_servers(
         known=home.cache / "mcp_tools.json",
         ca_file=settings.model.ca_bundle,
         patience=settings.mcp_discovery_timeout,
-        version=hermes.__version__,
+        redact=redactor.redact,
     )
     return Servers(specs, around)
+
+
+def listed(environ: Mapping[str, str]) -> list[Plain]:
+    """The servers of the settings: name, whether it is on, how it is reached, whether its tools ask."""
+    settings = load_settings(locate_home(environ)).settings
+    return [
+        {
+            "name": name,
+            "enabled": server.enabled,
+            "transport": "stdio" if server.command else "http",
+            "target": " ".join((server.command, *server.args)) if server.command else server.url,
+            "trust": str(server.trust),
+        }
+        for name, server in ((name, settings.mcp_servers[given]) for name, given in _names(settings).items())
+    ]
+
+
+async def tried(environ: Mapping[str, str], name: str) -> Plain:
+    """What came of starting a server and asking it for its tools: seconds, the tools, or what is wrong.
+
+    Raises NotFoundError.
+    """
+    from hermes.tools.backends.wardens import Wardens
+
+    home = locate_home(environ)
+    settings = load_settings(home).settings
+    environ = with_dotenv(environ, home.env_file)
+    wardens = Wardens(environ)
+    found = open_servers(
+        settings, environ, home, wardens, redactor_for(environ, home, settings), workspace=os.getcwd(), only=name
+    )
+    if not found.servers:
+        raise NotFoundError(f"There is no MCP server {name!r}.", "`hermes mcp list` shows those of config.yaml.")
+    (server,) = found.servers
+    began = time.monotonic()
+    try:
+        with contextlib.suppress(ToolError):
+            await server.connect()
+        return {
+            "name": server.spec.name,
+            "problem": server.problem,
+            "seconds": round(time.monotonic() - began, 3),
+            "tools": [
+                {"name": one.name, "digest": one.digest, "reads_only": one.reads_only, "description": one.description}
+                for one in server.tools
+            ],
+        }
+    finally:
+        await found.close()
+        await wardens.close()
 
 
 def _names(settings: Settings) -> dict[str, str]:
@@ -119,6 +193,17 @@ def _filled(given: str, name: str, server: McpServerSettings, environ: Mapping[s
         exclude=server.tools.exclude,
         asks=server.trust is not McpTrust.ALWAYS,
     )
+
+
+def _learn(spec: "Spec", redactor: Redactor) -> None:
+    """Have what a server is given as a secret taken out of everything, whatever it does with it."""
+    for name, value in spec.env.items():
+        if holds_secret(name):
+            redactor.learn(f"mcp.{spec.name}.{name}", value)
+    for name, value in spec.headers.items():
+        redactor.learn(f"mcp.{spec.name}.{name}", value.rpartition(" ")[2])  # without the scheme, `Bearer`
+    for name, value in in_address(f"mcp.{spec.name}.url", spec.url):
+        redactor.learn(name, value)
 
 
 def _expanded(path: str, home: str) -> str:

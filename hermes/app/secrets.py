@@ -100,22 +100,22 @@ def _is_path(value: str) -> bool:
 
 def _of_struct(name: str, value: object) -> Iterator[tuple[str, str]]:
     """The keys in settings, by their path."""
-    if isinstance(value, Struct):
-        holder = isinstance(value, KeyHolder)
-        for field in value.__struct_fields__:
-            inner = getattr(value, field)
-            if holder and field in _KEY_FIELDS:
-                yield from ((f"{name}.{field}", key) for key in ((inner,) if isinstance(inner, str) else inner))
-            else:
-                yield from _of_struct(f"{name}.{field}", inner)
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            if isinstance(inner, str) and holds_secret(str(key)):
-                yield f"{name}.{key}", inner
-            else:
-                yield from _of_struct(f"{name}.{key}", inner)
-    elif isinstance(value, list | tuple):
-        for number, inner in enumerate(value):
-            yield from _of_struct(f"{name}.{number}", inner)
-    elif isinstance(value, str):
+    if isinstance(value, str):
         yield from in_address(name, value)
+    for field, inner in _members(value):
+        key = isinstance(value, KeyHolder) and field in _KEY_FIELDS
+        if isinstance(inner, str) and (key or (isinstance(value, Mapping) and holds_secret(field))):
+            yield f"{name}.{field}", inner
+        elif key and isinstance(inner, tuple | list):
+            yield from ((f"{name}.{field}", one) for one in inner)
+        else:
+            yield from _of_struct(f"{name}.{field}", inner)
+
+
+def _members(value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Struct):
+        yield from ((field, getattr(value, field)) for field in value.__struct_fields__)
+    elif isinstance(value, Mapping):
+        yield from ((str(field), inner) for field, inner in value.items())
+    elif isinstance(value, list | tuple):
+        yield from ((str(number), inner) for number, inner in enumerate(value))

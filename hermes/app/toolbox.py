@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.app import mcp
-from hermes.app.backends import Place
+from hermes.app.backends import Place, trusted_path
 from hermes.app.options import Options
 from hermes.app.policy import session_gate
 from hermes.config.home import Home
@@ -18,7 +18,6 @@ from hermes.safety.places import Places
 from hermes.safety.secrets import Redactor
 from hermes.tools import toolsets
 from hermes.tools.backends.base import Stopped
-from hermes.tools.backends.wardens import Wardens
 from hermes.tools.registry import Registry, Toolbox
 from hermes.tools.rulegate import RuleGate
 from hermes.tools.session import Asker, Limits, ToolContext, ToolState
@@ -48,7 +47,7 @@ class Process:
 
     environ: Mapping[str, str]
     clock: Clock
-    wardens: Wardens
+    place: Place
     redactor: Redactor
 
 
@@ -114,7 +113,7 @@ def session_tools(
         workspace=str(Path(plan.cwd).resolve()),
         own=(str(spill.resolve()),),
     )
-    backend, remark = Place(environ, settings, process.wardens).backend(places, plan.lock)
+    backend, remark = process.place.backend(places, plan.lock)
     remarks = (*remarks, *([remark] if remark else []))
     context = ToolContext(
         session_id=plan.session_id,
@@ -128,7 +127,7 @@ def session_tools(
         asker=plan.asker,
         redactor=process.redactor,
         catalogue=toolbox if toolbox.find("tool_search") else None,
-        search_path=environ.get("PATH", ""),
+        search_path=trusted_path(environ.get("PATH", ""), places.workspace),
         web=WebAccess(
             environ=environ,
             private=settings.security.allow_private_urls,
@@ -148,9 +147,9 @@ def _selected(settings: Settings, options: Options) -> tuple[Toolbox, tuple[str,
     asked = options.enabled_toolsets if options.enabled_toolsets is not None else settings.toolsets or None
     disabled = (*settings.disabled_toolsets, *options.disabled_toolsets)
     servers = mcp.chosen(settings, asked, disabled) if settings.mcp_servers else ()
-    ours = [name for name in asked if not mcp.is_set(name)] if asked is not None else list(toolsets.DEFAULT)
+    ours = mcp.others(toolsets.DEFAULT if asked is None else asked)
     registry = Registry()
-    toolbox = registry.select(ours, [name for name in disabled if not mcp.is_set(name)], more=bool(servers))
+    toolbox = registry.select(ours, mcp.others(disabled), more=bool(servers))
     if not asked:
         return toolbox, (), servers
     named = ", ".join(asked)

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from hermes.agent.turn import Deps, TurnState
+from hermes.app.backends import Place
 from hermes.app.credentials import Credentials, keyed, with_stored
 from hermes.app.endpoint import Model, choose_model, open_model
 from hermes.app.limits import guard_limits
@@ -53,6 +54,7 @@ from hermes.store.store import Store
 from hermes.tools.backends.wardens import Wardens
 from hermes.tools.executor import Executor
 from hermes.tools.gate import Reviewer
+from hermes.tools.recall import recall_written
 from hermes.tools.session import Asker
 from hermes.util.clock import Clock, SystemClock
 
@@ -117,7 +119,12 @@ class App:
         self._environ = with_dotenv(self._process, home.env_file)
         self._wardens = Wardens(self._environ)
         self._redactor = redactor_for(self._environ, home, settings)
-        self._shared = Process(environ=self._environ, clock=self._clock, wardens=self._wardens, redactor=self._redactor)
+        self._shared = Process(
+            environ=self._environ,
+            clock=self._clock,
+            place=Place(self._environ, settings, self._wardens),
+            redactor=self._redactor,
+        )
         stack.push_async_callback(self._wardens.close)
         choice = choose_model(settings.model, self.options)
         others = fallbacks(settings, self.options.fallback_models)
@@ -208,8 +215,7 @@ class App:
 
     async def _bring_to_life(self, plan: Plan, stack: AsyncExitStack) -> SessionActor:
         """Everything that a live session stands on, pushed onto `stack` in the order in which it is closed last."""
-        endpoint, settings, options = self.endpoint, self._settings, self.options
-        born: list[Conversation] = []
+        endpoint, settings, options, born = self.endpoint, self._settings, self.options, list[Conversation]()
         tools = session_tools(
             plan,
             home=self._home,
@@ -258,13 +264,7 @@ class App:
         actor: SessionActor
         deps = Deps(
             toolbox=tools.toolbox,
-            executor=Executor(
-                tools.toolbox,
-                tools.gate,
-                approver=approvals,
-                reviewer=self._reviewer(meter),
-                tool_delay=_chosen(options.tool_delay, settings.agent.tool_delay),
-            ),
+            executor=self._executor(tools, approvals, meter),
             context=tools.context,
             journal=recorder,
             clock=self._clock,
@@ -284,11 +284,12 @@ class App:
         )
         waiting = () if plan.fresh else await self._store.inbox(plan.session_id)
         actor = SessionActor(conversation, parts, waiting=waiting)
+        if conversation.messages or conversation.lost is not None:
+            recall_written(_said(conversation), tools.toolbox, tools.context)
         if options.save_trajectories or settings.agent.save_trajectories:
             actor.on_turn_end.append(self._save_trajectory(actor))
-        actor.on_turn_end.append(_flush(meter))
-        if tools.servers:
-            stack.callback(self._mcp_servers().join(tools.toolbox, tools.servers, partial(actor.notify, Level.WARNING)))
+        actor.on_turn_end += [_flush(meter), _tell_notices(tools, actor)]
+        self._join_servers(tools, actor, stack)
         stack.callback(_tell_unfinished, tools, actor)
         stack.push_async_callback(actor.close)
         return actor
@@ -304,13 +305,27 @@ class App:
             conversation.lineage.extend(plan.history)
         return conversation
 
-    def _mcp_servers(self) -> "Servers":
-        """The MCP servers, started for the first session that has their tools and ended with the process's last."""
+    def _join_servers(self, tools: SessionTools, actor: SessionActor, stack: AsyncExitStack) -> None:
+        """Give a session the tools of its MCP servers, which are started for the first session that has some."""
+        if not tools.servers:
+            return
         if self._mcp is None:
-            self._mcp = open_servers(self._settings, self._environ, self._home, self._wardens)
+            workspace = self.options.cwd or os.getcwd()
+            self._mcp = open_servers(
+                self._settings, self._environ, self._home, self._wardens, self._redactor, workspace=workspace
+            )
             self._stack.push_async_callback(self._mcp.close)
             self._mcp.start()
-        return self._mcp
+        stack.callback(self._mcp.join(tools.toolbox, tools.servers, partial(actor.notify, Level.WARNING)))
+
+    def _executor(self, tools: SessionTools, approvals: Approvals, meter: SpendMeter) -> Executor:
+        return Executor(
+            tools.toolbox,
+            tools.gate,
+            approver=approvals,
+            reviewer=self._reviewer(meter),
+            tool_delay=_chosen(self.options.tool_delay, self._settings.agent.tool_delay),
+        )
 
     def _reviewer(self, meter: SpendMeter) -> Reviewer | None:
         """Who looks at what the rules allow, where the person wants that."""
@@ -320,6 +335,14 @@ class App:
 
         models = (self._reviewers, self._models)
         return ModelReviewer(side_task(models, partial(self._client, meter.side("approval"))))
+
+    def redact(self, text: str) -> str:
+        """The text without the secrets that this process holds."""
+        return self._redactor.redact(text)
+
+    async def place_line(self, actor: SessionActor) -> str:
+        """What really holds the session's commands back."""
+        return await self._tools[actor.session_id].context.backend.line()
 
     def yolo(self, actor: SessionActor, *, on: bool) -> None:
         """Ask nothing in this session, or ask again. What is refused stays refused; it ends with the session."""
@@ -393,6 +416,19 @@ def _tell_unfinished(tools: SessionTools, actor: SessionActor) -> None:
     line = tools.unfinished()
     if line:
         actor.notify(Level.WARNING, line)
+
+
+def _tell_notices(tools: SessionTools, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
+    async def tell(_state: TurnState, _ended: TurnEnded) -> None:
+        for line in tools.context.backend.take_notices():
+            actor.notify(Level.WARNING, line)
+
+    return tell
+
+
+def _said(conversation: Conversation) -> list[Message]:
+    lost = conversation.lost.messages if conversation.lost is not None else ()
+    return [*conversation.messages, *lost]
 
 
 def _flush(meter: Meter) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:

@@ -54,13 +54,14 @@ async def _talk(
     options = app_options(given)
     environ = process_environment()
     home = locate_home(environ)
-    log_to(home.logs, redaction(environ, home))
+    log = log_to(home.logs, redaction(environ, home))
     with controlling_terminal() as found:
         terminal = None if given.no_input else found
         if terminal is not None and text is None:
             options = await offer_server(options, environ, terminal, servers)
         shown = Renderer(quiet=given.oneshot is not None)
         async with App(environ, options) as app, contextlib.AsyncExitStack() as stack:
+            log.redact = app.redact  # it also knows the keys that are read while the process runs
             asker = await stack.enter_async_context(TerminalAsker(terminal)) if terminal is not None else None
             sessions = _Sessions(app, shown, asker)
             try:

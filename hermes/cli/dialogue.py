@@ -51,6 +51,7 @@ class Dialogue:
         """Talk until the person leaves or the input ends; returns the exit code."""
         if self._source.typed:
             print(f"{self._app.endpoint.model} from {self._app.endpoint.record.title}, window: {await self._window()}.")
+            print(await self._app.place_line(self._actor))
             print(f"Session {self._actor.session_id}. /help tells more, /quit ends it; Ctrl-C stops an answer.")
         await self._go_on()
         code = await self._talk()
@@ -146,6 +147,7 @@ class Dialogue:
         endpoint = self._app.endpoint
         print(f"Session {about['id']}{f' ({title})' if title else ''}, {about['message_count']} messages.")
         print(f"Model {endpoint.model} from {endpoint.record.title}, window: {await self._window()}.")
+        print(await self._app.place_line(self._actor))
         print(f"Tokens used so far: {about['input_tokens']:,} in, {about['output_tokens']:,} out.")
 
     async def _window(self) -> str:

@@ -26,7 +26,7 @@ class FaultLog(logging.Handler):
 
     def __init__(self, folder: Path, redact: Redact) -> None:
         super().__init__(logging.WARNING)
-        self._redact = redact
+        self.redact = redact
         self._file = folder / "errors.log"
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -37,7 +37,7 @@ class FaultLog(logging.Handler):
                 self._file.replace(self._file.with_suffix(".old.log"))
             handle = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "a", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(self._redact(self.format(record)) + "\n")
+                file.write(self.redact(self.format(record)) + "\n")
 
 
 def redaction(environ: Mapping[str, str], home: Home) -> Redact:
@@ -55,7 +55,7 @@ def redaction(environ: Mapping[str, str], home: Home) -> Redact:
     return redact
 
 
-def log_to(folder: Path, redact: Redact) -> None:
+def log_to(folder: Path, redact: Redact) -> FaultLog:
     """Send what our own modules log to `folder` instead of standard error, and show crashes, without secrets."""
     logger = logging.getLogger("hermes")
     handler = FaultLog(folder, redact)
@@ -67,3 +67,4 @@ def log_to(folder: Path, redact: Redact) -> None:
         sys.stderr.write(redact("".join(traceback.format_exception(kind, error, trace))))
 
     sys.excepthook = crashed
+    return handler

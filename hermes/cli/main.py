@@ -11,6 +11,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "usage": ("hermes.cli.spending", "tokens and money spent, and what the caps leave"),
     "auth": ("hermes.cli.auth", "list, add, remove and reset the keys of model providers"),
     "approvals": ("hermes.cli.approvals", "list and answer the questions that wait for you"),
+    "doctor": ("hermes.cli.doctor", "say what holds commands back here, and what is trusted"),
+    "mcp": ("hermes.cli.mcp", "list the MCP servers, or try one"),
     "trust": ("hermes.cli.trust", "vouch for a project's folder, or list the trusted ones"),
     "home": ("hermes.cli.home", "show the home folder, or agree to share one with another program"),
     "guard": ("hermes.cli.guard", "say what would be allowed: a command, a path, a URL; show a text without secrets"),

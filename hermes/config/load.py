@@ -194,8 +194,8 @@ def _read_cache(file: Path) -> _Cached | None:
 def _write_cache(home: Home, cached: _Cached) -> None:
     """Keep the parsed document; a home that cannot be written is reported where it matters, not here.
 
-    One that JSON would change is parsed each time: not-a-number would come back as nothing, and a cap with it. So is one
-    with a key in it: a key stays in the file that the person wrote it into, and a cached one from before is removed.
+    One that JSON would change is parsed each time: not-a-number would come back as nothing, and a cap with it. So is
+    one with a key in it: a key stays in the file that the person wrote it into, and a cached one is removed.
     """
     if _holds_key(cached.document):
         with contextlib.suppress(OSError):
@@ -216,7 +216,7 @@ def _holds_key(value: object, name: str = "") -> bool:
         return any(_holds_key(inner, name) for inner in value)
     if not isinstance(value, str) or _VARIABLE.fullmatch(value.strip()):
         return False
-    return bool(value and _KEY_NAME.search(name)) or _KEY_IN_TEXT.search(value) is not None
+    return (len(value) >= 8 and _KEY_NAME.search(name) is not None) or _KEY_IN_TEXT.search(value) is not None
 
 
 def _unknown_keys(document: dict[str, object]) -> list[str]:

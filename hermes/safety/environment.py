@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 _SECRET = re.compile(
-    r"(^|_)(API_?KEY|ACCESS_?KEY(_ID)?|SECRET(_KEY)?|PRIVATE_KEY|TOKEN|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)(_|$)|"
+    r"(^|_)(API_?KEYS?|ACCESS_?KEYS?(_ID)?|SECRET(_KEY)?|PRIVATE_KEY|TOKEN|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)(_|$)|"
     r"_KEY$|^(KEY|PASS)$|_PASS$|_DSN$|^DATABASE_URL$|SECRET"
 )
 _KEPT = frozenset({"SSH_AUTH_SOCK", "GPG_TTY", "XDG_SESSION_ID"})

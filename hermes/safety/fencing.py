@@ -30,8 +30,8 @@ _CONTROL_TOKEN = re.compile(r"<\|(?=\w{1,40}\|>)|<\uff5c(?=[\w\u2581]{1,40}\uff5
 
 
 _KEY = os.urandom(16)
-"""With it the same text has the same id, so that a result that comes again is seen to be the same, and nobody outside of
-this process can tell it beforehand."""
+"""With it the same text has the same id, so that a result that comes again is seen to be the same, and nobody outside
+of this process can tell it beforehand."""
 
 
 class Shown(Struct, frozen=True):

@@ -87,10 +87,10 @@ def _scattered(part: str) -> bool:
         return False
     if _HEX.fullmatch(part) and len(part) >= 20:
         return len(set(part)) > 6
-    digits = kinds.count("0")
     turns = sum(one != other for one, other in pairwise(kinds))
-    upper, lower = kinds.count("A"), kinds.count("a")
+    digits, upper = kinds.count("0"), kinds.count("A")
+    letters = len(kinds) - digits
+    if digits and letters:
+        return turns >= 3 or (turns == 2 and min(digits, letters) >= 2 and len(part) >= 10)
     # A name in camel case turns twice a word, and a word has four letters and more.
-    if digits and (upper or lower):
-        return turns >= 3 or (turns >= 2 and min(digits, upper + lower) >= 2 and len(part) >= 10)
-    return upper > 0 and lower > 0 and turns > len(part) / 3 and turns >= 4
+    return 0 < upper < letters and turns > max(3, len(part) / 3)

@@ -99,25 +99,21 @@ def _found(text: bytes, table: _Places, width: int, code: Literal["Q", "I"]) -> 
     for number, block in enumerate(blocks):
         at = number * width
         if at + width > done and block in table:
-            hit = _best(text, at, table[block], done)
+            hit = _best(text, at, table[block])
             if hit:
                 yield hit
                 done = hit.end
 
 
-def _best(text: bytes, at: int, candidates: list[tuple[Needle, int]], done: int) -> Hit | None:
+def _best(text: bytes, at: int, candidates: list[tuple[Needle, int]]) -> Hit | None:
     """The longest of what the block at this place may belong to; whole ones go first."""
-    best: Hit | None = None
-    for needle, offset in candidates:
-        start = at - offset
-        if start >= 0 and text.startswith(needle.text, start):
-            if best is None or not best.whole or len(needle.text) > best.end - best.start:
-                best = Hit(needle, start, start + len(needle.text))
-        elif needle.parts and (best is None or not best.whole):
-            part = _part(text, at, needle, offset)
-            if best is None or (part is not None and part.end - part.start > best.end - best.start):
-                best = part or best
-    return best
+    whole = [
+        Hit(needle, at - offset, at - offset + len(needle.text))
+        for needle, offset in candidates
+        if at >= offset and text.startswith(needle.text, at - offset)
+    ]
+    hits = whole or [hit for needle, offset in candidates if needle.parts and (hit := _part(text, at, needle, offset))]
+    return max(hits, key=lambda hit: hit.end - hit.start, default=None)
 
 
 def _part(text: bytes, at: int, needle: Needle, offset: int) -> Hit | None:

@@ -1,10 +1,14 @@
 """The one door for a path: what may be done with it, by every name that it has, as the disk is at this moment."""
 
+import contextlib
 import os
 import re
 import stat
 import sys
+import time
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
 from typing import Literal
 from urllib.parse import unquote
 
@@ -13,6 +17,7 @@ from msgspec import Struct
 from hermes.safety.findings import Verdict
 from hermes.safety.paths import guarded_files, guarded_folders, read_refused, write_refused
 from hermes.safety.places import Places
+from hermes.util.atomic import place_of
 
 Operation = Literal["read", "write"]
 
@@ -26,6 +31,9 @@ _KINDS = (
     (stat.S_ISCHR, "it is a device"),
     (stat.S_ISBLK, "it is a disk"),
 )
+_OTHER_NAME = "it is another name of a protected file"
+_FRESH = 2.0
+"""Seconds for which the protected folders are taken to be the same: their second names are mounts, made by hand."""
 _MOST_FILES = 2_000
 _MOST_FOLDERS = 64
 
@@ -44,7 +52,7 @@ def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgem
 
     It is judged as it is written, as other programs may read it (`~user`, `$HOME`, `file://`, percent signs), as the
     disk has it with every link followed, and by what it is: another name of a protected file is protected. Whoever
-    opens it afterwards opens `real` and checks with `is_same` that it still is what was judged. Never raises.
+    opens it afterwards judges what is open (`opened_refused`): links may be swapped meanwhile. Never raises.
     """
     if not path.strip():
         return PathJudgement(Verdict.DENY, "no-path", "it is empty")
@@ -65,15 +73,17 @@ def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgem
     return PathJudgement(Verdict.DENY, "protected-path", why, real) if why else PathJudgement(Verdict.ALLOW, real=real)
 
 
-def is_same(handle: int, real: str) -> bool:
-    """Whether an open file is the one that was judged, so that no link swapped meanwhile has led elsewhere."""
-    try:
-        if os.path.exists(f"/proc/self/fd/{handle}"):
-            return os.readlink(f"/proc/self/fd/{handle}") == real
-        opened, there = os.fstat(handle), os.stat(real, follow_symlinks=False)
-    except OSError:
-        return False
-    return (opened.st_dev, opened.st_ino) == (there.st_dev, there.st_ino) and os.path.realpath(real) == real
+def opened_refused(handle: int, places: Places) -> str:
+    """Why an open file may not be read; empty when it may. It is judged by itself: a link that was swapped between the
+    gate and the opening changes nothing."""
+    real = place_of(handle)
+    if not real:
+        return ""
+    why = _refused(real, real, "read", places)
+    if why:
+        return why
+    status = os.fstat(handle)
+    return _OTHER_NAME if status.st_nlink > 1 and _is_guarded(status, places) else ""
 
 
 def _readings(path: str, places: Places) -> Iterator[str]:
@@ -134,7 +144,7 @@ def _by_nature(real: str, places: Places) -> str:
     if kind and real != "/dev/null":
         return kind
     if stat.S_ISREG(status.st_mode) and status.st_nlink > 1 and _is_guarded(status, places):
-        return "it is another name of a protected file"
+        return _OTHER_NAME
     return _mounted(real if stat.S_ISDIR(status.st_mode) else os.path.dirname(real), places)
 
 
@@ -149,21 +159,24 @@ def _identities(places: Places) -> Iterator[tuple[int, int]]:
         yield from _identity(path)
     left = _MOST_FILES
     for folder in guarded_folders(places):
-        waiting = [folder]
-        for _ in range(_MOST_FOLDERS):
-            if not waiting or left <= 0:
-                break
-            try:
-                with os.scandir(waiting.pop()) as entries:
-                    for entry in entries:
-                        left -= 1
-                        if entry.is_dir(follow_symlinks=False) and not _inside(entry.path, places.own):
-                            waiting.append(entry.path)
-                        elif entry.is_file(follow_symlinks=False):
-                            status = entry.stat(follow_symlinks=False)
-                            yield status.st_dev, status.st_ino
-            except OSError:
-                continue
+        for status in islice(_below(folder, places), left):
+            left -= 1
+            yield status.st_dev, status.st_ino
+
+
+def _below(folder: str, places: Places) -> Iterator[os.stat_result]:
+    """The files in a folder and in those below it, as many folders as are quickly read."""
+    waiting = [folder]
+    for _ in range(_MOST_FOLDERS):
+        if not waiting:
+            return
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:
+            continue
+        waiting += [one.path for one in entries if one.is_dir(follow_symlinks=False) and one.path not in places.own]
+        with contextlib.suppress(OSError):
+            yield from (one.stat(follow_symlinks=False) for one in entries if one.is_file(follow_symlinks=False))
 
 
 def _identity(path: str) -> Iterator[tuple[int, int]]:
@@ -176,6 +189,7 @@ def _identity(path: str) -> Iterator[tuple[int, int]]:
 
 def _mounted(folder: str, places: Places) -> str:
     """Whether a folder, or one above it, is a protected one that was mounted here under another name."""
+    there = folder
     above: set[tuple[int, int]] = set()
     while True:
         above.update(_identity(folder))
@@ -183,15 +197,19 @@ def _mounted(folder: str, places: Places) -> str:
         if parent == folder:
             break
         folder = parent
-    home = set(_identity(places.home))
-    for guarded in guarded_folders(places):
-        if _inside(places.workspace, (guarded,)) or (
-            places.own and any(_inside(own, (guarded,)) for own in places.own)
-        ):
-            continue
-        if above & (set(_identity(guarded)) - home):
+    for guarded, identity in _guarded_folders(places, int(time.monotonic() / _FRESH)):
+        # By its own name it has been judged already.
+        if identity in above and not any(_inside(place, (guarded,)) for place in (there, places.workspace)):
             return "it is a protected folder under another name"
     return ""
+
+
+@lru_cache(maxsize=4)
+def _guarded_folders(places: Places, _age: int) -> tuple[tuple[str, tuple[int, int]], ...]:
+    """The protected folders that exist, with device and inode; looked at anew every few seconds."""
+    home = set(_identity(places.home))
+    found = ((path, identity) for path in guarded_folders(places) for identity in _identity(path))
+    return tuple((path, identity) for path, identity in found if identity not in home)
 
 
 def _inside(path: str, folders: tuple[str, ...]) -> bool:

@@ -116,6 +116,11 @@ _SECRET_PROC = re.compile(
     r"^/proc/[^/]+/(task/[^/]+/)?(environ|mem|auxv|maps|smaps|pagemap|stack|syscall|fdinfo/|map_files/|fd/|root(/|$)|cwd(/|$))|"
     r"^/proc/(k(msg|core|allsyms)|sysrq-trigger|keys)|^/sys/kernel/(debug|tracing)/"
 )
+_BY_NAME = (
+    (_PROJECT, "programs such as git or an editor run what it says"),
+    (_SECRET_NAME, "it is a private key"),
+    (_PROJECT_SECRET, "it holds the project's keys: tell the person what to change in it"),
+)
 _SYSTEM_ROOTS, _SECRET_ROOTS = frozenset(_SYSTEM), frozenset(_SECRET_SYSTEM)
 _TOP = _lines(
     """
@@ -136,12 +141,9 @@ def write_refused(path: str, places: Places) -> str:
     below = _below(path, places.home)
     if below is not None and (_among(below, _HOME_FOLDERS) or below in _HOME_FILES):
         return "it holds keys or runs at the start of other programs"
-    if _PROJECT.search(path):
-        return "programs such as git or an editor run what it says"
-    if _SECRET_NAME.search(path):
-        return "it is a private key"
-    if _PROJECT_SECRET.search(path):
-        return "it holds the project's keys: tell the person what to change in it"
+    for pattern, why in _BY_NAME:
+        if pattern.search(path):
+            return why
     if _among(path, _SYSTEM_ROOTS) and not _inside(path, (places.workspace,)):
         return "it belongs to the system"
     return ""
@@ -237,3 +239,8 @@ def _among(path: str, names: frozenset[str]) -> bool:
             return True
         at = path.find("/", at + 1)
     return path in names
+
+
+def is_or_below(path: str, folder: str) -> bool:
+    """Whether a path is this folder or lies in it, by their names."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -42,17 +42,18 @@ class RedactingStream:
         text = self._held
         if len(text) > _LONGEST:
             return len(text) - _LONGEST // 2
-        line = text.rfind("\n") + 1
         begun = text.rfind("-----BEGIN ")
-        if begun >= 0 and "-----END " not in text[begun:]:
-            line = min(line, begun)
-        anchor = _OPEN.search(text, line)
-        cut = line if anchor else max(line, text.rfind(" ") + 1)
-        return self._settled(min(cut, self._redactor.unfinished(text)))
-
-    def _settled(self, cut: int) -> int:
-        """The place, moved before a secret that stands across it."""
-        for start, end, _ in self._redactor.spans(self._held) if cut else ():
+        cut = begun if begun >= 0 and "-----END " not in text[begun:] else len(text)
+        cut = self._boundary(cut)
+        cut = self._boundary(min(cut, self._redactor.unfinished(text))) if cut else 0
+        for start, end, _ in self._redactor.spans(text) if cut else ():
             if start < cut < end:
-                return start
+                return self._boundary(start)
         return cut
+
+    def _boundary(self, limit: int) -> int:
+        """The last place up to here at which a word ends, or the line where it names a secret."""
+        line = self._held.rfind("\n", 0, limit) + 1
+        if _OPEN.search(self._held, line, limit):
+            return line
+        return max(line, self._held.rfind(" ", 0, limit) + 1)

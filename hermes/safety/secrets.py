@@ -23,6 +23,7 @@ _PLACEHOLDER = re.compile(r"\[(secret|redacted):([A-Za-z0-9_.:@-]{1,80})(?:/([a-
 _NAME = re.compile(r"[^A-Za-z0-9_.:@-]+")
 _REFERENCE = re.compile(r"\$\w+|\$?\{[^{}]*\}|<[^<>]*>")
 _DISTINCT = 4
+_LINES = 200
 _BASE64_EDGE = 2
 _LONG = 512
 _REST = 6
@@ -63,7 +64,14 @@ class Redactor:
         name = _NAME.sub("_", name)[:80] or "secret"
         if not value or value in self._values or _PLACEHOLDER.search(value):
             return
-        if len(value) < SHORTEST or common(value) or _REFERENCE.fullmatch(value) or len(set(value)) < _DISTINCT:
+        self._take(name, value)
+        # Of a value of several lines, such as a private key, each line is one.
+        for line in value.splitlines()[:_LINES] if "\n" in value else ():
+            if len(line) >= 2 * SHORTEST and not line.startswith("-----"):
+                self._take(name, line)
+
+    def _take(self, name: str, value: str) -> None:
+        if not _odd_enough(value):
             self._named[name] = value
             return
         self._values[value] = name
@@ -72,9 +80,6 @@ class Redactor:
             self._exact[value] = name
         for needle in found:
             self._needles.add(needle)
-        for line in value.splitlines() if "\n" in value else ():
-            if len(line) >= 2 * SHORTEST and not line.startswith("-----"):
-                self.learn(name, line)
 
     def redact(self, text: str) -> str:
         """The text without secrets."""
@@ -242,21 +247,31 @@ def _apart(held: list[Span], shaped: list[Span], closed: list[tuple[int, int]]) 
     kept = list(held)
     at = 0
     for start, end, kind in merged(shaped):
-        while at and blocked[at - 1][1] > start:
-            at -= 1
-        while at < len(blocked) and blocked[at][1] <= start:
-            at += 1
-        place = at
-        while place < len(blocked) and blocked[place][0] < end:
-            free = start if place == at else blocked[place - 1][1]
-            if blocked[place][0] - free >= _REST:
-                kept.append((free, blocked[place][0], kind))
-            place += 1
-        free = start if place == at else max(start, blocked[place - 1][1])
-        if end - free >= (_REST if place > at else 1):
-            kept.append((free, end, kind))
-        at = place
+        at = bisect_right(blocked, (start, -1), at)
+        # The one before may reach into this shape.
+        inside = blocked[max(0, at - 1) : bisect_right(blocked, (end, -1), at)]
+        kept += ((first, last, kind) for first, last in _free(start, end, inside))
     return sorted(kept)
+
+
+def _free(start: int, end: int, blocked: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The parts of a shape that nothing else has taken; crumbs beside something taken are left."""
+    free, whole = start, True
+    for first, last in blocked:
+        if last <= start:
+            continue
+        if first - free >= _REST:
+            yield free, first
+        free, whole = max(free, last), False
+    if end - free >= (1 if whole else _REST):
+        yield free, end
+
+
+def _odd_enough(value: str) -> bool:
+    """Whether a value is so unlike other text that it can be looked for wherever it stands."""
+    if len(value) < SHORTEST or len(set(value)) < _DISTINCT:
+        return False
+    return not common(value) and not _REFERENCE.fullmatch(value)
 
 
 def _within(span: Span, closed: list[tuple[int, int]]) -> bool:

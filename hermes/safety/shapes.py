@@ -51,6 +51,7 @@ _HOOKS = re.compile(
     r"maker\.ifttt\.com/trigger/\w{1,60}/(?:json/)?with/key/|ntfy\.sh/|hc-ping\.com/|chat\.googleapis\.com/v1/spaces/)"
     r"([A-Za-z0-9_/:@.-]{16,300})"
 )
+_HOOK_WORDS = ("hook", "telegram", "ifttt", "hc-ping", "googleapis", "ntfy")
 _JWT = re.compile(r"eyJ[A-Za-z0-9_-]{6,4000}\.[A-Za-z0-9_-]{4,8000}(?:\.[A-Za-z0-9_-]{0,4000}){0,3}")
 _UNKNOWN = 30
 _ANY_VENDOR = re.compile(r"[a-z]{2,10}[-_](?:[a-z]{2,8}[-_])?([A-Za-z0-9]{24,100})(?![A-Za-z0-9+/=])")
@@ -130,7 +131,7 @@ def _candidates(text: str, at: int, end: int, last: int, done: int) -> Iterator[
 def _well_mixed(body: str) -> bool:
     """Whether a long text has so much of every kind of character that only a generator can have made it."""
     upper, lower, digits = (sum(map(kind, body)) for kind in (str.isupper, str.islower, str.isdigit))
-    return min(upper, lower, digits) >= len(body) // 10 + 1 and drawn(body)
+    return min(upper, lower) >= len(body) // 8 and digits > 1 and drawn(body)
 
 
 def _goes_on(text: str, match: re.Match[str], key: str) -> bool:
@@ -198,25 +199,31 @@ def _private_keys(text: str) -> Iterator[Span]:
 
 def _addresses(text: str) -> Iterator[Span]:
     """Passwords and tokens in addresses."""
-    at = text.find("://")
-    done = 0
-    while at >= 0:
-        if at >= done:
-            match = _USER_INFO.match(text, at + 3)
-            if match:
-                group = 1 if match[1] is not None else 2
-                if _is_password(match[group]) if group == 1 else random_like(match[2]):
-                    yield *match.span(group), "url-password"
-                done = match.end()
-        at = text.find("://", at + 3)
+    yield from _user_infos(text)
     for match in _QUERY.finditer(text):
-        value = match[1]
-        if not stand_in(value) and not common(value) and (random_like(value, 8) or (is_uuid(value))):
+        if not common(match[1]) and not stand_in(match[1]) and _is_token(match[1]):
             yield *match.span(1), "url-token"
-    if "hook" in text or "telegram" in text or "ifttt" in text or "hc-ping" in text or "googleapis" in text:
+    if any(word in text for word in _HOOK_WORDS):
         for match in _HOOKS.finditer(text):
-            if random_like(match[1], 8) or is_uuid(match[1]):
+            if _is_token(match[1]):
                 yield *match.span(1), "url-token"
+
+
+def _user_infos(text: str) -> Iterator[Span]:
+    at = text.find("://")
+    while at >= 0:
+        end = at + 3
+        match = _USER_INFO.match(text, end)
+        if match:
+            group = 1 if match[1] is not None else 2
+            if _is_password(match[1]) if group == 1 else random_like(match[2]):
+                yield *match.span(group), "url-password"
+            end = match.end()
+        at = text.find("://", end)
+
+
+def _is_token(value: str) -> bool:
+    return random_like(value, 8) or is_uuid(value)
 
 
 def _is_password(value: str) -> bool:

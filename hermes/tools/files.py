@@ -10,6 +10,9 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
+from hermes.safety.path_judge import opened_refused
+from hermes.safety.paths import write_refused
+from hermes.safety.places import Places
 from hermes.tools.session import FileStamp, ToolState
 from hermes.util.atomic import write_atomic
 
@@ -39,15 +42,19 @@ class TextFile(Struct, frozen=True, kw_only=True):
     newline: str = "\n"
 
 
-def open_regular(path: Path, shown: str) -> BinaryIO:
-    """Open a regular file for reading. Never blocks. Raises `ToolError` that says what is there instead."""
+def open_regular(path: Path, shown: str, places: Places) -> BinaryIO:
+    """Open a regular file for reading. Never blocks. Raises `ToolError` that says what is there instead, or why what
+    was opened is not open to tools: the gate judged a name, and a name may lead elsewhere a moment later."""
     try:
         status = os.stat(path)
         if stat.S_ISREG(status.st_mode):
             handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-            if stat.S_ISREG(os.fstat(handle).st_mode):
+            why = opened_refused(handle, places)
+            if not why and stat.S_ISREG(os.fstat(handle).st_mode):
                 return os.fdopen(handle, "rb")
             os.close(handle)
+            if why:
+                raise ToolError(f"{shown} is not open to tools: {why}.")
     except FileNotFoundError:
         raise ToolError(_missing(path, shown)) from None
     except OSError as error:
@@ -80,9 +87,9 @@ def encoding_of(head: bytes) -> tuple[str, bytes]:
     return ("", b"") if b"\0" in head[:_HEAD] else ("utf-8", b"")
 
 
-def load(path: Path, shown: str, state: ToolState) -> TextFile:
+def load(path: Path, shown: str, state: ToolState, places: Places) -> TextFile:
     """The whole text of a file, to be edited. Raises `ToolError`, also when it changed since this session saw it."""
-    with open_regular(path, shown) as file:
+    with open_regular(path, shown, places) as file:
         status = os.fstat(file.fileno())
         check_unchanged(path, shown, state, status)
         if status.st_size > EDIT_LIMIT:
@@ -138,11 +145,20 @@ def remember(state: ToolState, path: Path, stamp: FileStamp) -> None:
     state.seen[os.path.realpath(path)] = stamp
 
 
-def save(path: Path, shown: str, data: bytes, state: ToolState) -> None:
-    """Write a file whole, with its folders, and remember it as seen. Raises `ToolError`; the old file then stands."""
+def save(path: Path, shown: str, data: bytes, state: ToolState, places: Places) -> None:
+    """Write a file whole, with its folders, and remember it as seen. Raises `ToolError`; the old file then stands.
+
+    What is judged once more is the place that is written, held open, not its name.
+    """
+
+    def check(real: str) -> None:
+        why = write_refused(real, places)
+        if why:
+            raise ToolError(f"{shown} is not open to tools: {why}.")
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, data)
+        write_atomic(path, data, check=check)
         remember(state, path, stamp_of(os.stat(path)))
     except OSError as error:
         raise ToolError(f"{shown} cannot be written: {error.strerror}.") from None

@@ -28,7 +28,7 @@ class _Change(Struct, frozen=True):
 
 def replace(ctx: ToolContext, path: str, texts: tuple[str, str], *, everywhere: bool) -> str:
     """Put the second text in the place of the first; the diff. Raises `ToolError`."""
-    before = files.load(ctx.resolve(path), path, ctx.state)
+    before = files.load(ctx.resolve(path), path, ctx.state, ctx.places)
     old, new = (ctx.restored(text.replace("\r\n", "\n"), before.text) for text in texts)
     text, note = edits.replace_text(before.text, old, new, everywhere=everywhere, shown=path)
     return _carry_out(ctx, [_Change(path, before, msgspec.structs.replace(before, text=text), note)])
@@ -51,7 +51,7 @@ def _changes(ctx: ToolContext, section: Section, now: dict[str, TextFile | None]
         _must_be_free(real, path, now)
         now[real] = TextFile(text=ctx.restored(section.content, ""))
         return [_Change(path, None, now[real])]
-    before = now[real] if real in now else files.load(ctx.resolve(path), path, ctx.state)
+    before = now[real] if real in now else files.load(ctx.resolve(path), path, ctx.state, ctx.places)
     if before is None:
         raise ToolError(f"{path} is deleted earlier in the patch. Nothing was changed.")
     if section.action is Action.DELETE:
@@ -98,7 +98,7 @@ def _carry_out(ctx: ToolContext, changes: list[_Change]) -> str:
 def _apply(ctx: ToolContext, path: str, content: TextFile | None) -> None:
     target = ctx.resolve(path)
     if content is not None:
-        files.save(target, path, files.encode(content), ctx.state)
+        files.save(target, path, files.encode(content), ctx.state, ctx.places)
         return
     try:
         os.unlink(target)

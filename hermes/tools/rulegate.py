@@ -68,6 +68,7 @@ class RuleGate:
         try:
             from hermes.tools.weighing import weigh  # with what it needs, when there is a first call
 
+            self.lift(context.state.taint)
             return self._settled(weigh(tool, arguments, context, self.policy.hosts), tool.name, context)
         except Exception as error:  # noqa: BLE001 - a fault here must be a no, whatever it is; it is logged and told
             _LOG.exception("the gate failed on a call of %s", tool.name)
@@ -110,7 +111,6 @@ class RuleGate:
                 taint.lift(grant.source)
 
     def _settled(self, weighed: "Weighed", tool: str, context: ToolContext) -> Decision:
-        self.lift(context.state.taint)
         findings = [*weighed.findings, *said_by(self.policy.rules, weighed.subjects)]
         base = Decision(
             verdict=Verdict.ALLOW,
@@ -124,7 +124,7 @@ class RuleGate:
                 return structs.replace(base, verdict=Verdict.DENY, rule=finding.rule, reason=finding.reason)
         runs = _files_run(weighed)
         asks = [one for one in findings if one.verdict is Verdict.ASK and not self._covered(one, runs)]
-        if not asks or self._whole_line(weighed, asks) or self._unasked(context):
+        if not asks or self._whole_line(weighed, asks) or self._unasked(context, command=bool(weighed.line)):
             return base
         return self._question(base, weighed, asks, context, tool)
 
@@ -138,7 +138,6 @@ class RuleGate:
         taints = state.taint.sources() if len(plain) < len(asks) else ()
         patterns = _patterns(plain, weighed.line)
         wider = _grants(patterns, taints, _files_run(weighed)) if patterns or not plain else ()
-        lasting = patterns if self._remember is not None and all(one.pattern and not one.seal for one in wider) else ()
         return structs.replace(
             base,
             verdict=Verdict.ASK,
@@ -146,10 +145,16 @@ class RuleGate:
             reason="; ".join(dict.fromkeys(one.reason for one in asks)),
             # Where a part of it cannot be named, no wider answer can say what it covers.
             grants=wider,
-            always=lasting,
+            always=self._lasting(wider),
             pattern=patterns[0] if len(patterns) == 1 and not taints else weighed.line,
             seal=seal(f"{tool} {weighed.subject}", weighed.cwd or str(state.cwd), state, weighed.effects),
         )
+
+    def _lasting(self, grants: Sequence[Grant]) -> tuple[str, ...]:
+        """What an answer for good would cover: nothing where a source or a file's content is a part of it."""
+        if self._remember is None or any(not one.pattern or one.seal for one in grants):
+            return ()
+        return tuple(one.pattern for one in grants)
 
     def _covered(self, finding: Finding, runs: Sequence[str]) -> bool:
         if finding.rule.startswith(_TAINTED):
@@ -172,11 +177,12 @@ class RuleGate:
         granted = (grant.pattern for grant in self.leave.grants if not grant.seal)
         return weighed.line in lines or literal(weighed.line) in (*lines, *granted)
 
-    def _unasked(self, context: ToolContext) -> bool:
+    def _unasked(self, context: ToolContext, *, command: bool) -> bool:
         if self.leave.yolo:
             return True
         backend = context.backend
-        return bool(self.policy.off_in) and backend.contained and backend.name == self.policy.off_in
+        # What a backend holds back is its commands: other tools, and connections, are asked about all the same.
+        return command and bool(self.policy.off_in) and backend.contained and backend.name == self.policy.off_in
 
 
 def _grants(patterns: Iterable[str], sources: Iterable[str], runs: Sequence[str]) -> tuple[Grant, ...]:

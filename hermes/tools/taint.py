@@ -15,6 +15,7 @@ from hermes.core.messages import Message, Role
 from hermes.core.parts import ImagePart, Provenance, Source, TextPart, ToolResultPart
 
 _HOST = re.compile(r"(?<![\w.@-])((?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24})(?![\w-])", re.IGNORECASE)
+_URL = re.compile(r"https?://(\[[0-9a-f:.]{2,45}\]|[^\s/:@?#\[\]<>\"'`)]{1,253})(?=[/:?#\s]|$)", re.IGNORECASE)
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/sys", "/dev", "/opt/homebrew")
 _AT_MOST = 200_000
 """Characters of a person's message in which hosts are looked for."""
@@ -44,9 +45,9 @@ def derived(sources: Iterable[str]) -> Provenance | None:
 
 def hosts_in(text: str) -> set[str]:
     """The host names that a text of the person's mentions."""
-    if "." not in text:
-        return set()
-    return {match[1].lower() for match in _HOST.finditer(text[:_AT_MOST])}
+    text = text[:_AT_MOST]
+    found = {match[1].lower() for match in _HOST.finditer(text)} if "." in text else set()
+    return found | {match[1].lower() for match in _URL.finditer(text)} if "://" in text else found
 
 
 def provenances(message: Message) -> Iterable[Provenance]:

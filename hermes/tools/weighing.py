@@ -1,6 +1,7 @@
 """What speaks against a call, from each side that there is: paths, command, addresses, taint, files written before."""
 
-import os.path
+import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from msgspec import structs
 from hermes.core.parts import Provenance, Source
 from hermes.safety.findings import Effect, EffectKind, Finding, Judgement, Verdict
 from hermes.safety.later import runs_later
+from hermes.safety.paths import is_or_below
 from hermes.safety.patterns import covers
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
@@ -19,6 +21,10 @@ _LEAVES = (EffectKind.SENDS, EffectKind.FETCHES)
 _CHANGES = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES, EffectKind.PERSISTS)
 _STAYS = (EffectKind.PERSISTS, EffectKind.WRITES, EffectKind.OVERWRITES)
 _SHOWN = 3
+_MOST_PATHS = 2_000
+_LONGEST_PATH = 4_096
+_LINKED = 2
+"""Names of a file from which on another of them may be a protected one."""
 _PLACEHOLDER = "it holds a placeholder of a secret, which is not put into commands: name the variable that holds it"
 
 
@@ -58,7 +64,8 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
     findings += _written_before(judged, context)
     findings += _tainted(judged.effects, context, hosts, held=held)
     effects = (*own, *judged.effects)
-    return Weighed(tuple(findings), effects, command, cwd, line, _subjects(effects, command))
+    simple = (" ".join(one.argv) for one in judged.commands)
+    return Weighed(tuple(findings), effects, command, cwd, line, (*dict.fromkeys(simple), *_subjects(effects, command)))
 
 
 def _subjects(effects: Iterable[Effect], whole: str) -> tuple[str, ...]:
@@ -80,19 +87,17 @@ def _own_effects(tool: Tool, arguments: Arguments, uses: Iterable[PathUse], cont
 
 
 def _path(use: PathUse, tool: str, context: ToolContext) -> Iterator[Finding]:
-    from hermes.safety.paths import read_refused, write_refused
+    from hermes.safety.path_judge import judge_path
 
-    refused = write_refused if use.write else read_refused
-    path, real, named = use.path, context.real(use.path), os.path.normpath(context.resolve(use.path))
-    if real is None:
-        yield Finding(Verdict.DENY, "protected-path", f"{path} is not open to tools: where it leads cannot be told")
-        return
-    why = refused(real, context.places) or (refused(named, context.places) if named != real else "")
-    if why:
-        yield Finding(Verdict.DENY, "protected-path", f"{path} is not open to tools: {why}")
-    elif use.write and not context.backend.writable(real):
-        folder = os.path.dirname(real)
-        yield Finding(Verdict.ASK, "outside-workspace", f"{real} is outside the workspace", f"write {folder}/*")
+    path, outside = use.path, str(context.resolve(use.path))
+    judged = judge_path(outside, "write" if use.write else "read", str(context.state.cwd), context.places)
+    if judged.verdict is Verdict.ALLOW and path.startswith(("file:", "$")):
+        judged = judge_path(path, "write" if use.write else "read", str(context.state.cwd), context.places)
+    if judged.verdict is not Verdict.ALLOW:
+        yield Finding(judged.verdict, judged.rule, f"{path} is not open to tools: {judged.reason}")
+    elif use.write and not context.backend.writable(judged.real):
+        folder = os.path.dirname(judged.real)
+        yield Finding(Verdict.ASK, "outside-workspace", f"{judged.real} is outside the workspace", f"write {folder}/*")
 
 
 def _command(command: str, arguments: Arguments, context: ToolContext) -> tuple[str, str, Judgement]:
@@ -115,18 +120,41 @@ def _led_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Finding]
     """
     if context.backend.contained:
         return
-    from hermes.safety.paths import write_refused
+    from hermes.safety.path_judge import judge_path
 
-    for effect in judged.effects:
-        for target in effect.targets if effect.kind in _CHANGES else ():
-            if target[:1] != "/":
-                continue
-            real = os.path.realpath(target)
-            why = write_refused(real, context.places) if real != os.path.normpath(target) else ""
-            if why:
-                own = real == context.places.hermes or real.startswith(context.places.hermes + "/")
-                verdict = Verdict.DENY if own else Verdict.ASK
-                yield Finding(verdict, "protected-path", f"{target} leads to {real}: {why}", f"> {real}")
+    changed = {target for effect in judged.effects if effect.kind in _CHANGES for target in effect.targets}
+    for path in sorted(changed | _named(judged))[:_MOST_PATHS]:
+        real = _other_name(path)
+        found = judge_path(path, "write" if path in changed else "read", "/", context.places) if real else None
+        if found is not None and found.verdict is not Verdict.ALLOW:
+            own = is_or_below(real, context.places.hermes)
+            verdict = Verdict.DENY if own else Verdict.ASK
+            yield Finding(verdict, "protected-path", f"{path} leads to {real}: {found.reason}", f"> {real}")
+
+
+def _named(judged: Judgement) -> set[str]:
+    """Whatever in the words of a line may be a path, from the folder in which its command would run."""
+    words = ((simple.cwd, word) for simple in judged.commands for word in simple.argv)
+    return {os.path.join(cwd, part) for cwd, word in words for part in _paths(word)}
+
+
+def _other_name(path: str) -> str:
+    """Where a path leads when it is a link, or one of several names of a file; empty when it is neither."""
+    if path[:1] != "/" or not os.path.lexists(path):
+        return ""
+    real = os.path.realpath(path)
+    if real != os.path.normpath(path):
+        return real
+    status = os.lstat(real)
+    return real if stat.S_ISREG(status.st_mode) and status.st_nlink >= _LINKED else ""
+
+
+def _paths(word: str) -> tuple[str, ...]:
+    """What of a word may be a path: the whole of it, and what stands behind `=`, `@` or an option's letter."""
+    if len(word) > _LONGEST_PATH or not word or "\0" in word:
+        return ()
+    behind = (word.partition(sign)[2] for sign in "=@")
+    return tuple(dict.fromkeys(one for one in (word, *behind) if one))
 
 
 def _written_before(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
@@ -147,7 +175,7 @@ def _written_before(judged: Judgement, context: ToolContext) -> Iterator[Finding
 
 def _is_in(path: str, target: str) -> bool:
     real = os.path.realpath(target)
-    return path in (target, real) or path.startswith((target.rstrip("/") + "/", real.rstrip("/") + "/"))
+    return is_or_below(path, target) or is_or_below(path, real)
 
 
 def _addresses(addresses: Sequence[str], tool: str, context: ToolContext) -> list[Finding]:

@@ -2,36 +2,63 @@
 
 import contextlib
 import os
-import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
+Check = Callable[[str], None]
 
-def write_atomic(path: Path, data: bytes, *, mode: int | None = None, sync: bool = True) -> None:
+
+def write_atomic(
+    path: Path, data: bytes, *, mode: int | None = None, sync: bool = True, check: Check | None = None
+) -> None:
     """Write `data` to `path` through a temporary file in the same folder.
 
     A file that exists keeps its permission bits unless `mode` is given; a new one gets `mode` or the umask's default.
     With `sync` the content reaches the disk before the name does. Raises OSError; the old file then stands unchanged.
+    `check` is told the real path that is about to be written, and raises what it will: the folder is held open by then,
+    so that a link that is swapped afterwards leads nowhere else.
     """
-    target = Path(os.path.realpath(path))
-    if mode is None:
-        try:
-            mode = target.stat().st_mode & 0o7777
-        except FileNotFoundError:
-            mode = 0o666 & ~_umask()
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name[:40]}.", dir=target.parent)
+    target = os.path.realpath(path)
+    name = os.path.basename(target)
+    folder = os.open(os.path.dirname(target), os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY))
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            os.fchmod(file.fileno(), mode)
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
-        os.replace(temporary, target)
-        temporary = ""
+        if check is not None:
+            check(os.path.join(place_of(folder) or os.path.dirname(target), name))
+        if mode is None:
+            mode = _mode_of(name, folder)
+        temporary = f".{name[:40]}.{os.urandom(6).hex()}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(temporary, flags, 0o600, dir_fd=folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                os.fchmod(file.fileno(), mode)
+                if sync:
+                    file.flush()
+                    os.fsync(file.fileno())
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            temporary = ""
+        finally:
+            if temporary:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=folder)
     finally:
-        if temporary:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
+        os.close(folder)
+
+
+def place_of(handle: int) -> str:
+    """The real path of what is open; empty where the system does not say."""
+    try:
+        return os.readlink(f"/proc/self/fd/{handle}")
+    except OSError:
+        return ""
+
+
+def _mode_of(name: str, folder: int) -> int:
+    try:
+        return os.stat(name, dir_fd=folder).st_mode & 0o7777
+    except FileNotFoundError:
+        return 0o666 & ~_umask()
 
 
 def _umask() -> int:

@@ -92,7 +92,8 @@ async def scene(
 
     script: list[Reply] = []
     async with ScriptedServer(ScriptedModel(lambda _: script.pop(0))) as server:
-        more = {"terminal": {"backend": backend}, **(config or {})}
+        guard = {"hard_stop_enabled": False, "warnings_enabled": False}
+        more = {"terminal": {"backend": backend}, "tool_loop_guardrails": guard, **(config or {})}
         with TempHome.for_server(server.url, more_config=more) as home:
             home.more.update(environ or {})
             if trusted:

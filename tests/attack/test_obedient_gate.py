@@ -3,8 +3,8 @@
 import os
 
 import pytest
-
 from attack.obedient import ALWAYS, ONCE, SESSION, says, scene
+
 from hermes.testing.script import Call
 
 BACKENDS = ("local", "sandbox")
@@ -96,7 +96,8 @@ async def test_yolo_asks_nothing_for_one_session_only() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "~/.ssh/authorized_keys", "~/.bashrc", "~/.profile", "~/.config/systemd/user/x.service", ".git/hooks/pre-commit",
+        "~/.ssh/authorized_keys", "~/.bashrc", "~/.profile", "~/.config/systemd/user/x.service",
+        ".git/hooks/pre-commit",
         ".git/config", "~/.config/autostart/x.desktop", "~/.gitconfig", "$HERMES/config.yaml", "$HERMES/trust.json",
         "$HERMES/hermes.db", "$HERMES/auth.json", "/etc/cron.d/x",
     ],
@@ -116,7 +117,9 @@ async def test_nothing_that_decides_or_starts_by_itself_is_written(backend: str,
             [Call("terminal", {"command": "echo x > link"})],
             [Call("terminal", {"command": f"cp /etc/hostname {real}"})],
         )
-        assert _content(os.path.join(one.home.cwd, real)) == before, said
+        after = _content(os.path.join(one.home.cwd, real))
+        # In a sandbox git's settings may be made new; what git would obey is taken out of them again.
+        assert after == before or (path == ".git/config" and not (after or b"").strip()), said
 
 
 def _content(path: str) -> bytes | None:

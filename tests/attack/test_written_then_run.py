@@ -1,8 +1,8 @@
 """In `local`, where no kernel holds anything back: what a session wrote runs only after a person said so."""
 
 import pytest
-
 from attack.obedient import ONCE, SESSION, Scene, says, scene
+
 from hermes.core.events import ApprovalAsked
 
 PAYLOAD = "touch {home}/pwned\n"
@@ -102,3 +102,15 @@ def says_no(one: Scene) -> object:
 
     assert one.asked[0].subject == one.asked[1].subject
     return NO
+
+
+async def test_what_was_written_before_a_restart_counts_too() -> None:
+    async with scene("local", trusted=True) as one:
+        await one.call("write_file", path="x.sh", content="touch ../home/pwned\n")
+        await one.run("printf 'touch ../home/pwned' > y.sh")
+        name = one.actor.session_id
+        await one.app.close_session(one.actor)
+        one.actor = await one.app.open_session(name)
+        for command in ("bash x.sh", "bash y.sh"):
+            assert "Not allowed" in await one.run(command)
+        assert not (one.home.home / "pwned").exists()

@@ -23,7 +23,8 @@ PLACES = Places(
         /home/ann/.ssh/authorized_keys /home/ann/.ssh /home/ann/.zshrc /home/ann/.config/autostart/x.desktop
         /home/ann/.hermes/config.yaml /home/ann/.hermes /home/ann/.hermes/skills/x/SKILL.md /etc/hosts /etc /usr/bin/git
         /boot/x /lib/x /dev/sda /home/ann/proj/.git/hooks/post-commit /home/ann/proj/.git/config /proc/1/mem /sys/x
-        /home/ann/proj/.vscode/tasks.json /home/ann/proj/id_ed25519 /home/ann/proj/.env /home/ann/.local/bin/ls /var/spool/cron/ann
+        /home/ann/proj/.vscode/tasks.json /home/ann/proj/id_ed25519
+        /home/ann/proj/.env /home/ann/.local/bin/ls /var/spool/cron/ann
         """
         )
     ),

@@ -226,11 +226,12 @@ async def test_what_changed_after_it_was_allowed_is_refused(session: Session) ->
     secret = Path(session.context.places.home) / ".ssh"
     secret.mkdir()
     (session.cwd / "d").mkdir()
-    session.allow = ("ln *",)
+    session.allow = ("*",)
     swap = "rmdir d && ln -s ../home/.ssh d"
-    _, second = await session.batch(
+    first, second = await session.batch(
         ("terminal", {"command": swap}), ("write_file", {"path": "d/authorized_keys", "content": "x"})
     )
+    assert first.status is ToolStatus.OK
     assert second.status is ToolStatus.REFUSED and list(secret.iterdir()) == []
 
 

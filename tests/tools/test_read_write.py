@@ -81,10 +81,10 @@ async def test_only_regular_files_are_read(session: Session) -> None:
 
     async def said(path: str) -> str:
         result = await session.call("read_file", path=path)
-        assert result.status is ToolStatus.ERROR
+        assert result.status in (ToolStatus.ERROR, ToolStatus.REFUSED)
         return result.text
 
-    assert "pipe is a named pipe" in await said("pipe")
+    assert "it is a named pipe" in await said("pipe")
     (session.cwd / "d").mkdir()
     (session.cwd / "d" / "x.py").touch()
     assert await said("d") == "d is a folder. It holds: x.py."
@@ -144,9 +144,9 @@ async def test_a_file_that_changed_meanwhile_is_not_overwritten(session: Session
 async def test_what_cannot_be_written_is_said(session: Session) -> None:
     (session.cwd / "d").mkdir()
     os.mkfifo(session.cwd / "pipe")
-    for path, said in (("d", "is a folder"), ("pipe", "no regular file"), ("d/../pipe/x", "cannot be written")):
+    for path, said in (("d", "is a folder"), ("pipe", "a named pipe"), ("d/../pipe/x", "cannot be written")):
         result = await session.call("write_file", path=path, content="x")
-        assert result.status is ToolStatus.ERROR and said in result.text, result.text
+        assert result.status in (ToolStatus.ERROR, ToolStatus.REFUSED) and said in result.text, result.text
 
 
 async def test_a_full_disk_leaves_the_old_file(session: Session) -> None:

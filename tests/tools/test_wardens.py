@@ -296,6 +296,12 @@ class Elsewhere:
     name = "elsewhere"
     contained = False
 
+    async def line(self) -> str:
+        return "elsewhere"
+
+    def take_notices(self) -> list[str]:
+        return []
+
     def writable(self, path: str) -> bool:
         return True
 

@@ -116,6 +116,14 @@ class TerminalBackend(Protocol):
     contained: bool
     """Whether the kernel, or another machine, keeps its commands from this machine's files and network."""
 
+    async def line(self) -> str:
+        """What really holds commands here, on one line for the person. Never raises."""
+        ...
+
+    def take_notices(self) -> list[str]:
+        """Lines for the person about what commands left, each given once."""
+        ...
+
     def writable(self, path: str) -> bool:
         """Whether commands may write here (absolute, resolved); file tools hold to the same."""
         ...

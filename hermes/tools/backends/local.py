@@ -108,6 +108,14 @@ class LocalBackend:
         self._own = wardens is None
         self._started: list[LocalRunning] = []
 
+    async def line(self) -> str:
+        """Nothing holds them."""
+        return "Commands run on this machine with all of your rights; nothing holds them back but the questions."
+
+    def take_notices(self) -> list[str]:
+        """There is nothing to tell."""
+        return []
+
     def writable(self, path: str) -> bool:
         """Nothing is closed but what the rules protect."""
         return True

@@ -231,6 +231,8 @@ def _read(path: str, mark: Mark) -> _Seen:
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
     git = {"objects", "refs"} <= names or {"HEAD", "commondir"} <= names or {"HEAD", "config"} <= names
+    # A folder of that name that is no repository yet becomes one by `git init`, which keeps what lies in it.
+    git = git or (os.path.basename(path) == ".git" and bool({"hooks", "config"} & names))
     if git:
         folders = [one for one in folders if os.path.basename(one) in ("modules", "worktrees")]
     return _Seen(mark, tuple(folders), git)

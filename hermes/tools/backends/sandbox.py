@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.errors import ToolError
+from hermes.safety.paths import is_or_below
 from hermes.tools.backends.base import Command, Exit, Network, Sink, Stopped
 from hermes.tools.backends.local import LocalBackend, LocalRunning
 from hermes.tools.backends.plants import Plants
@@ -25,7 +26,6 @@ from hermes.tools.backends.sandbox_policy import (
     code_places,
     fixed_places,
     grant_refused,
-    is_or_below,
     lay_out,
     with_fixed,
 )
@@ -146,10 +146,20 @@ class SandboxBackend:
         """How the folders of this machine are seen now."""
         return with_fixed(lay_out(self._policy, self._granted), self._fixed)
 
+    async def line(self) -> str:
+        """What holds on this machine, found out by trying."""
+        return f"{(await self._probe.held()).line()}; network: {self._policy.network}."
+
+    def take_notices(self) -> list[str]:
+        """What was taken out of the way since the last time."""
+        notices, self.notices = self.notices, []
+        return notices
+
     def outside(self, path: str) -> str:
         """Where a path that a command names lies on this machine: /tmp is a folder of the session's own."""
-        if not any(is_or_below(os.path.normpath(path), one) for one in self._policy.private):
-            return path  # the usual case, and the layout costs a look at the disk
+        plain = os.path.normpath(path)
+        if self._open(plain) or not any(is_or_below(plain, one) for one in self._policy.private):
+            return path  # the usual cases, and the layout costs a look at the disk
         return self._opened().outside(path, self.layout())
 
     def _open(self, path: str) -> bool:

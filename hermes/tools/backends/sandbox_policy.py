@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from hermes.safety.paths import is_root_like, is_ssh_public, open_places, secret_places, write_refused
+from hermes.safety.paths import is_or_below, is_root_like, is_ssh_public, open_places, secret_places, write_refused
 from hermes.safety.places import Places
 from hermes.tools.backends.base import Network
 
@@ -281,11 +281,6 @@ def _pinned(layout: Layout) -> tuple[str, ...]:
         while layout.kind(path := os.path.dirname(path)) is Kind.WRITE and path not in layout.kinds:
             found.add(path)
     return tuple(sorted(found))
-
-
-def is_or_below(path: str, folder: str) -> bool:
-    """Whether a path is this folder or lies in it, by their names."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _below_any(path: str, folders: Iterable[str]) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 from hermes.core.errors import ToolError
 from hermes.tools import files
 from hermes.tools.files import TextFile
-from hermes.tools.session import ToolContext, ToolState
+from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, PathUse, tool
 
 
@@ -35,12 +35,11 @@ async def write_file(
 def _write(target: Path, shown: str, content: str, ctx: ToolContext) -> str:
     from hermes.tools.syntax import syntax_note
 
-    state = ctx.state
-    like, existed = _existing(target, shown, state)
+    like, existed = _existing(target, shown, ctx)
     content = ctx.restored(content, like.text)
     text = content.replace("\r\n", "\n") if like.newline == "\r\n" else content
     data = files.encode(msgspec.structs.replace(like, text=text))
-    files.save(target, shown, data, state)
+    files.save(target, shown, data, ctx.state, ctx.places)
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
     said = f"{'Replaced' if existed else 'Created'} {shown}: {len(data)} bytes, {lines} lines."
     kept = [like.encoding.upper()] if like.encoding != "utf-8" or like.bom else []
@@ -49,7 +48,7 @@ def _write(target: Path, shown: str, content: str, ctx: ToolContext) -> str:
     return f"{said} {syntax_note(shown, content)}".strip()
 
 
-def _existing(target: Path, shown: str, state: ToolState) -> tuple[TextFile, bool]:
+def _existing(target: Path, shown: str, ctx: ToolContext) -> tuple[TextFile, bool]:
     """How the file that is there is written, and whether there is one. Raises `ToolError` when it must stay."""
     plain = TextFile(text="")
     try:
@@ -62,10 +61,10 @@ def _existing(target: Path, shown: str, state: ToolState) -> tuple[TextFile, boo
         raise ToolError(f"{shown} is a folder. Name a file in it.")
     if not stat.S_ISREG(status.st_mode):
         raise ToolError(f"{shown} is no regular file, so it is not written.")
-    files.check_unchanged(target, shown, state, status)
+    files.check_unchanged(target, shown, ctx.state, status)
     if status.st_size > files.EDIT_LIMIT:
         return plain, True
-    with files.open_regular(target, shown) as file:
+    with files.open_regular(target, shown, ctx.places) as file:
         found = files.decode(file.read())
     # Latin-1 is only a guess for bytes that are not UTF-8; new text is not forced into it.
     return (found if found is not None and found.encoding != "latin-1" else plain), True

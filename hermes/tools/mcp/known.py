@@ -3,6 +3,7 @@
 It decides nothing: what needs no question is told by the person's patterns, which hold a digest of a tool's definition.
 """
 
+import contextlib
 import logging
 from pathlib import Path
 
@@ -30,16 +31,26 @@ class Known:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._seen: dict[str, dict[str, Remembered]] | None = None
+        self._seen: dict[str, dict[str, Remembered]] = {}
+        self._loaded = False
+
+    def load(self) -> None:
+        """Read the file, once. One that cannot be read says nothing of what was."""
+        if self._loaded:
+            return
+        self._loaded = True
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            raw = self._file.read_bytes()[:_LARGEST]
+            self._seen = msgspec.json.decode(raw, type=dict[str, dict[str, Remembered]])
 
     def before(self, server: str, tool: Definition) -> Remembered | None:
         """The tool as it was when it was last called, if it was another one then."""
-        found = self._read().get(server, {}).get(tool.name)
+        found = self._seen.get(server, {}).get(tool.name)
         return found if found is not None and found.digest != tool.digest else None
 
     def note(self, server: str, tool: Definition) -> None:
-        """It is called as it is now."""
-        seen = self._read()
+        """It is called as it is now. Writes a file where that is news."""
+        seen = self._seen
         now = Remembered(tool.digest, tool.description)
         if seen.get(server, {}).get(tool.name) == now:
             return
@@ -49,15 +60,6 @@ class Known:
             write_atomic(self._file, msgspec.json.encode(seen), mode=0o600, sync=False)
         except OSError as error:
             _LOG.warning("%s could not be written: %s", self._file, error)
-
-    def _read(self) -> dict[str, dict[str, Remembered]]:
-        if self._seen is None:
-            try:
-                raw = self._file.read_bytes()[:_LARGEST]
-                self._seen = msgspec.json.decode(raw, type=dict[str, dict[str, Remembered]])
-            except (OSError, msgspec.MsgspecError):
-                self._seen = {}
-        return self._seen
 
 
 def difference(before: Remembered, now: Definition) -> str:

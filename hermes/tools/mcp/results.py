@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from collections.abc import Iterable
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -49,16 +50,7 @@ def output(result: Raw, server: str) -> ToolOutput:
         return ToolOutput(
             text="The server's answer is not a result that can be read.", status=ToolStatus.ERROR, provenance=provenance
         )
-    texts: list[str] = []
-    images: list[ImagePart] = []
-    room = _MAX_PICTURE
-    for raw in given.content:
-        block = _block(raw)
-        if block is not None and len(images) < _MAX_IMAGES and len(block.data) <= room and _is_picture(block):
-            room -= len(block.data)
-            images.append(ImagePart(media_type=block.media, data=block.data, provenance=provenance))
-        else:
-            texts.append(_in_words(block))
+    texts, images = _parts(given.content, provenance)
     structured = bytes(given.structured)
     if structured not in (b"", b"null") and not any(_same(text, structured) for text in texts):
         texts.append(structured.decode("utf-8", "replace"))
@@ -70,6 +62,21 @@ def output(result: Raw, server: str) -> ToolOutput:
         images=tuple(images),
         provenance=provenance,
     )
+
+
+def _parts(content: Iterable[Raw], provenance: Provenance) -> tuple[list[str], list[ImagePart]]:
+    """What a result consists of: texts, and as many pictures as there is room for."""
+    texts: list[str] = []
+    images: list[ImagePart] = []
+    room = _MAX_PICTURE
+    for raw in content:
+        block = _block(raw)
+        if block is not None and len(images) < _MAX_IMAGES and len(block.data) <= room and _is_picture(block):
+            room -= len(block.data)
+            images.append(ImagePart(media_type=block.media, data=block.data, provenance=provenance))
+        else:
+            texts.append(_in_words(block))
+    return texts, images
 
 
 def _block(raw: Raw) -> _Block | None:
@@ -104,10 +111,14 @@ def _in_words(block: _Block | None) -> str:
 
 
 def _same(text: str, structured: bytes) -> bool:
-    """Whether a text is the structured result once more, as servers are asked to send it."""
-    if not text.startswith(("{", "[")):
-        return False
+    """Whether a text is the structured result once more, as servers are asked to send it.
+
+    The official SDK puts a plain value into an object of one member, `result`.
+    """
     try:
-        return bool(msgspec.json.decode(text) == msgspec.json.decode(structured))
+        value = msgspec.json.decode(structured)
+        if isinstance(value, dict) and list(value) == ["result"]:
+            value = value["result"]
+        return bool(text == value or msgspec.json.decode(text) == value)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return False

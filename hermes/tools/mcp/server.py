@@ -11,6 +11,7 @@ from hermes.core.errors import ToolError
 from hermes.core.secret import KeyHolder
 from hermes.tools.mcp.definitions import MAX_TOOLS, Definition, definitions, read_page
 from hermes.tools.mcp.rpc import Link, Peer, RpcError
+from hermes.util.text import one_line, visible
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Protocol versions that are spoken, the newest first."""
@@ -24,6 +25,7 @@ _MAX_PAGES = 100
 _COALESCE = 0.1
 _REFRESH_EVERY = 2.0
 """Seconds between two readings of the tools, however often the server says that they changed."""
+_SHOWN = 400
 _LOG = logging.getLogger(__name__)
 
 
@@ -52,18 +54,12 @@ class _Hello(Struct):
 
 
 class Server:
-    """One server. `make_link` gives a fresh way to it; `changed` is called when its tools are, or may be, others.
+    """One server. `make_link` gives a fresh way to it; `changed` is called when its tools are, or may be, others."""
 
-    `version` is this client's own.
-    """
-
-    def __init__(
-        self, spec: Spec, make_link: Callable[[], Link], changed: Callable[["Server"], None], *, version: str = "0"
-    ) -> None:
+    def __init__(self, spec: Spec, make_link: Callable[[], Link], changed: Callable[["Server"], None]) -> None:
         self.spec = spec
-        self._version = version
         self.tools: tuple[Definition, ...] = ()
-        self.problem = ""
+        self.problem = spec.broken
         """Why it is not there, in the end of a sentence; empty while it is, and before it was tried."""
         self.tried = asyncio.Event()
         """Whether the first connection has come about or failed."""
@@ -141,7 +137,7 @@ class Server:
 
     def _failed(self, why: str) -> None:
         now = asyncio.get_running_loop().time()
-        self.problem = why
+        self.problem = one_line(visible(why), _SHOWN)
         self._not_before = now + min(_BACKOFF * 2 ** max(self._starts - 1, 0), _LONGEST_BACKOFF)
         self._failures += 1
         if self._failures >= _FAILURES:
@@ -171,7 +167,7 @@ class Server:
         offer = {
             "protocolVersion": VERSIONS[0],
             "capabilities": {},
-            "clientInfo": {"name": "hermes", "version": self._version},
+            "clientInfo": {"name": "hermes", "version": "1"},
         }
         result = await peer.request("initialize", offer, self.spec.connect_timeout)
         try:

@@ -30,7 +30,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     known: Path
     ca_file: str = ""
     patience: float = 1.5
-    version: str = "0"
+    redact: Callable[[str], str] = str
+    """Takes secrets out of what a server says on standard error."""
 
 
 class Servers:
@@ -39,8 +40,8 @@ class Servers:
     def __init__(self, specs: Sequence[Spec], around: Surroundings) -> None:
         self._around = around
         self._known = Known(around.known)
-        self.servers = [Server(spec, self._link_of(spec), self._changed, version=around.version) for spec in specs]
-        self._starting: list[asyncio.Task[None]] = []
+        self.servers = [Server(spec, self._link_of(spec), self._changed) for spec in specs]
+        self._starting: dict[str, asyncio.Task[None]] = {}
         self._until = 0.0
         self._sessions: list[tuple[Toolbox, frozenset[str], Tell]] = []
 
@@ -48,7 +49,8 @@ class Servers:
         """Start them in the background, once; what goes wrong is told to the sessions."""
         if not self._starting:
             self._until = asyncio.get_running_loop().time() + self._around.patience
-            self._starting = [asyncio.create_task(self._start(server)) for server in self.servers]
+            for server in self.servers:
+                self._begin(server)
 
     def join(self, toolbox: Toolbox, names: Sequence[str], tell: Tell) -> Callable[[], None]:
         """Have the tools of these servers in a session's toolbox, now and as they change; gives what ends that."""
@@ -64,25 +66,35 @@ class Servers:
 
     async def close(self) -> None:
         """End all servers."""
-        for task in self._starting:
+        for task in self._starting.values():
             task.cancel()
-        await asyncio.gather(*self._starting, return_exceptions=True)
+        await asyncio.gather(*self._starting.values(), return_exceptions=True)
         await asyncio.gather(*(server.close() for server in self.servers))
 
+    def _begin(self, server: Server) -> None:
+        self._starting[server.spec.name] = asyncio.create_task(self._start(server), name=f"MCP {server.spec.name}")
+
     async def _start(self, server: Server) -> None:
+        first = not server.tried.is_set()
         try:
+            if first:
+                await asyncio.to_thread(self._known.load)
             await server.connect()
         except ToolError:
             for _, names, tell in self._sessions:
-                if server.spec.name in names:
+                if first and server.spec.name in names:
                     tell(_failure(server))
 
     async def _settled(self, mine: Sequence[Server]) -> str:
-        """Wait for those that are starting, as long as their time runs; which are not there."""
+        """Wait for those that are starting, as long as their time runs; which are not there. These are tried again."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(self._until):
                 await asyncio.gather(*(server.tried.wait() for server in mine))
-        return described([one for one in mine if one.problem or not one.tried.is_set()])
+        missing = [one for one in mine if one.problem or not one.tried.is_set()]
+        for server in missing:
+            if self._starting[server.spec.name].done():
+                self._begin(server)
+        return described(missing)
 
     def _changed(self, server: Server) -> None:
         for toolbox, names, _ in self._sessions:
@@ -110,6 +122,7 @@ def _stdio(spec: Spec, around: Surroundings) -> Link:
         environment=basic_environment(around.environ) | dict(spec.env),
         folder=spec.folder,
         log=around.logs / f"mcp-{spec.name}.log",
+        redact=around.redact,
     )
     return StdioLink(program, around.wardens)
 

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -23,10 +24,10 @@ _LAST_WORDS = 0.05
 """Seconds between a program's end and ours of listening: what it said last is still on its way then."""
 _PATIENCE = ((signal.SIGTERM, 1.0), (signal.SIGKILL, 2.0))
 _LEAVE = 0.5
-"""Seconds that a program may take to end by itself when its input ends."""
+"""Seconds that a program may take to end by itself when its input or its output has ended."""
 _SHELL = ("/bin/sh", "-c", 'exec "$@" 2>&4 4>&-', "sh")
 """A warden gives one output for both streams; here the messages of errors go their own way."""
-_CANNOT = {126: "cannot be run", 127: "is not there"}
+_CANNOT = {126: "cannot be run", 127: "cannot be found"}
 LOG_BYTES = 256 * 1024
 
 
@@ -54,13 +55,15 @@ class Tree(Protocol):
 
 
 class Program(Struct, frozen=True, kw_only=True):
-    """What to start; `environment` is all that it gets. What it says on standard error goes to `log`."""
+    """What to start; `environment` is all that it gets. What it says on standard error goes to `log`,
+    without secrets."""
 
     command: str
     arguments: Sequence[str]
     environment: Mapping[str, str]
     folder: str
     log: Path
+    redact: Callable[[str], str]
 
 
 class Lines:
@@ -84,25 +87,45 @@ class Lines:
 
 
 class Log:
-    """A file of a bounded size, private to its owner; when it is full it begins anew."""
+    """A file of a bounded size, private to its owner; when it is full it begins anew.
 
-    def __init__(self, file: Path) -> None:
+    Whole lines go through `redact`, which costs: more than the file holds in a minute is not kept.
+    """
+
+    def __init__(self, file: Path, redact: Callable[[str], str]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         self._handle = os.open(file, flags, 0o600)
-        self._size = 0
+        self._redact = redact
+        self._rest = b""
+        self._size = self._taken = 0
+        self._minute = 0.0
 
     def write(self, data: bytes) -> None:
         """Add to it. A full disk loses the words of a server, nothing else."""
-        with contextlib.suppress(OSError):
-            if self._size + len(data) > LOG_BYTES:
-                os.ftruncate(self._handle, 0)
-                self._size = 0
-            self._size += os.write(self._handle, data[-LOG_BYTES:])
+        minute = time.monotonic() // 60
+        if minute != self._minute:
+            self._minute, self._taken = minute, 0
+        self._taken += len(data)
+        if self._taken > LOG_BYTES:
+            return
+        whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
+        if newline or len(self._rest) > _CHUNK:
+            self._put(whole + newline if newline else self._rest)
+            self._rest = self._rest if newline else b""
 
     def close(self) -> None:
         """Close the file."""
+        self._put(self._rest)
         os.close(self._handle)
+
+    def _put(self, data: bytes) -> None:
+        text = self._redact(data.decode("utf-8", "replace")).encode("utf-8", "replace")[-LOG_BYTES:]
+        with contextlib.suppress(OSError):
+            if self._size + len(text) > LOG_BYTES:
+                os.ftruncate(self._handle, 0)
+                self._size = 0
+            self._size += os.write(self._handle, text)
 
 
 class StdioLink:
@@ -127,7 +150,7 @@ class StdioLink:
         """Start the program. Raises `ToolError` when it cannot be started."""
         self._received, self._lost = received, lost
         try:
-            self._log = await asyncio.to_thread(Log, self._program.log)
+            self._log = await asyncio.to_thread(Log, self._program.log, self._program.redact)
             await self._start()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
@@ -151,6 +174,7 @@ class StdioLink:
         self._loop.add_reader(pipes[1][0], self._read, pipes[1][0])
         self._loop.add_reader(pipes[2][0], self._read_errors, pipes[2][0])
         self._tree.watch(self._changed)
+        self._changed()  # it may have ended meanwhile
 
     async def _spawn(self, source: int, output: int, errors: int) -> Tree:
         program = self._program
@@ -170,7 +194,9 @@ class StdioLink:
     async def send(self, message: bytes) -> None:
         """Send a line, without waiting until it is read. Raises `ToolError` when too much is unread."""
         if self._input is None or self._input.is_closing():
-            raise ToolError("it takes no messages any more")
+            await asyncio.sleep(_LEAVE)  # why it does not is learnt in a moment
+            code = self._tree.code if self._tree is not None else None
+            raise ToolError("it takes no messages any more" if code is None else self._ending(code))
         if self._input.get_write_buffer_size() > _UNREAD:
             raise ToolError("it does not read what it is sent")
         self._input.write(message + b"\n")
@@ -221,7 +247,7 @@ class StdioLink:
             self._lost(f"it sent a message of more than {MAX_MESSAGE >> 20} MB")
         if not data:
             self._loop.remove_reader(handle)
-            self._loop.call_later(_LAST_WORDS, self._lost, "it closed its output")
+            self._loop.call_later(_LEAVE, self._lost, "it closed its output")
 
     def _read_errors(self, handle: int) -> None:
         data = _there(handle)

@@ -1,5 +1,6 @@
 """A server's tools as deferred tools of a session."""
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
@@ -35,7 +36,7 @@ def make_tool(server: Server, definition: Definition, known: Known) -> Tool:
     name = server.spec.name
 
     async def call(_context: ToolContext, arguments: Arguments) -> ToolOutput:
-        known.note(name, definition)
+        await asyncio.to_thread(known.note, name, definition)
         try:
             return output(await server.call(definition, arguments), name)
         except RpcError as error:

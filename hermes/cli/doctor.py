@@ -1,0 +1,27 @@
+"""`hermes doctor`: what holds on this machine."""
+
+import asyncio
+import os
+
+from hermes.app.health import examine
+from hermes.cli.arguments import Parser
+from hermes.cli.report import failed
+from hermes.config.environment import process_environment
+from hermes.core.errors import HermesError
+from hermes.util.text import visible
+
+
+def run(arguments: list[str]) -> int:
+    """Say what holds."""
+    parser = Parser(
+        prog="hermes doctor",
+        description="Say what really holds commands back on this machine, when you are asked, and what is trusted.",
+        epilog="example: hermes doctor",
+    )
+    parser.read(arguments)
+    try:
+        for line in asyncio.run(examine(process_environment(), os.getcwd())):
+            print(visible(line))
+        return 0
+    except HermesError as error:
+        return failed(error)

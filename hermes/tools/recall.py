@@ -1,0 +1,44 @@
+"""What a session wrote before its process began: read off the calls in its transcript."""
+
+import os
+from collections.abc import Iterable
+
+from hermes.core.messages import Message
+from hermes.core.parts import ToolCallPart
+from hermes.safety.findings import EffectKind
+from hermes.tools.registry import Toolbox
+from hermes.tools.schema import ArgumentsError
+from hermes.tools.session import ToolContext
+
+
+def recall_written(messages: Iterable[Message], toolbox: Toolbox, context: ToolContext) -> None:
+    """Note the files that these calls wrote, where a later one could run them unseen.
+
+    Which folder a command ran in is not known any more: the workspace is taken for it. In a sandbox nothing is noted.
+    """
+    if context.backend.contained:
+        return
+    sources = "\n".join(context.state.taint.sources())
+    for message in messages:
+        for call in message.calls():
+            for path in _written(call, toolbox, context):
+                context.state.wrote.setdefault(os.path.realpath(path), sources)
+
+
+def _written(call: ToolCallPart, toolbox: Toolbox, context: ToolContext) -> list[str]:
+    tool = toolbox.find(call.name)
+    if tool is None:
+        return []
+    try:
+        arguments = tool.parameters.decode(call.arguments)
+    except ArgumentsError:
+        return []
+    found = [str(context.resolve(use.path)) for use in tool.paths(arguments) if use.write]
+    command = tool.command(arguments)
+    if command:
+        from hermes.safety.commands import analyse
+
+        judged = analyse(command, context.places.workspace, context.places, {})
+        kinds = (EffectKind.WRITES, EffectKind.OVERWRITES)
+        found += [target for one in judged.effects if one.kind in kinds for target in one.targets if target[:1] == "/"]
+    return found

@@ -1,0 +1,71 @@
+"""A person's own rules: their examples are checked, and the strictest of all that is said counts."""
+
+import pytest
+from attack.obedient import ONCE, says, scene
+
+from hermes.core.errors import ConfigError
+from hermes.safety.findings import Verdict
+from hermes.safety.policy import Rule, checked, said_by
+
+
+def test_a_rule_whose_examples_do_not_hold_is_refused() -> None:
+    good = Rule(pattern="git push *", verdict=Verdict.ASK, match=("git push origin",), no_match=("git pull",))
+    assert checked([good], "x") == (good,)
+    for rule in (
+        Rule(pattern="git push", verdict=Verdict.ASK, match=("git push origin",)),
+        Rule(pattern="git *", verdict=Verdict.ASK, no_match=("git status",)),
+        Rule(pattern=" ", verdict=Verdict.DENY),
+    ):
+        with pytest.raises(ConfigError, match=r"x, rule 1"):
+            checked([rule], "x")
+
+
+def test_the_strict_rules_speak_and_the_others_do_not() -> None:
+    rules = [Rule(pattern="cat *", verdict=Verdict.DENY), Rule(pattern="ls *", verdict=Verdict.ALLOW)]
+    assert [one.verdict for one in said_by(rules, ["cat x", "ls x"])] == [Verdict.DENY]
+
+
+RULES = [
+    {"pattern": "cat *", "verdict": "deny", "reason": "no cats", "match": ["cat x"]},
+    {"pattern": "rm -r old", "verdict": "allow"},
+    {"pattern": "echo *", "verdict": "ask"},
+    {"pattern": "write_file */x.txt", "verdict": "deny"},
+]
+
+
+async def test_rules_hold_for_every_command_of_a_line_and_for_tools() -> None:
+    async with scene("local", trusted=True, config={"approvals": {"rules": RULES}}) as one:
+        (one.home.cwd / "old").mkdir()
+        assert "exit code 0" in await one.run("rm -r old")
+        for hidden in ("cat /dev/null", "ls; cat x", "sh -c 'cat x'", "true && $(cat x)", "xargs cat x < /dev/null"):
+            assert "no cats" in await one.run(hidden, says(ONCE))
+        assert not one.asked
+        assert "Not allowed" in await one.run("echo hi")
+        assert "hi" in await one.run("echo hi", says(ONCE))
+        assert "Not allowed" in await one.call("write_file", path="sub/x.txt", content="x")
+        assert "Created" in await one.call("write_file", path="y.txt", content="x")
+
+
+@pytest.mark.parametrize(
+    ("approvals", "said"),
+    [
+        ({"mode": "maybe"}, "mode 'maybe'"),
+        ({"mode": "off"}, "off_in"),
+        ({"rules": [{"pattern": "x", "verdict": "sometimes"}]}, "verdict 'sometimes'"),
+        ({"rules": [{"pattern": "x", "verdict": "deny", "match": ["y"]}]}, "rule 1"),
+        ({"rules": [{"patern": "x"}]}, "patern"),
+    ],
+)
+async def test_a_policy_that_cannot_be_meant_stops_everything(approvals: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        async with scene("local", config={"approvals": approvals}):
+            pass
+
+
+async def test_off_counts_in_the_named_sandbox_only() -> None:
+    off = {"approvals": {"mode": "off", "off_in": "sandbox"}}
+    for backend, allowed in (("sandbox", True), ("local", False)):
+        async with scene(backend, trusted=True, config=off) as one:
+            (one.home.cwd / "old").mkdir()
+            await one.run("rm -r old")
+            assert (one.home.cwd / "old").exists() is not allowed

@@ -1,0 +1,249 @@
+"""The redactor: every form of a held value, vendors' shapes, what only looks like one, any text in linear time."""
+
+import base64
+import codecs
+import json
+import random
+import string
+import time
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes.safety.redacting import RedactingStream
+from hermes.safety.secrets import Redactor, Refusal
+
+LETTERS = string.ascii_letters + string.digits
+HEX = "0123456789abcdef"
+
+
+def drawn(seed: str, count: int, alphabet: str = LETTERS) -> str:
+    return "".join(random.Random(seed).choices(alphabet, k=count))
+
+
+def canaries() -> dict[str, str]:
+    """Thirty secrets of many makes, none of which stands in any file."""
+    found = {f"LONG_{n}_API_KEY": "-".join(("sk", "proj", drawn(f"l{n}", 40))) for n in range(12)}
+    found |= {f"P{n}_PASSWORD": drawn(f"p{n}", 14, LETTERS + "!@#$%^&*_-") for n in range(8)}
+    found |= {f"H{n}_TOKEN": drawn(f"h{n}", 32, HEX) for n in range(6)}
+    found |= {f"B{n}_SECRET": drawn(f"b{n}", 44, LETTERS + "+/") for n in range(4)}
+    return found
+
+
+CANARIES = canaries()
+REDACTOR = Redactor(CANARIES)
+
+
+def forms(value: str) -> Iterator[str]:
+    raw, digits = value.encode(), value.encode().hex()
+    pairs = [digits[at : at + 2] for at in range(0, len(digits), 2)]
+    yield from (value, value[::-1], value.upper(), value.swapcase(), codecs.encode(value, "rot13"))
+    yield from (
+        json.dumps({"key": value}),
+        json.dumps(json.dumps(value)),
+        quote(value, safe=""),
+        quote(quote(value, safe="")),
+    )
+    yield from ("".join(f"%{pair}" for pair in pairs), "".join(f"\\x{pair}" for pair in pairs))
+    yield from ("".join(f"\\u00{pair}" for pair in pairs), "".join(f"&#{ord(one)};" for one in value))
+    yield from ("".join(f"\\{ord(one):03o}" for one in value), str(list(raw)), ", ".join(f"0x{pair}" for pair in pairs))
+    yield from (digits, digits.upper(), ":".join(pairs), " ".join(pairs), "\n".join(pairs))
+    for before in (b"", b"a", b"ab", b"NAME="):
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            encoded = encode(before + raw + b"..").decode()
+            yield from (
+                encoded,
+                encoded.rstrip("="),
+                "\n".join(encoded[at : at + 19] for at in range(0, len(encoded), 19)),
+            )
+    yield base64.b32encode(raw).decode()
+    yield from (" ".join(value), "\n".join(value), f"{value[:7]}\n{value[7:]}", f'"{value[:6]}" + "{value[6:]}"')
+    yield from ("\u200b".join(value), f"\x1b[31m{value[:5]}\x1b[0m{value[5:]}", f"{value[:4]}\\\n{value[4:]}")
+    yield "\n".join(
+        f"{at:08x}: {' '.join(pairs[at : at + 16])}  {value[at : at + 16]}" for at in range(0, len(raw), 16)
+    )
+
+
+def letters(text: str) -> str:
+    return "".join(one for one in text if one.isascii() and one.isalnum()).lower()
+
+
+@pytest.mark.parametrize("name", CANARIES)
+def test_a_held_value_is_found_in_every_form(name: str) -> None:
+    value = CANARIES[name]
+    for form in forms(value):
+        shown = REDACTOR.redact(f"before\n{form}\nafter")
+        assert f"[secret:{name}" in shown, form
+        assert letters(value) not in letters(shown)
+        assert shown.startswith("before\n") and shown.endswith("\nafter")
+
+
+@pytest.mark.parametrize("name", [name for name in CANARIES if name.startswith(("LONG", "B"))])
+def test_what_is_left_of_a_value_at_a_cut_is_found(name: str) -> None:
+    value = CANARIES[name]
+    for part in (value[: len(value) * 2 // 3], value[len(value) // 2 :], value.encode().hex()[: len(value)]):
+        assert part[4:] not in REDACTOR.redact(f"... {part} ...")
+
+
+def test_text_without_secrets_is_the_same_object() -> None:
+    text = "def work(path):\n    return open(path).read()  # nothing here\n" * 50
+    assert REDACTOR.redact(text) is text
+
+
+def test_short_and_common_values_are_held_beside_their_name_only() -> None:
+    redactor = Redactor({"DB_PASSWORD": "password", "PIN": "4711"})
+    assert redactor.redact("the password has 4711 letters") == "the password has 4711 letters"
+    assert redactor.redact("DB_PASSWORD=password PIN: '4711'") == "DB_PASSWORD=[secret:DB_PASSWORD] PIN: '[secret:PIN]'"
+
+
+def test_a_value_learned_later_is_held() -> None:
+    redactor = Redactor()
+    late = drawn("late", 24)
+    assert late in redactor.redact(f"x {late}")
+    redactor.learn("LATE", late)
+    assert redactor.redact(f"x {late}") == "x [secret:LATE]"
+
+
+def test_a_file_read_and_written_again_is_the_same() -> None:
+    (name, value), other = next(iter(CANARIES.items())), CANARIES["P1_PASSWORD"]
+    original = f"a: 1\nkey: '{value}'\nb64: {base64.b64encode(value.encode()).decode()}\n"
+    shown = REDACTOR.redact(original)
+    assert value not in shown
+    assert REDACTOR.resolve(shown, original) == original
+    assert REDACTOR.resolve(shown.replace("a: 1", "a: 2"), original) == original.replace("a: 1", "a: 2")
+    assert isinstance(REDACTOR.resolve("pw: [secret:P1_PASSWORD]", original), Refusal)
+    assert REDACTOR.resolve("pw: [secret:P1_PASSWORD]", f"pw: {other}") == f"pw: {other}"
+    assert isinstance(REDACTOR.resolve(f"new: [secret:{name}]", ""), Refusal)
+    assert isinstance(REDACTOR.resolve("new: [redacted:jwt]", "old: nothing"), Refusal)
+    assert REDACTOR.resolve("docs: [secret:NOBODY_HOLDS]", "") == "docs: [secret:NOBODY_HOLDS]"
+    assert REDACTOR.holds_placeholder(f"echo [secret:{name}]") and not REDACTOR.holds_placeholder(
+        "echo [secret:NOBODY]"
+    )
+
+
+@given(st.lists(st.sampled_from([*CANARIES.values(), "key: ", "\n", '"', "x = 1", "é", " [secret:A] "]), max_size=8))
+def test_redacting_twice_changes_nothing_and_resolving_undoes_it(parts: list[str]) -> None:
+    original = " ".join(parts)
+    shown = REDACTOR.redact(original)
+    assert REDACTOR.redact(shown) == shown
+    assert not any(value in shown for value in CANARIES.values())
+
+
+def kinds() -> dict[str, str]:
+    upper = string.ascii_uppercase + string.digits
+    return {
+        "anthropic": "sk-" + "ant-api03-" + drawn("1", 90),
+        "openai": "sk-" + "proj-" + drawn("2", 40),
+        "github": "gh" + "p_" + drawn("3", 36),
+        "gitlab": "glp" + "at-" + drawn("4", 20),
+        "slack": "xo" + "xb-123456789012-123456789012-" + drawn("5", 24),
+        "gemini": "AI" + "za" + drawn("6", 35),
+        "aws": "AK" + "IA" + drawn("7", 16, upper),
+        "stripe": "sk_" + "live_" + drawn("8", 24),
+        "huggingface": "h" + "f_" + drawn("9", 34),
+        "telegram": "7123456789:" + "AA" + drawn("10", 33),
+        "npm": "np" + "m_" + drawn("11", 36),
+        "databricks": "da" + "pi" + drawn("12", 32, HEX),
+        "sendgrid": "S" + "G." + drawn("13", 22) + "." + drawn("14", 43),
+        "jwt": "ey" + "JhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiJhIn0." + drawn("15", 43),
+        "private-key": "-----BEGIN " + "PRIVATE KEY-----\n" + drawn("16", 64) + "\n-----END PRIVATE KEY-----",
+        "unknown vendor": "newvendor_" + drawn("17", 40),
+    }
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_what_has_a_secrets_shape_is_taken_out(kind: str) -> None:
+    key = kinds()[kind]
+    redactor = Redactor()
+    for text in (
+        key,
+        f"token is {key}",
+        f'{{"a": "{key}"}}',
+        f"\x1b[32m{key}\x1b[0m",
+        f"x=1\\n{key}",
+        quote(f"a={key}"),
+    ):
+        assert key not in redactor.redact(text).replace("%", "\0") and "[redacted:" in redactor.redact(text), text
+    assert "[redacted:" in redactor.redact(f"url?x=1&token={key}")
+
+
+def test_values_are_taken_out_by_their_names() -> None:
+    word = "Tr0ub4dor" + "&" + drawn("pw", 5)
+    redactor = Redactor()
+    for text in (
+        f"DB_PASS={word}", f"password: '{word}'", f'"client_secret":"{word}"', f"Authorization: Bearer {word}",
+        f"Cookie: theme=dark; session={word}", f"postgres://app:{word}@db/x", f"<password>{word}</password>",
+        f"mysql -u root -p{word}", f"curl -u me:{word} https://x", f"echo {word} | sudo -S ls", f"--api-key {word}",
+        f"IDENTIFIED BY '{word}'", f"x-api-key: {word}", f"setPassword('{word}')", f"Server=a;Password={word};",
+    ):  # fmt: skip
+        assert word not in redactor.redact(text), text
+
+
+LOOKALIKES = (
+    "OPENAI_API_KEY=sk-...", "api_key: <your-key>", "password: ${DB_PASSWORD}", "password = getpass.getpass()",
+    "token = jwt.encode(payload, key)", "max_tokens=4096", "primary_key=id", "cache_key=user:42:profile", "sk-learn",
+    "550e8400-e29b-41d4-a716-446655440000", "commit " + drawn("c", 40, HEX), "sha512-" + drawn("s", 86) + "==",
+    "docker pull x@sha256:" + drawn("d", 64, HEX), "data:image/png;base64,iVBORw0KGgo" + drawn("i", 80),
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + drawn("e", 43) + " a@b", "color: #a1b2c3", "+1 (555) 123-4567",
+    "AKIAIOSFODNN7EXAMPLE", "postgres://user:password@localhost/db", "https://medium.com/@someuser/post-123",
+    "npm_lifecycle_event", "disk-usage-report-2024-01-02", "Authorization: required", "Set-Cookie: theme=dark; Path=/",
+    "password reset email sent", "the secret is to keep calm", "keyboard: us", "-----BEGIN PUBLIC KEY-----\nMIIB\n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", LOOKALIKES)
+def test_what_only_looks_like_a_secret_stays(text: str) -> None:
+    assert Redactor().redact(text) == text
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 40])
+def test_a_stream_shows_what_the_whole_would(size: int) -> None:
+    name, value = next(iter(CANARIES.items()))
+    text = f"It is {value}, in hex {value.encode().hex()},\nsplit '{value[:9]}' + '{value[9:]}'"
+    text += " and password = 'Tr0ub4dor&9x'.\nEnd"
+    stream = RedactingStream(REDACTOR)
+    shown = "".join([*(stream.feed(text[at : at + size]) for at in range(0, len(text), size)), stream.close()])
+    assert letters(value) not in letters(shown) and "Tr0ub4dor" not in shown
+    assert shown.count(f"[secret:{name}") == 3
+    assert shown.startswith("It is [secret") and shown.endswith(".\nEnd")
+
+
+def test_a_stream_does_not_hold_back_plain_text() -> None:
+    stream = RedactingStream(REDACTOR)
+    given_away = [stream.feed(word) for word in ("Hello ", "there, ", "this ", "is ", "plain. ")]
+    assert sum(map(len, given_away)) > len("Hello there, this is plain. ") - 8
+
+
+@given(st.text(max_size=400))
+def test_any_text_passes(text: str) -> None:
+    shown = REDACTOR.redact(text)
+    stream = RedactingStream(REDACTOR)
+    assert stream.feed(text) + stream.close() == shown or "[" in shown
+    assert isinstance(REDACTOR.resolve(text, text), str | Refusal)
+
+
+PATTERNS = (
+    "a", "A1", "key=", "password=", 'password="', "pass:", "token", "://", "://a:b@", "%41", "%2541", "\\u0041", "eyJ-",
+    "eyJabcdefg.", "sk-", "-----BEGIN PRIVATE KEY-----", '"a" + ', "cookie: a=b; ", "curl -u a", "bearer ", "_-",
+    "&#65;", "\u200bx", "00000010: 6162  ab\n", "?&token=", "[secret:A]", "abcdefgh1A2b3C4d5 ", "LONG_1_API_KEY=",
+    "1/12000000000000", next(iter(CANARIES.values())), next(iter(CANARIES.values()))[8:36] + " ",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", PATTERNS)
+def test_work_grows_with_the_text_whatever_is_in_it(unit: str) -> None:
+    def spent(size: int) -> float:
+        text = (unit * (size // len(unit) + 1))[:size]
+        best = 1.0
+        for _ in range(2):
+            begun = time.process_time()
+            REDACTOR.redact(text)
+            best = min(best, time.process_time() - begun)
+        return best
+
+    small, large = spent(16_384), spent(131_072)
+    assert large < 0.02 + 20 * small
+    assert large < 0.4

@@ -1,0 +1,59 @@
+"""A server made with the official SDK, over standard streams or over HTTP at a port (`0`: any; it says which)."""
+
+import asyncio
+import socket
+import sys
+
+import uvicorn
+from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.types import ToolAnnotations
+
+app = MCPServer("oracle")
+
+
+@app.tool(annotations=ToolAnnotations(read_only_hint=True))
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@app.tool()
+async def slow(seconds: float) -> str:
+    """Wait."""
+    await asyncio.sleep(seconds)
+    return "waited"
+
+
+@app.tool()
+def broken() -> str:
+    """Fail."""
+    raise ValueError("as asked")
+
+
+@app.tool()
+def picture() -> Image:
+    """Show."""
+    return Image(data=b"\x89PNG\r\n\x1a\n" + b"0" * 32, format="png")
+
+
+@app.tool()
+async def grow(ctx: Context) -> str:
+    """Offer one tool more."""
+
+    def grown() -> str:
+        """Grown."""
+        return "grown"
+
+    app.add_tool(grown)
+    await ctx.session.send_tool_list_changed()
+    return "done"
+
+
+if sys.argv[1] == "stdio":
+    app.run("stdio")
+else:
+    listening = socket.create_server(("127.0.0.1", 0))
+    sys.stdout.write(f"{listening.getsockname()[1]}\n")
+    sys.stdout.flush()
+    asgi = app.streamable_http_app(json_response=sys.argv[1] == "json")
+    asyncio.run(uvicorn.Server(uvicorn.Config(asgi, log_level="error")).serve([listening]))
