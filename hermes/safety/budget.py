@@ -4,7 +4,7 @@ import time
 
 _STEPS, _STEPS_A_CHARACTER = 800, 0.04
 """Statements and programs that are looked at in one text; what comes after them asks."""
-_SECONDS, _SECONDS_A_CHARACTER = 0.010, 0.45e-6
+_SECONDS, _SECONDS_A_CHARACTER = 0.008, 0.38e-6
 """CPU time that one text may take in all, parsing included: an ordinary script takes half of it."""
 _BETWEEN = 32
 """Steps between two looks at the clock."""

@@ -131,3 +131,22 @@ def test_no_text_breaks_it(text: str) -> None:
 def test_the_cost_of_any_text_grows_with_its_length(piece: str) -> None:
     short, long = (least(piece * max(1, size // len(piece))) for size in (4_000, 64_000))
     assert long < 0.05 or long < short * 40, (piece, short, long)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "x=1 ", "cd a;", "[[ ", "xargs ", "nohup ", "> a ", "{a,b} ", "{a,", "sh <<< ", "a>b;", "$x;", "<(a) ", "\0",
+        "ｒｍ x;", "\u200brm x;", "a[1]=2;", "cat a|", "curl -o a b;sh a;", "eval <<< ", "x=a;a=b:a|a|if ",
+    ],
+)  # fmt: skip
+def test_the_worst_texts_stay_within_their_budget(piece: str) -> None:
+    # Measured: 36 to 47 ms for 64 KB; the budget is of this thread's CPU time.
+    assert least((piece * 65_536)[:65_536]) < 0.1
+
+
+@pytest.mark.parametrize(
+    "name", ["ip0", "kill9", "docker2", "find4", "mount.7", "apt-1", "python3.11", "gcc-12", "pip3.9"]
+)
+def test_names_with_numbers_break_no_rule(name: str) -> None:
+    analyse(f"{name} a.zip -d out", PLACES.workspace, PLACES)
