@@ -7,10 +7,11 @@ import secrets
 import signal
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
 
 from hermes.core.errors import ToolError
 from hermes.tools.backends import far_scripts
-from hermes.tools.backends.base import Command, Exit, ShellState, Sink, Stopped
+from hermes.tools.backends.base import Command, Exit, ShellState, Sink, Stopped, by_signal
 from hermes.tools.backends.local import QUIET, LocalBackend, LocalRunning, shell_state
 
 _CONNECT = 30.0
@@ -22,6 +23,9 @@ _STOP = 5.0
 _LARGEST_RECORD = 6 * 1024 * 1024
 _EARLY = 4_000
 _BEYOND = frozenset({"HERMES_RUN", "SSH_TTY"})
+
+_One = TypeVar("_One")
+_Other = TypeVar("_Other")
 
 Lead = Callable[[str, bool, bool], Sequence[str]]
 """The client's arguments that run a script there, given whether it has input and whether it has a terminal."""
@@ -126,6 +130,11 @@ class Far:
         """Whether what stands by on the far side is there, as far as is known."""
         return self._keeper is not None and not self._keeper.over
 
+    @property
+    def busy(self) -> bool:
+        """Whether a command is under way, or left something running."""
+        return any(not one.over for one in self._running)
+
     async def keep(self, arguments: Callable[[str], Sequence[str]], ready: Callable[[], bool] = lambda: True) -> None:
         """Start what stands by on the far side while this process lives. Raises `ToolError` with what was said."""
         early = bytearray()
@@ -136,7 +145,7 @@ class Far:
         ending = asyncio.ensure_future(running.wait())
         waiting = asyncio.ensure_future(told.wait())
         try:
-            await asyncio.wait({ending, waiting}, timeout=_CONNECT, return_when=asyncio.FIRST_COMPLETED)
+            await _first(ending, waiting, _CONNECT)
             if not told.is_set() or not ready():
                 said = early.decode("utf-8", "replace").strip()[-_EARLY:] or "it does not answer"
                 raise ToolError(f"{self.where} cannot be used: {said}")
@@ -184,9 +193,7 @@ class Far:
 
         records = Records(mark, lambda data: sink(data) if begun else said.extend(data), told)
         client = Client(self.lead(far_scripts.packed(far_scripts.short(script, mark)), bool(source), False))
-        running = await self.local.start(
-            Command(text="", cwd="/", interactive=bool(source)), records.feed, client
-        )
+        running = await self.local.start(Command(text="", cwd="/", interactive=bool(source)), records.feed, client)
         try:
             async with asyncio.timeout(seconds):
                 if source:
@@ -248,9 +255,7 @@ class Far:
 class FarRunning:
     """A command that runs elsewhere."""
 
-    def __init__(
-        self, far: Far, mark: str, sink: Sink, after: Callable[[], Awaitable[Sequence[str]]] | None
-    ) -> None:
+    def __init__(self, far: Far, mark: str, sink: Sink, after: Callable[[], Awaitable[Sequence[str]]] | None) -> None:
         self._far = far
         self._mark = mark
         self._sink = sink
@@ -286,7 +291,7 @@ class FarRunning:
         self._inner = inner
         ending = asyncio.ensure_future(inner.wait())
         try:
-            await asyncio.wait({ending, self._begun}, timeout=_CONNECT, return_when=asyncio.FIRST_COMPLETED)
+            await _first(ending, self._begun, _CONNECT)
             if not self._begun.done():
                 said = self._early.decode("utf-8", "replace").strip()[-_EARLY:]
                 raise ToolError(f"{self._far.where} cannot be used: {said or 'it does not answer'}")
@@ -347,7 +352,7 @@ class FarRunning:
 
     async def _follow(self, inner: LocalRunning, ending: "asyncio.Future[Exit]") -> None:
         """Wait for the end, and tell it."""
-        await asyncio.wait({ending, self._reported}, return_when=asyncio.FIRST_COMPLETED)
+        await _first(ending, self._reported, None)
         if not ending.done():
             await asyncio.wait({ending}, timeout=_GRACE)
         self._records.flush()
@@ -412,9 +417,7 @@ class FarRunning:
         )
 
 
-def by_signal(code: int) -> int:
-    """The exit code as the contract has it, where a shell told it: 128 and more stand for signals."""
-    try:
-        return -signal.Signals(code - 128) if 128 < code < 160 else code
-    except ValueError:
-        return code
+async def _first(one: asyncio.Future[_One], other: asyncio.Future[_Other], seconds: float | None) -> None:
+    """Wait until one of two is done, neither of which is cancelled by that."""
+    both: set[asyncio.Future[_One] | asyncio.Future[_Other]] = {one, other}
+    await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -74,7 +74,9 @@ class Sync:
         """Make the folder there when it is missing, and look at it; its absolute path. Nothing there is believed."""
         said = bytearray()
         name = folder[2:] if folder.startswith("~/") else folder
-        script = f"umask 077; mkdir -p -- {shlex.quote(name)} && cd -- {shlex.quote(name)} && pwd -P && {self._lister()}"
+        script = (
+            f"umask 077; mkdir -p -- {shlex.quote(name)} && cd -- {shlex.quote(name)} && pwd -P && {self._lister()}"
+        )
         code = await self._far.run(script, said.extend, seconds=_SECONDS)
         root, _, listing = bytes(said).partition(b"\n")
         if code or not root.startswith(b"/"):
@@ -270,9 +272,7 @@ class Sync:
 
     async def _send(self, data: bytes) -> None:
         said = bytearray()
-        script = (
-            f"cd -- {self._quoted()} && tar -xpf - --no-same-owner && printf '\\0\\0' && {self._lister()}"
-        )
+        script = f"cd -- {self._quoted()} && tar -xpf - --no-same-owner && printf '\\0\\0' && {self._lister()}"
         code = await self._far.run(script, said.extend, data, _SECONDS)
         if code or not said.startswith(b"\0\0"):
             raise ToolError(f"The workspace could not be written on {self._far.where} in {self._root}: is there room?")
