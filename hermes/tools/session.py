@@ -1,6 +1,7 @@
 """What a tool may touch: the session's state, the folders, the terminal, the person."""
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -94,6 +95,8 @@ class ToolState:
     wrote: dict[str, str] = field(default_factory=dict)
     """Files that this session wrote or had written, by real path, with the untrusted sources that stood in the
     conversation then, one a line."""
+    began: float = field(default_factory=time.time)
+    """When the session began, by the clock that files are stamped with."""
     taint: Taint = field(default_factory=Taint)
     todos: list[Todo] = field(default_factory=list)
     processes: ProcessTable = field(default_factory=ProcessTable)
