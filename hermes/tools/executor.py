@@ -283,7 +283,10 @@ class _Round:
     def _for_call(self, item: _Prepared) -> ToolContext:
         call_id, name = item.call.call_id, item.tool.name
         door = CallDoor(call_id, name, self._questions, self._context, self._emit)
-        return self._context.for_call(call_id, offline=item.decision.offline, door=door)
+        cleared = [
+            one for effect in item.decision.effects if effect.kind is EffectKind.WRITES for one in effect.targets
+        ]
+        return self._context.for_call(call_id, offline=item.decision.offline, door=door, cleared=cleared)
 
     def _note_written(self, item: _Prepared) -> None:
         """Keep in mind what the call writes, and whose text stood in the conversation when it did."""

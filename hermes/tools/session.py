@@ -133,10 +133,14 @@ class ToolContext:
     web: WebAccess | None = None
     search_seconds: float = 30.0
     call_id: str = ""
+    cleared: tuple[str, ...] = ()
+    """Files that the gate let the call write, with every link followed."""
 
-    def for_call(self, call_id: str, *, offline: bool = False, door: Door | None = None) -> "ToolContext":
+    def for_call(
+        self, call_id: str, *, offline: bool = False, door: Door | None = None, cleared: Sequence[str] = ()
+    ) -> "ToolContext":
         """The same context, for one call."""
-        return replace(self, call_id=call_id, offline=offline, door=door)
+        return replace(self, call_id=call_id, offline=offline, door=door, cleared=tuple(cleared))
 
     def redact(self, text: str) -> str:
         """The text without the secrets that this process holds, and without what has a secret's shape."""

@@ -167,7 +167,9 @@ def _written_before(judged: Judgement, context: ToolContext) -> Iterator[Finding
         if effect.kind is not EffectKind.RUNS:
             continue
         found = [path for path in wrote if any(_is_in(path, target) for target in effect.targets)]
-        found += [one for one in effect.targets if one[:1] == "/" and not found and _made_since(one, context.state.began)]
+        found += [
+            one for one in effect.targets if one[:1] == "/" and not found and _made_since(one, context.state.began)
+        ]
         if found:
             shown = ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
             yield Finding(
