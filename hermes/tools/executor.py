@@ -305,11 +305,13 @@ class _Round:
     def _origin(self, item: _Prepared, output: ToolOutput) -> Provenance | None:
         """Whose text a result is."""
         said = output.provenance
-        if output.status is not ToolStatus.OK or (said is not None and said.source is not Source.FILE):
+        runs = item.tool.polls or bool(item.tool.command(item.arguments))
+        if (output.status is not ToolStatus.OK and not runs) or (said is not None and said.source is not Source.FILE):
             return said  # what a tool says of its own failure is ours
         paths = [use.path for use in item.paths if not use.write]
-        if item.tool.command(item.arguments):
-            paths.append(os.path.realpath(item.decision.cwd or self._context.state.cwd))
+        if runs:  # what a program prints may be of any file: of its folder's, or the workspace's
+            folder = item.decision.cwd or str(self._context.state.cwd)
+            paths += [os.path.realpath(folder), os.path.realpath(self._context.places.workspace)]
         from hermes.tools.weighing import origin
 
         found = origin(item.decision.effects, paths, self._context)
