@@ -9,13 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
-from hermes.safety.paths import secret_places
+from hermes.safety.paths import is_or_below, secret_places
 from hermes.safety.places import Places
 from hermes.tools.backends.base import Command, Network, Sink
 from hermes.tools.backends.far import Far, FarRunning
 from hermes.tools.backends.local import LocalBackend
 from hermes.tools.backends.plants import Plants
-from hermes.tools.backends.sandbox_policy import PROJECT_FILES, is_or_below
+from hermes.tools.backends.sandbox_policy import PROJECT_FILES
 from hermes.tools.backends.sandbox_room import Room
 from hermes.tools.backends.wardens import Wardens
 
