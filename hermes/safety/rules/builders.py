@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from hermes.safety import flow
 from hermes.safety.call import Call, Options
+from hermes.safety.code import without_end
 from hermes.safety.findings import EffectKind
 from hermes.safety.rules import verbs
 from hermes.safety.words import FETCHED, UNTOLD, Stream, Word
@@ -298,6 +299,8 @@ def awk(call: Call) -> Stream | None:
 
 
 def _awk_program(call: Call, text: str) -> None:
+    if reason := without_end(text):
+        call.ask("bomb", reason)
     for found in _AWK_STARTS.finditer(text):
         call.script((found[1] or found[2] or found[3] or "").replace('\\"', '"'), lost=True)
     if _AWK_SHELLS.search(text):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+from hermes.safety import flow
 from hermes.safety.call import Call
 from hermes.safety.findings import EffectKind
 from hermes.safety.rules import (
@@ -96,6 +97,8 @@ _READERS = word_set(
     """
 )
 """Programs that only look, or whose writing is harmless: they run no code out of the folder."""
+_BUILDERS = word_set("cargo rails rake mix")
+"""Programs with rules for something else that also run code out of the folder."""
 KNOWN = frozenset(RULES) | _READERS
 DANGEROUS = tuple(sorted(files.DANGEROUS))
 _COMMANDS = frozenset(
@@ -115,15 +118,26 @@ _COMMAND_TEXT = re.compile(
 )
 
 
+_VERSIONED = (interpreters.interpreter, builders.pip, builders.compiled)
+
+
+def _of_version(name: str) -> Rule | None:
+    """The rule for `python3.11`, `pip3.11`, `gcc-12`: other rules look their programs up by the exact name."""
+    rule = RULES.get(name.rstrip("0123456789.-"))
+    return rule if rule in _VERSIONED else None
+
+
 def judged(call: Call) -> Stream:
     """Judge a call by every rule that is for it; what it writes to its output."""
     name = call.name
-    rule = RULES.get(name) or (RULES.get(name.rstrip("0123456789.-")) if name[-1:].isdigit() else None)
+    rule = RULES.get(name) or (_of_version(name) if name[-1:].isdigit() else None)
     out: Stream | None = None
     if rule is not None:
         out = rule(call)
     elif name.startswith("mkfs."):
         disks.made(call)
+    if name in _BUILDERS:
+        flow.runs_folder(call, call.cwd)
     labels = NONE
     if name not in LOOKERS and call.words and rule is not interpreters.interpreter:
         labels = call.reads(call.words[1:] if name in _PATTERN_FIRST else call.words)

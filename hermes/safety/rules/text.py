@@ -11,9 +11,8 @@ from hermes.safety.call import Call, Options
 from hermes.safety.expand import ansi
 from hermes.safety.findings import EffectKind
 from hermes.safety.environment import holds_secret
-from hermes.safety.flow import ENDLESS
 from hermes.safety.rules.disks import size_of
-from hermes.safety.words import DECODED, NONE, NOTHING, SECRET, UNTOLD, Stream, Word
+from hermes.safety.words import DECODED, ENDLESS, NONE, NOTHING, SECRET, UNTOLD, Stream, Word
 
 Rule = Callable[[Call], Stream | None]
 _MOST = 100_000

@@ -651,6 +651,12 @@ def trapped(call: Call) -> Stream | None:
     return None
 
 
+_EVERYDAY = word_set(
+    "ls ll l la cd cat less grep find git cp mv mkdir echo pwd vim vi nano make python python3 npm man ps"
+)
+"""Names that nobody expects to delete or send something."""
+
+
 def aliased(call: Call) -> Stream | None:
     """alias NAME=TEXT: what it stands for is judged as if something followed it."""
     for word in call.words:
