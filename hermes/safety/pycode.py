@@ -22,6 +22,10 @@ _DELETES = re.compile(
     r"(^|.*\.)(unlink|rmdir|rmtree|rename|touch_none)|send2trash\.\w+)$"
 )
 _DELETING_MODULES = ("os", "shutil", "send2trash", "")
+_HANDED_OVER = re.compile(
+    r"os\.(system|popen|exec\w+|spawn\w+|remove|unlink|rmdir|removedirs)$|shutil\.rmtree$|(exec|eval)$|"
+    r"subprocess\.(run|call|check_call|check_output|Popen|getoutput)$"
+)
 _MOVES = ("rename", "renames", "replace", "move")
 _CHANGES = re.compile(
     r"(os\.(chmod|chown|lchown|link|symlink|mkfifo|mknod|chroot|setuid|setgid|setresuid|seteuid|setegid|kill|"
@@ -255,9 +259,18 @@ class _Reader(_Loops):
         if name == "os.fork" and self.loops:
             self.code.bomb = True
             return
+        if any(map(self._handed_over, args)):
+            self.code.harmful.append(("the program text hands over what deletes or starts programs", True))
         judges = (judge for pattern, judge in _JUDGES if pattern.match(name))
         next(judges, _Reader.filed)(self, name, node)
         self.generic_visit(node)
+
+    def _handed_over(self, node: ast.expr) -> bool:
+        """Whether an argument is a function that deletes or starts something: `map(os.remove, paths)`."""
+        if not isinstance(node, ast.Attribute | ast.Name):
+            return False
+        name = self.known.dotted(node)
+        return _HANDED_OVER.match(name) is not None
 
     def spawned(self, name: str, node: ast.Call) -> None:
         """A program is started."""
