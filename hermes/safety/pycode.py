@@ -259,18 +259,16 @@ class _Reader(_Loops):
         if name == "os.fork" and self.loops:
             self.code.bomb = True
             return
-        if any(map(self._handed_over, args)):
-            self.code.harmful.append(("the program text hands over what deletes or starts programs", True))
+        self._hands_over(args)
         judges = (judge for pattern, judge in _JUDGES if pattern.match(name))
         next(judges, _Reader.filed)(self, name, node)
         self.generic_visit(node)
 
-    def _handed_over(self, node: ast.expr) -> bool:
-        """Whether an argument is a function that deletes or starts something: `map(os.remove, paths)`."""
-        if not isinstance(node, ast.Attribute | ast.Name):
-            return False
-        name = self.known.dotted(node)
-        return _HANDED_OVER.match(name) is not None
+    def _hands_over(self, args: Sequence[ast.expr]) -> None:
+        """Functions that delete or start something, given to another one: `map(os.remove, paths)`."""
+        named = (self.known.dotted(one) for one in args if isinstance(one, ast.Attribute | ast.Name))
+        if any(map(_HANDED_OVER.match, named)):
+            self.code.harmful.append(("the program text hands over what deletes or starts programs", True))
 
     def spawned(self, name: str, node: ast.Call) -> None:
         """A program is started."""
