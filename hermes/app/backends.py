@@ -15,7 +15,8 @@ from hermes.tools.backends.wardens import Wardens
 if TYPE_CHECKING:
     from hermes.tools.backends.sandbox_probe import Probe
 
-BACKENDS = ("auto", "sandbox", "local")
+BACKENDS = ("auto", "sandbox", "local", "docker", "ssh")
+LATER = ("singularity", "modal", "daytona")
 UNBOXED = (
     "There is no sandbox on this machine: commands run with all of your rights. Install bubblewrap (Linux), or set "
     "terminal.backend to local if that is what you want."
@@ -38,11 +39,20 @@ class Place:
         `auto` takes the sandbox wherever the kernel has one. Raises ConfigError for a name or a mode that is none.
         """
         terminal = self._settings.terminal
+        if terminal.backend in LATER:
+            raise ConfigError(
+                f"The terminal back end {terminal.backend} comes later.",
+                f"Set terminal.backend to one of: {', '.join(BACKENDS)}.",
+            )
         if terminal.backend not in BACKENDS:
             raise ConfigError(
                 f"There is no terminal back end {terminal.backend!r}.",
                 f"Set terminal.backend to one of: {', '.join(BACKENDS)}.",
             )
+        if terminal.backend == "ssh":
+            return self._ssh(places, lock), ""
+        if terminal.backend == "docker":
+            return self._docker(places, lock), ""
         boxed = terminal.backend == "sandbox"
         if terminal.backend == "auto":
             from hermes.tools.backends.sandbox_probe import possible
@@ -55,6 +65,49 @@ class Place:
     def _local(self, lock: int) -> TerminalBackend:
         passed = self._settings.terminal.env_passthrough
         return LocalBackend(self._environ, passed=passed, held=(lock,), wardens=self._wardens)
+
+    def _ssh(self, places: Places, lock: int) -> TerminalBackend:
+        from hermes.tools.backends.ssh import SshBackend, SshPlace
+
+        given = self._settings.terminal.ssh
+        if not given.host:
+            raise ConfigError("Commands are to run on another host, and none is named.", "Set terminal.ssh.host.")
+        place = SshPlace(
+            host=given.host,
+            user=given.user,
+            port=given.port,
+            key=given.key,
+            config=given.config,
+            folder=given.folder,
+            exclude=given.exclude,
+            limit=given.limit_mb * 1_000_000,
+        )
+        return SshBackend(self._environ, place, places, held=(lock,), wardens=self._wardens)
+
+    def _docker(self, places: Places, lock: int) -> TerminalBackend:
+        from hermes.tools.backends.docker import DockerBackend, DockerPlace
+
+        given = self._settings.terminal.docker
+        if not given.image:
+            raise ConfigError(
+                "Commands are to run in a container, and no image is named.", "Set terminal.docker.image."
+            )
+        network = {"False": "off", "True": "on"}.get(str(given.network), str(given.network))
+        if network not in ("off", "on"):
+            raise ConfigError(
+                f"There is no network mode {given.network!r}.", "Set terminal.docker.network to off or on."
+            )
+        place = DockerPlace(
+            image=given.image,
+            program=given.program,
+            network=network == "on",
+            memory=given.memory,
+            pids=given.pids,
+            options=given.options,
+            args=given.args,
+        )
+        passed = self._settings.terminal.env_passthrough
+        return DockerBackend(self._environ, place, places, passed=passed, held=(lock,), wardens=self._wardens)
 
     def _sandbox(self, places: Places, lock: int) -> TerminalBackend:
         from hermes.tools.backends.sandbox import SandboxBackend

@@ -84,13 +84,57 @@ class SandboxSettings(Struct, frozen=True):
     """Folders besides the workspace and the session's own /tmp that commands may write."""
 
 
+class SshSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The host on which commands run (`terminal.ssh:`); what is empty is for your own ssh settings to say."""
+
+    host: str = ""
+    """Its name, its address, or an alias of your ssh settings."""
+    user: str = ""
+    """The account there."""
+    port: int = 0
+    """The port; 0: what your ssh settings say."""
+    key: str = ""
+    """The file of the private key."""
+    config: str = ""
+    """A file of ssh settings to use instead of your own."""
+    folder: str = ""
+    """Where the workspace is there, absolute or below the home; empty: a folder of its own in `hermes/`."""
+    exclude: tuple[str, ...] = ("node_modules", ".venv", "__pycache__")
+    """Files and folders that stay on their side: names, or paths below the workspace (`.git/objects`); `*` and `?` as
+    in file names."""
+    limit_mb: int = 100
+    """Megabytes that one transfer may take; larger files are left out, and you are told."""
+
+
+class DockerSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The container in which commands run (`terminal.docker:`)."""
+
+    image: str = ""
+    """The image; it needs `sh` and what Debian's or Alpine's base images have; bash is used where it is there."""
+    program: str = ""
+    """`docker`, `podman` or a path; empty: the first of podman and docker that is installed."""
+    network: str | bool = "off"
+    """`off`, or `on`: the engine's own network. Commands that may have none get none all the same."""
+    memory: str = "2g"
+    """The most memory, as the engine writes it."""
+    pids: int = 512
+    """The most processes."""
+    options: tuple[str, ...] = ()
+    """Options of the program itself, such as `--context` or `--runtime`, a word each."""
+    args: tuple[str, ...] = ()
+    """More options of its `run`, a word each. With those that open more of this machine, such as `--volume`, the
+    questions are those of `local`."""
+
+
 class TerminalSettings(Struct, frozen=True):
     """How commands run (`terminal:`)."""
 
     backend: str = "auto"
-    """Where commands run: `sandbox` (held back by the kernel), `local` (with all of your rights), or `auto`: the
-    sandbox wherever there is one."""
+    """Where commands run: `sandbox` (held back by the kernel), `local` (with all of your rights), `docker` (in a
+    container), `ssh` (on another host), or `auto`: the sandbox wherever there is one."""
     sandbox: SandboxSettings = SandboxSettings()
+    ssh: SshSettings = SshSettings()
+    docker: DockerSettings = DockerSettings()
     timeout: float = 180.0
     """Seconds that a command in the foreground may take unless the model asks for more (at most 600)."""
     env_passthrough: tuple[str, ...] = ()

@@ -283,7 +283,10 @@ class _Round:
     def _for_call(self, item: _Prepared) -> ToolContext:
         call_id, name = item.call.call_id, item.tool.name
         door = CallDoor(call_id, name, self._questions, self._context, self._emit)
-        return self._context.for_call(call_id, offline=item.decision.offline, door=door)
+        cleared = [
+            one for effect in item.decision.effects if effect.kind is EffectKind.WRITES for one in effect.targets
+        ]
+        return self._context.for_call(call_id, offline=item.decision.offline, door=door, cleared=cleared)
 
     def _note_written(self, item: _Prepared) -> None:
         """Keep in mind what the call writes, and whose text stood in the conversation when it did."""
@@ -302,11 +305,13 @@ class _Round:
     def _origin(self, item: _Prepared, output: ToolOutput) -> Provenance | None:
         """Whose text a result is."""
         said = output.provenance
-        if output.status is not ToolStatus.OK or (said is not None and said.source is not Source.FILE):
+        runs = item.tool.polls or bool(item.tool.command(item.arguments))
+        if (output.status is not ToolStatus.OK and not runs) or (said is not None and said.source is not Source.FILE):
             return said  # what a tool says of its own failure is ours
         paths = [use.path for use in item.paths if not use.write]
-        if item.tool.command(item.arguments):
-            paths.append(os.path.realpath(item.decision.cwd or self._context.state.cwd))
+        if runs:  # what a program prints may be of any file: of its folder's, or the workspace's
+            folder = item.decision.cwd or str(self._context.state.cwd)
+            paths += [os.path.realpath(folder), os.path.realpath(self._context.places.workspace)]
         from hermes.tools.weighing import origin
 
         found = origin(item.decision.effects, paths, self._context)

@@ -13,7 +13,7 @@ from hermes.core.errors import ToolError
 from hermes.safety.path_judge import opened_refused
 from hermes.safety.paths import write_refused
 from hermes.safety.places import Places
-from hermes.tools.session import FileStamp, ToolState
+from hermes.tools.session import FileStamp, ToolContext, ToolState
 from hermes.util.atomic import write_atomic
 
 EDIT_LIMIT = 20 * 1024 * 1024
@@ -145,21 +145,23 @@ def remember(state: ToolState, path: Path, stamp: FileStamp) -> None:
     state.seen[os.path.realpath(path)] = stamp
 
 
-def save(path: Path, shown: str, data: bytes, state: ToolState, places: Places) -> None:
+def save(path: Path, shown: str, data: bytes, ctx: ToolContext) -> None:
     """Write a file whole, with its folders, and remember it as seen. Raises `ToolError`; the old file then stands.
 
     What is judged once more is the place that is written, held open, not its name.
     """
 
     def check(real: str) -> None:
-        why = write_refused(real, places)
+        why = write_refused(real, ctx.places)
+        if not why and real not in ctx.cleared and not ctx.backend.writable(real):
+            why = "it leads elsewhere since it was allowed"
         if why:
             raise ToolError(f"{shown} is not open to tools: {why}.")
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, data, check=check)
-        remember(state, path, stamp_of(os.stat(path)))
+        remember(ctx.state, path, stamp_of(os.stat(path)))
     except OSError as error:
         raise ToolError(f"{shown} cannot be written: {error.strerror}.") from None
 

@@ -16,12 +16,14 @@ class Grant(Struct, frozen=True):
     """Something that a person allows for the rest of a session.
 
     `pattern` is in the language of `hermes.safety.patterns`. `seal` is filled where what runs is a file: the grant is
-    for the content that the file had. `source` lifts the taint of a source instead.
+    for the content that the file had. `places` is a hash of where it all leads: the same words may mean others later.
+    `source` lifts the taint of a source instead.
     """
 
     pattern: str = ""
     seal: str = ""
     source: str = ""
+    places: str = ""
 
 
 class Decision(Struct, frozen=True, kw_only=True):

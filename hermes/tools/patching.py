@@ -98,7 +98,7 @@ def _carry_out(ctx: ToolContext, changes: list[_Change]) -> str:
 def _apply(ctx: ToolContext, path: str, content: TextFile | None) -> None:
     target = ctx.resolve(path)
     if content is not None:
-        files.save(target, path, files.encode(content), ctx.state, ctx.places)
+        files.save(target, path, files.encode(content), ctx)
         return
     try:
         os.unlink(target)

@@ -27,6 +27,8 @@ class Process:
     notify: bool = False
     patterns: tuple[str, ...] = ()
     output: Rolling = field(default_factory=Rolling)
+    typed: str = ""
+    """All that was typed into it: a line may come in pieces, and a folder or variable from an earlier one."""
     read_to: int = 0
     """How far `poll` has shown the output."""
     exit: Exit | None = None
@@ -130,6 +132,11 @@ class ProcessTable:
         ended = [one for one in ended if one.running is not None and one.stopped is not Stopped.GONE]
         await asyncio.gather(*(self.kill(process) for process in ended))
         return ended
+
+    def typed(self, process_id: str) -> tuple[str, str]:
+        """The command of a running process, and what was typed into it before; empty when there is none."""
+        one = self._processes.get(process_id)
+        return (one.command, one.typed) if one is not None and one.exit is None else ("", "")
 
     def tell(self, line: str) -> None:
         """Have a line told to the model with the next notices."""

@@ -1,14 +1,15 @@
 """The gate: what the rules, the person's policy and the session's grants come to, for each call."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import os.path
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
 from hermes.core.outcomes import AnswerScope
-from hermes.safety.findings import EffectKind, Finding, Verdict
+from hermes.safety.findings import Effect, EffectKind, Finding, Verdict
 from hermes.safety.patterns import covers, literal
 from hermes.safety.policy import Rule, said_by
 from hermes.tools.gate import Decision, Grant
@@ -80,7 +81,7 @@ class RuleGate:
         from hermes.tools.weighing import known_host
 
         subject = f"connect {host}"
-        if known_host(host, context, self.policy.hosts) or self._granted(subject, ()):
+        if known_host(host, context, self.policy.hosts) or self._granted(subject, (), _led((), subject)):
             return Decision(verdict=Verdict.ALLOW, subject=subject)
         finding = Finding(Verdict.ASK, "network", f"the command wants to reach {host}, port {port}", subject)
         return self._settled(_only(finding), "terminal", context)
@@ -123,8 +124,9 @@ class RuleGate:
             if finding.verdict is Verdict.DENY:
                 return structs.replace(base, verdict=Verdict.DENY, rule=finding.rule, reason=finding.reason)
         runs = _files_run(weighed)
-        asks = [one for one in findings if one.verdict is Verdict.ASK and not self._covered(one, runs)]
-        if not asks or self._whole_line(weighed, asks) or self._unasked(context, command=bool(weighed.line)):
+        asks = [one for one in findings if one.verdict is Verdict.ASK and not self._covered(one, runs, weighed)]
+        unasked = self._unasked(context, command=bool(weighed.line))
+        if not asks or self._whole_line(weighed, asks, context) or unasked:
             return base
         return self._question(base, weighed, asks, context, tool)
 
@@ -138,6 +140,9 @@ class RuleGate:
         taints = state.taint.sources() if len(plain) < len(asks) else ()
         patterns = _patterns(plain, weighed.line)
         wider = _grants(patterns, taints, _files_run(weighed)) if patterns or not plain else ()
+        led = {literal_or_folder(one): _led(weighed.effects, one.subject) for one in plain if one.subject}
+        whole = _led(weighed.effects, "", state.environment)
+        wider = tuple(structs.replace(one, places=led.get(one.pattern, whole)) if one.pattern else one for one in wider)
         return structs.replace(
             base,
             verdict=Verdict.ASK,
@@ -156,25 +161,26 @@ class RuleGate:
             return ()
         return tuple(one.pattern for one in grants)
 
-    def _covered(self, finding: Finding, runs: Sequence[str]) -> bool:
+    def _covered(self, finding: Finding, runs: Sequence[str], weighed: "Weighed") -> bool:
         if finding.rule.startswith(_TAINTED):
             return any(covers(one, finding.subject) for one in self.policy.allow)
-        return self._granted(finding.subject, runs)
+        return self._granted(finding.subject, runs, _led(weighed.effects, finding.subject))
 
-    def _granted(self, subject: str, runs: Sequence[str]) -> bool:
+    def _granted(self, subject: str, runs: Sequence[str], led: str) -> bool:
         if any(covers(pattern, subject) for pattern in (*self.policy.allow, *self.leave.always)):
             return True
         if any(rule.verdict is Verdict.ALLOW and covers(rule.pattern, subject) for rule in self.policy.rules):
             return True
         grants = [grant for grant in self.leave.grants if grant.pattern and covers(grant.pattern, subject)]
-        return any(not grant.seal or grant.seal == _sealed(runs) for grant in grants)
+        return any(grant.places == led and (not grant.seal or grant.seal == _sealed(runs)) for grant in grants)
 
-    def _whole_line(self, weighed: "Weighed", asks: Iterable[Finding]) -> bool:
+    def _whole_line(self, weighed: "Weighed", asks: Iterable[Finding], context: ToolContext) -> bool:
         """Whether the person allowed this very line, letter by letter; their own stricter rules stand."""
         if not weighed.line or any(one.rule == "policy" or one.rule.startswith(_TAINTED) for one in asks):
             return False
         lines = (*self.policy.allow, *self.leave.always)
-        granted = (grant.pattern for grant in self.leave.grants if not grant.seal)
+        led = _led(weighed.effects, "", context.state.environment)
+        granted = (grant.pattern for grant in self.leave.grants if not grant.seal and grant.places == led)
         return weighed.line in lines or literal(weighed.line) in (*lines, *granted)
 
     def _unasked(self, context: ToolContext, *, command: bool) -> bool:
@@ -188,6 +194,15 @@ class RuleGate:
 def _grants(patterns: Iterable[str], sources: Iterable[str], runs: Sequence[str]) -> tuple[Grant, ...]:
     bound = _sealed(runs)
     return (*(Grant(pattern=one, seal=bound) for one in patterns), *(Grant(source=one) for one in sources))
+
+
+def _led(effects: Iterable[Effect], subject: str, variables: Mapping[str, str] | None = None) -> str:
+    """Where the effects of a finding's command lead now, as a hash; for a whole line all, with its variables."""
+    from hermes.tools.seal import text_seal
+
+    found = {one for effect in effects if subject in ("", " ".join(effect.argv)) for one in effect.targets}
+    marks = [text for one in sorted(found) if one[:1] == "/" for text in (one, os.path.realpath(one))]
+    return text_seal(*marks, *(f"{name}={value}" for name, value in sorted((variables or {}).items())))
 
 
 def _sealed(runs: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """What a tool may touch: the session's state, the folders, the terminal, the person."""
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -94,6 +95,8 @@ class ToolState:
     wrote: dict[str, str] = field(default_factory=dict)
     """Files that this session wrote or had written, by real path, with the untrusted sources that stood in the
     conversation then, one a line."""
+    began: float = field(default_factory=time.time)
+    """When the session began, by the clock that files are stamped with."""
     taint: Taint = field(default_factory=Taint)
     todos: list[Todo] = field(default_factory=list)
     processes: ProcessTable = field(default_factory=ProcessTable)
@@ -130,10 +133,14 @@ class ToolContext:
     web: WebAccess | None = None
     search_seconds: float = 30.0
     call_id: str = ""
+    cleared: tuple[str, ...] = ()
+    """Files that the gate let the call write, with every link followed."""
 
-    def for_call(self, call_id: str, *, offline: bool = False, door: Door | None = None) -> "ToolContext":
+    def for_call(
+        self, call_id: str, *, offline: bool = False, door: Door | None = None, cleared: Sequence[str] = ()
+    ) -> "ToolContext":
         """The same context, for one call."""
-        return replace(self, call_id=call_id, offline=offline, door=door)
+        return replace(self, call_id=call_id, offline=offline, door=door, cleared=tuple(cleared))
 
     def redact(self, text: str) -> str:
         """The text without the secrets that this process holds, and without what has a secret's shape."""

@@ -44,9 +44,10 @@ class Weighed:
 
 def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequence[str]) -> Weighed:
     """Everything that speaks against a call. `hosts` are patterns of hosts that the person's settings allow."""
-    command, addresses = tool.command(arguments), tuple(tool.hosts(arguments))
+    command, typed = _typed(tool, arguments, context)
+    addresses = tuple(tool.hosts(arguments))
     uses = tuple(tool.paths(arguments))
-    findings = list(tool.doubts(arguments, context.state.taint.sources()))
+    findings = [*typed, *tool.doubts(arguments, context.state.taint.sources())]
     findings += [one for use in uses for one in _path(use, tool.name, context)]
     findings += _addresses(addresses, tool.name, context)
     own = _own_effects(tool, arguments, uses, context)
@@ -66,6 +67,20 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
     effects = (*own, *judged.effects)
     simple = (" ".join(one.argv) for one in judged.commands)
     return Weighed(tuple(findings), effects, command, cwd, line, (*dict.fromkeys(simple), *_subjects(effects, command)))
+
+
+def _typed(tool: Tool, arguments: Arguments, context: ToolContext) -> tuple[str, list[Finding]]:
+    """What a call would have a shell do: with all that was typed into its process, where it types into one.
+
+    What reads it need not be a shell, so where no kernel holds it back a person is asked, once a process.
+    """
+    command = tool.command(arguments)
+    if tool.name != "process" or not command or context.backend.contained:
+        return command, []
+    process_id = str(arguments["session_id"])
+    runs, before = context.state.processes.typed(process_id)
+    reason = f"it types into {runs[:200]!r}, which may run it"
+    return before + command, [Finding(Verdict.ASK, "types-into", reason, f"input of {process_id}")] if runs else []
 
 
 def _subjects(effects: Iterable[Effect], whole: str) -> tuple[str, ...]:
@@ -166,11 +181,23 @@ def _written_before(judged: Judgement, context: ToolContext) -> Iterator[Finding
         if effect.kind is not EffectKind.RUNS:
             continue
         found = [path for path in wrote if any(_is_in(path, target) for target in effect.targets)]
+        found += [
+            one for one in effect.targets if one[:1] == "/" and not found and _made_since(one, context.state.began)
+        ]
         if found:
             shown = ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
             yield Finding(
                 Verdict.ASK, "runs-own-file", f"it runs what this session wrote: {shown}", " ".join(effect.argv)
             )
+
+
+def _made_since(path: str, began: float) -> bool:
+    """Whether a file was made, changed, linked or renamed since, by whatever program; its change time cannot be set."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_ctime >= began
 
 
 def _is_in(path: str, target: str) -> bool:

@@ -1,52 +1,83 @@
 """Programs that take the code they run out of files: which files, or the folders in which they are found."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hermes.safety import flow
 from hermes.safety.call import Call, Options
-from hermes.safety.code import without_end
 from hermes.safety.findings import EffectKind
-from hermes.safety.words import UNTOLD, Stream, Word
+from hermes.safety.rules import verbs
+from hermes.safety.words import FETCHED, UNTOLD, Stream, Word
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
 
 
+_MANIFEST = re.compile(
+    r"/(package\.json|package-lock\.json|Makefile|makefile|GNUmakefile|justfile|Rakefile|Gemfile|setup\.(py|cfg)|pyproject\.toml|"
+    r"conftest\.py|tox\.ini|noxfile\.py|pytest\.ini|Cargo\.toml|build\.rs|build\.gradle(\.kts)?|pom\.xml|CMakeLists\.txt|"
+    r"composer\.json|mix\.exs|go\.mod|requirements\S*\.txt|docker-compose\.ya?ml|compose\.ya?ml|Dockerfile|Vagrantfile|"
+    r"gulpfile\.\w+|Gruntfile\.\w+|webpack\.config\.\w+|vite\.config\.\w+|jest\.config\.\w+|\.npmrc|\.eslintrc\S*|"
+    r"\.pre-commit-config\.yaml|SConstruct|meson\.build|playbook\.ya?ml|site\.ya?ml|main\.tf|wscript|build\.xml|build\.sbt)$"
+)
+
+
+def runs_folder(call: Call, place: str) -> None:
+    """Judge a folder out of which code is taken: it may have been downloaded, or what says what runs in it."""
+    flow.runs_folder(call, place)
+    for path, held in call.state.files.items():
+        if FETCHED in held.labels and path.startswith(place) and _MANIFEST.match(path[len(place) :]):
+            call.ask("remote-exec", "it runs what it downloads")
+            return
+
+
 def folder(call: Call) -> None:
     """Programs whose settings and plug-ins in the folder are code: test runners, builders, linters."""
-    flow.runs_folder(call, call.cwd)
+    verbs.migrations(call)
+    runs_folder(call, call.cwd)
+    if call.name == "go" and call.args[:1] == ["install"]:
+        for text in call.args[1:]:
+            if "@" in text:
+                name = text.partition("@")[0].rpartition("/")[2]
+                call.state.files[f"{call.host.places.home}/go/bin/{name}"] = Stream(None, frozenset({FETCHED}))
 
 
 _HARMLESS_NPM = word_set(
     "ls list view info outdated audit help version whoami search ping docs root prefix bin config get why explain"
 )
+_INSTALLING = ("install", "i", "ci", "add", "update", "upgrade", "up")
+_ADDRESSED = re.compile(r"(git\+|https?://|git@|github:)")
 
 
 def node_packages(call: Call) -> Stream | None:
     """npm, yarn, pnpm, bun: scripts of package.json, and packages that bring their own."""
-    from hermes.safety.rules import remote
-
     if call.name in ("npm", "yarn", "pnpm"):
-        remote.verbs(call)
+        verbs.judge(call)
     args = [text for text in call.args if not text.startswith("-")]
     verb = args[0] if args else "install"
     if call.name in ("npx", "bunx") or verb in ("exec", "x", "dlx", "create"):
         return _package_run(call, verb)
     if verb in _HARMLESS_NPM:
         return None
-    if verb in ("install", "i", "ci", "add", "update", "upgrade", "up"):
-        call.effect(EffectKind.FETCHES, ("registry",))
-        if any(re.match(r"(git\+|https?://|git@|github:)", text) for text in args[1:]):
-            call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
-        if verb in ("install", "i", "add") and any(text.startswith("--registry") for text in call.args):
-            call.ask("runs-fetched", "it installs packages from another registry", contained=True)
-    flow.runs_folder(call, call.cwd)
+    if verb in _INSTALLING:
+        _packages_installed(call, verb, args[1:])
+    elif verb in ("run", "run-script"):
+        verbs.migrations(call)
+    runs_folder(call, call.cwd)
     return None
+
+
+def _packages_installed(call: Call, verb: str, named: Sequence[str]) -> None:
+    call.effect(EffectKind.FETCHES, ("registry",))
+    if any(map(_ADDRESSED.match, named)):
+        call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
+    if verb in ("install", "i", "add") and any(text.startswith("--registry") for text in call.args):
+        call.ask("runs-fetched", "it installs packages from another registry", contained=True)
 
 
 def _package_run(call: Call, verb: str) -> Stream | None:
     options = Options(call.words, "pcw", word_set("package call workspace"), stop=call.name in ("npx", "bunx"))
+    verbs.migrations(call)
     call.effect(EffectKind.FETCHES, ("registry",))
     call.effect(EffectKind.RUNS, ("registry", call.cwd))
     for word in options.all("c", "call"):
@@ -56,51 +87,78 @@ def _package_run(call: Call, verb: str) -> Stream | None:
     return call.run(rest) if rest else None
 
 
+_CHANGING = ("install", "sync", "add", "lock", "update", "build", "publish", "pip", "upgrade", "remove", "tool", "push")
+_RUNNERS = ("uvx", "pipx", "dotenv", "rbenv", "pyenv")
+
+
 def project_runner(call: Call) -> Stream | None:
     """uv run, poetry run, pipenv run, hatch run, pdm run, bundle exec, rye run, dotenv run, conda run."""
     args = call.args
     verb = next((text for text in args if not text.startswith("-")), "")
     at = args.index(verb) + 1 if verb else len(args)
-    if verb in ("run", "exec", "tool") or call.name in ("uvx", "pipx", "dotenv", "rbenv", "pyenv"):
-        rest = call.words[at:]
-        if verb == "tool" and rest:
-            rest = rest[1:]
-        options = Options(
-            rest,
-            "pwemngC",
-            word_set("with python env-file extra group package directory project name prefix env from"),
-            stop=True,
-        )
-        call.effect(EffectKind.RUNS, (call.cwd,))
-        if call.name in ("pipx", "uvx") or verb == "tool":
-            call.effect(EffectKind.FETCHES, ("registry",))
-        return call.run(options.operands) if (options.operands and verb != "exec") or call.name == "bundle" else None
-    if verb in ("install", "sync", "add", "lock", "update", "build", "publish", "pip", "upgrade", "remove", "tool"):
+    if verb in ("run", "exec", "tool") or call.name in _RUNNERS:
+        return _project_run(call, verb, call.words[at:])
+    if verb in _CHANGING:
         call.effect(EffectKind.FETCHES, ("registry",))
         call.effect(EffectKind.RUNS, (call.cwd,))
-        if verb == "publish":
+        if verb in ("publish", "push"):
             call.ask("publishes", "it publishes, or takes back what was published")
+        if any(map(_ADDRESSED.match, args)) and verb in ("add", "pip"):
+            call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
+    elif call.name in ("poetry", "pdm", "pipenv", "hatch") and verb in ("config", "env") and "remove" in args:
+        call.ask("packages", "it removes programs that others may need")
     return None
+
+
+def _project_run(call: Call, verb: str, rest: Sequence[Word]) -> Stream | None:
+    if verb == "tool" and rest:
+        rest = rest[1:]
+    options = Options(
+        rest,
+        "pwemngC",
+        word_set("with python env-file extra group package directory project name prefix env from"),
+        stop=True,
+    )
+    call.effect(EffectKind.RUNS, (call.cwd,))
+    if call.name in ("pipx", "uvx") or verb == "tool":
+        call.effect(EffectKind.FETCHES, ("registry",))
+    if call.name == "bundle" or (options.operands and verb != "exec"):
+        return call.run(options.operands)
+    return None
+
+
+_OTHER_INDEX = ("--index-url", "--extra-index-url", "-i", "--trusted-host", "--find-links", "-f", "--proxy")
+_FROM_ADDRESS = re.compile(r"(git\+|hg\+|svn\+|bzr\+)?https?://|git\+|ssh://|\S+ @ ")
 
 
 def pip(call: Call) -> Stream | None:
     """pip: installing runs what the packages bring."""
     args = call.args
-    if "install" in args or "download" in args or "wheel" in args:
+    if {"install", "download", "wheel"} & set(args):
         call.effect(EffectKind.FETCHES, ("registry",))
         call.effect(EffectKind.RUNS, ("registry", call.cwd))
-        addressed = any(re.match(r"(git\+|hg\+|svn\+)?https?://|git\+", text) for text in args)
-        if addressed or any(
-            text.startswith(("--index-url", "--extra-index-url", "-i", "--trusted-host", "--find-links"))
-            for text in args
-        ):
+        if any(map(_FROM_ADDRESS.match, args)) or any(text.startswith(_OTHER_INDEX) for text in args):
             call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
-    elif "config" in args and ("set" in args or "edit" in args or "unset" in args):
+        _pip_files(call)
+    elif "config" in args and {"set", "edit", "unset"} & set(args):
         call.effect(EffectKind.PERSISTS, ("pip.conf",))
         call.ask("hijack", "it changes where packages come from")
     elif "uninstall" in args and ("-r" in args or any(word.dynamic for word in call.words)):
         call.ask("packages", "it removes programs that others may need")
     return None
+
+
+def _pip_files(call: Call) -> None:
+    """What is installed out of files that this line downloaded."""
+    for word in call.words[1:]:
+        held = flow.looked_up(call, word)
+        if FETCHED in held.labels or (word.text in (".", "-e", "./") and flow.held_at(call.state, call.cwd)):
+            call.ask("remote-exec", "it installs what it downloads")
+            return
+
+
+_MAKEFILES = ("Makefile", "makefile", "GNUmakefile", "justfile", "build.ninja")
+_SHELL_SET = re.compile(r"SHELL=|\.SHELLFLAGS=|MAKEFLAGS=|CC=.*[;|&]|\w+=.*(\$\(shell|`)")
 
 
 def make(call: Call) -> Stream | None:
@@ -109,25 +167,28 @@ def make(call: Call) -> Stream | None:
     files = options.all("f", "file", "makefile")
     folders = options.all("C", "directory")
     place = call.path(folders[0]) if folders else call.cwd
-    flow.runs_folder(call, place)
+    runs_folder(call, place)
     for word in files:
-        held = flow.looked_up(call, word)
-        if word.text == "-" or word.text.startswith("/dev/"):
-            _recipes(call, held)
-        else:
-            flow.runs_file(call, call.path(word), script=False)
-            _recipes(call, held) if held.text is not None else None
+        _make_file(call, word)
     for word in options.all("eval", "E"):
         _recipes(call, Stream(word.text))
-    for word in options.operands:
-        if re.match(r"SHELL=|\.SHELLFLAGS=", word.text):
-            call.ask("nested-program", "make is told to start another program")
-    if not files:
-        for name in ("Makefile", "makefile", "GNUmakefile", "justfile", "build.ninja"):
-            held = call.state.files.get(f"{place}/{name}", UNTOLD)
-            if held.text is not None:
-                _recipes(call, held)
+    if any(_SHELL_SET.match(word.text) for word in options.operands):
+        call.ask("nested-program", "make is told to start another program")
+    for name in _MAKEFILES if not files and call.state.files else ():
+        held = call.state.files.get(f"{place}/{name}", UNTOLD)
+        if held.text is not None:
+            _recipes(call, held)
     return None
+
+
+def _make_file(call: Call, word: Word) -> None:
+    held = flow.looked_up(call, word)
+    if word.text == "-" or word.text.startswith("/dev/"):
+        _recipes(call, held)
+        return
+    flow.runs_file(call, call.path(word), script=False)
+    if held.text is not None:
+        _recipes(call, held)
 
 
 def _recipes(call: Call, stream: Stream) -> None:
@@ -145,36 +206,36 @@ def _recipes(call: Call, stream: Stream) -> None:
                 call.script(text.replace("$$", "$"), lost=True)
 
 
+_EDITORS = word_set("vi vim nvim ex view gvim nano emacs")
+
+
 def editor(call: Call) -> Stream | None:
     """vim, less, man, emacs: commands given to an editor or pager, some of which start programs."""
-    if call.name in ("vi", "vim", "nvim", "ex", "view", "gvim", "nano", "emacs"):
-        options = call.options(
-            "cSuTwWi" if call.name != "emacs" else "flL", word_set("cmd eval load startuptime execute")
-        )
-        for word in [
-            *options.all("c", "cmd", "eval", "execute"),
-            *[w for w in call.words if w.text.startswith("+") and len(w.text) > 1],
-        ]:
-            _editor_command(call, word.text.removeprefix("+"))
-        for word in options.all("S", "u", "l", "load"):
-            flow.runs_file(call, call.path(word), script=False)
-            call.effect(EffectKind.RUNS, (call.path(word),))
-        for word in options.operands:
-            if not word.text.startswith("+") and (
-                "-es" in call.args or "-e" in call.args or "-Es" in call.args or call.name == "ex"
-            ):
-                call.writes(call.path(word))
-        if call.fed and call.name in ("ex", "vim") and call.stdin.text:
-            _editor_command(call, call.stdin.text)
-        return None
+    if call.name in _EDITORS:
+        return _edited(call)
     for text in call.args:
         if text.startswith("+") and "!" in text:
             call.script(text.partition("!")[2], lost=True)
             call.ask("nested-program", "a pager is told to start a command")
-    options = call.options("PHL", word_set("pager html"))
-    for word in options.all("P", "pager", "html") if call.name == "man" else []:
-        call.script(word.text, lost=True)
     return None
+
+
+def _edited(call: Call) -> None:
+    options = call.options(
+        "cSuTwWi" if call.name != "emacs" else "flL", word_set("cmd eval load startuptime execute")
+    )
+    spoken = [word for word in call.words if word.text.startswith("+") and len(word.text) > 1]
+    for word in [*options.all("c", "cmd", "eval", "execute"), *spoken]:
+        _editor_command(call, word.text.removeprefix("+"))
+    for word in options.all("S", "u", "l", "load"):
+        flow.runs_file(call, call.path(word), script=False)
+        call.effect(EffectKind.RUNS, (call.path(word),))
+    if call.name == "ex" or {"-es", "-e", "-Es"} & set(call.args):
+        for word in options.operands:
+            if not word.text.startswith("+"):
+                call.writes(call.path(word))
+    if call.fed and call.name in ("ex", "vim") and call.stdin.text:
+        _editor_command(call, call.stdin.text)
 
 
 def _editor_command(call: Call, text: str) -> None:
@@ -207,6 +268,13 @@ def ed(call: Call) -> Stream | None:
     return None
 
 
+_AWK_STARTS = re.compile(
+    r'system\s*\(\s*"((?:[^"\\]|\\.){0,500})"\s*\)|"((?:[^"\\]|\\.){1,500})"\s*\|&?\s*getline|\|&?\s*"((?:[^"\\]|\\.){1,500})"'
+)
+_AWK_SHELLS = re.compile(r"system\s*\(|\|&?\s*getline|\|&?\s*\"(?!sort|cat|head|uniq|wc|column)|/inet/(tcp|udp)")
+_AWK_WRITES = re.compile(r'print[^;}\n]{0,300}?>>?\s*"([^"]{1,300})"')
+
+
 def awk(call: Call) -> Stream | None:
     """awk: its program may start commands and write files."""
     options = call.options("fvFe", word_set("file assign field-separator source exec load include"))
@@ -222,24 +290,20 @@ def awk(call: Call) -> Stream | None:
         elif held.labels:
             call.ask("remote-exec", "it runs what it downloads or decodes")
     for word in programs:
-        text = word.text
-        if reason := without_end(text):
-            call.ask("bomb", reason)
-        for found in re.finditer(
-            r'system\s*\(\s*"((?:[^"\\]|\\.){0,500})"\s*\)|"((?:[^"\\]|\\.){1,500})"\s*\|&?\s*getline|\|&?\s*"((?:[^"\\]|\\.){1,500})"',
-            text[:20_000],
-        ):
-            call.script((found[1] or found[2] or found[3]).replace('\\"', '"'), lost=True)
-        if re.search(r"system\s*\(|\|&?\s*getline|\|&?\s*\"(?!sort|cat|head|uniq|wc|column)", text) or re.search(
-            r"/inet/(tcp|udp)", text
-        ):
-            call.ask("nested-program", "an awk program starts commands")
-        for found in re.finditer(r'print[^;}\n]{0,300}?>>?\s*"([^"]{1,300})"', text[:20_000]):
-            call.writes(call.path(Word(found[1])))
+        _awk_program(call, word.text[:20_000])
     if "inplace" in call.args:
         for word in operands:
             call.writes(call.path(word))
     return None
+
+
+def _awk_program(call: Call, text: str) -> None:
+    for found in _AWK_STARTS.finditer(text):
+        call.script((found[1] or found[2] or found[3] or "").replace('\\"', '"'), lost=True)
+    if _AWK_SHELLS.search(text):
+        call.ask("nested-program", "an awk program starts commands")
+    for found in _AWK_WRITES.finditer(text):
+        call.writes(call.path(Word(found[1])))
 
 
 def compiled(call: Call) -> Stream | None:
@@ -257,20 +321,23 @@ def compiled(call: Call) -> Stream | None:
     return None
 
 
+_SHELLING = word_set(
+    "shell command raw script ansible.builtin.shell ansible.builtin.command ansible.builtin.raw win_shell expect"
+)
+
+
 def infrastructure(call: Call) -> Stream | None:
     """ansible: modules that run commands everywhere."""
     options = call.options("imabeltuf", word_set("inventory module-name args extra-vars limit tags"))
-    call.effect(
-        EffectKind.RUNS,
-        [call.path(word) for word in options.operands if word.text.endswith((".yml", ".yaml"))] or [call.cwd],
-    )
+    plays = [call.path(word) for word in options.operands if word.text.endswith((".yml", ".yaml"))]
+    call.effect(EffectKind.RUNS, plays or [call.cwd])
+    runs_folder(call, call.cwd)
     modules = [word.text for word in options.all("m", "module-name")]
-    if any(name in ("shell", "command", "raw", "script", "ansible.builtin.shell") for name in modules) or (
-        not modules and options.all("a", "args") and call.name == "ansible"
-    ):
-        for word in options.all("a", "args"):
+    given = options.all("a", "args")
+    if _SHELLING.intersection(modules) or (not modules and given and call.name == "ansible"):
+        for word in given:
             call.script(word.text, lost=True)
-    elif any("state=absent" in word.text for word in options.all("a", "args")):
+    elif any(re.search(r"state=(absent|stopped|killed)|reboot", text) for text in call.args) or "reboot" in modules:
         call.ask("remote-loss", "it deletes or stops what others may need")
     if options.has("b", "become") and call.name == "ansible":
         call.ask("privilege", "it runs with another user's rights")
@@ -293,10 +360,11 @@ RULES: dict[str, Rule] = {
             stack cabal composer grunt gulp
             webpack vite rollup eslint prettier jest vitest mocha tsc next nuxt pre-commit mypy ruff black isort
             pylint flake8 scons buck2
-            terraform-plan invoke fab phpunit rspec bundle-exec jekyll hugo sphinx-build mkdocs django-admin flask
+            invoke fab phpunit rspec bundle-exec jekyll hugo sphinx-build mkdocs django-admin flask
             uvicorn gunicorn celery
             streamlit jupyter ipython coverage lerna nx turbo playwright cypress alembic-run ctest ninja nmake
-            xcodebuild pod
+            xcodebuild pod vsce ovsx jsr diesel sqlx goose migrate dbmate atlas drizzle-kit prisma sequelize typeorm knex
+            hasura sequelize-cli artisan symfony sail console rails-console
             """
         ),
         folder,

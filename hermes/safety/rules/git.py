@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from hermes.safety.call import Call, Options
+from hermes.safety.call import Call, Options, private
 from hermes.safety.findings import EffectKind
 from hermes.safety.words import FETCHED, NOTHING, Stream, Word
 from hermes.safety.words import words as word_set
@@ -45,6 +45,8 @@ def judge(call: Call) -> Stream | None:
     root = call.path(folder[-1]) if folder else call.cwd
     inner = Call(verb.text, rest, call.state, call.stdin if call.fed else None, call.host)
     _ran(call, verb.text, rest, root)
+    if folder and verb.text in _CHANGING:
+        call.writes(root)
     if _asks(verb.text, inner):
         name, reason = verb.text, _VERBS[verb.text][1]
         call.effect(EffectKind.DESTROYS, (root,))
@@ -75,22 +77,22 @@ def _configured(call: Call, name: str, value: str, word: Word) -> None:
     call.ask("nested-program", f"git is told to start another program ({name})")
 
 
+_ASKING = ("get", "list", "l", "get-all", "get-regexp", "unset", "e", "edit", "get-urlmatch", "show-origin")
+
+
 def _config(call: Call, inner: Call) -> Stream | None:
     options = inner.options("f", word_set("file blob type default get get-all get-regexp"))
     operands = [word for word in options.operands if word.text not in ("set", "add")]
-    if options.has("get", "list", "l", "get-all", "get-regexp", "unset") or inner.args[:1] in (["get"], ["list"]):
+    if options.has(*_ASKING) or inner.args[:1] in (["get"], ["list"]) or len(operands) < 2:
         return None
-    if options.has("e", "edit"):
-        return None
-    if len(operands) > 1:
-        call.effect(EffectKind.PERSISTS, (operands[0].text,))
-        name, value = operands[0].text, operands[1].text
-        if name.lower().startswith("alias.") and not value.startswith("!"):
-            _configured(call, name, value, operands[1])
-        elif _PROGRAMS.match(name):
-            words = value.split()
-            if not (words and words[0] in _HARMLESS_VALUES) and not name.lower().startswith(("safe.", "pager.")):
-                call.ask("git-config", "it changes which programs git starts")
+    name, value = operands[0].text, operands[1].text
+    call.effect(EffectKind.PERSISTS, (name,))
+    if name.lower().startswith("alias.") and not value.startswith("!"):
+        _configured(call, name, value, operands[1])
+    elif _PROGRAMS.match(name):
+        first = value.split()[:1]
+        if not (first and first[0] in _HARMLESS_VALUES) and not name.lower().startswith(("safe.", "pager.")):
+            call.ask("git-config", "it changes which programs git starts")
     return None
 
 
@@ -117,8 +119,9 @@ def _pushed(call: Call, inner: Call) -> Stream | None:
 
 
 def _fetched(call: Call, inner: Call) -> Stream | None:
-    options = inner.options("bco", word_set("branch config upload-pack depth template origin"))
-    for word in options.all("u", "upload-pack", "template", "exec"):
+    options = inner.options("bcou", word_set("branch config upload-pack depth template origin"))
+    names = ("u", "upload-pack", "template", "exec") if inner.name == "clone" else ("upload-pack", "exec")
+    for word in options.all(*names):
         call.ask("nested-program", f"git is told to start another program: {word.text}")
     for word in options.all("c", "config"):
         _configured(call, *word.text.partition("=")[::2], word)
@@ -139,6 +142,22 @@ def _host(text: str) -> str:
     return found[1] if found else text
 
 
+_STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
+    # By verb: letters with a value, and the options whose value is a command.
+    "rebase": ("xXs", ("x", "exec")),
+    "difftool": ("xt", ("x", "extcmd")),
+    "mergetool": ("xt", ("x", "extcmd")),
+    "grep": ("O", ("O", "open-files-in-pager")),
+    "send-email": ("", ("sendmail-cmd", "to-cmd", "cc-cmd", "smtp-server")),
+    "archive": ("o", ("exec",)),
+    "instaweb": ("db", ("b", "browser", "d", "httpd")),
+    "daemon": ("", ("access-hook",)),
+}
+_COMMANDS = word_set(
+    "exec extcmd open-files-in-pager onto strategy tool sendmail-cmd to-cmd cc-cmd smtp-server browser httpd access-hook"
+)
+
+
 def _started(call: Call, inner: Call) -> Stream | None:
     """bisect run, submodule foreach, rebase -x, filter-branch: commands in arguments."""
     args = inner.args
@@ -147,15 +166,11 @@ def _started(call: Call, inner: Call) -> Stream | None:
     elif inner.name == "submodule" and "foreach" in args:
         texts = [text for text in args[args.index("foreach") + 1 :] if text not in ("--recursive", "--quiet")]
         call.script(" ".join(texts), lost=True)
-    elif inner.name == "rebase":
-        for word in inner.options("xXs", word_set("exec onto strategy")).all("x", "exec"):
-            call.script(word.text, lost=True)
-    elif inner.name in ("difftool", "mergetool"):
-        for word in inner.options("xt", word_set("extcmd tool")).all("x", "extcmd"):
-            call.script(word.text, lost=True)
-    elif inner.name == "grep":
-        options = inner.options("O", word_set("open-files-in-pager"))
-        for word in options.all("O", "open-files-in-pager"):
+    elif inner.name in _STARTING:
+        letters, names = _STARTING[inner.name]
+        for word in inner.options(letters, _COMMANDS).all(*names):
+            if word.text.split()[:1] and word.text.split()[0] not in _HARMLESS_VALUES and inner.name != "rebase":
+                call.ask("nested-program", f"git is told to start another program: {word.text}")
             call.script(word.text, lost=True)
     return None
 
@@ -174,6 +189,7 @@ def _applied(call: Call, inner: Call) -> Stream | None:
     return None
 
 
+_CHANGING = word_set("pull merge rebase checkout switch reset clean apply am restore revert cherry-pick rm mv stash submodule")
 _HOOKED = word_set("commit checkout switch merge rebase pull push am cherry-pick revert gc worktree clone reset stash")
 
 
@@ -186,12 +202,10 @@ def _overwrites(rest: Call) -> bool:
     options = rest.options("bBs", word_set("source conflict"))
     if options.has("f", "discard-changes") or "force" in options.longs:
         return True
-    if options.has("staged", "S") and not options.has("worktree", "W"):
-        return False
-    if options.has("p", "patch"):
+    if options.has("p", "patch") or (options.has("staged", "S") and not options.has("worktree", "W")):
         return False
     if rest.name == "restore":
-        return bool(options.operands) and any(_whole(word) for word in options.operands)
+        return any(_whole(word) for word in options.operands)
     after = rest.args.index("--") + 1 if "--" in rest.args else None
     named = rest.args[after:] if after is not None else [word.text for word in options.operands]
     return any(text in (".", "./", ":/", "*", "..", ":") or "*" in text for text in named)
@@ -242,7 +256,18 @@ def _removed(rest: Call) -> bool:
     return (options.has("f", "force") and options.has("r")) or everything
 
 
+def _adds_keys(rest: Call) -> bool:
+    return any(private(f"/{word.text}") for word in rest.options().operands)
+
+
 _VERBS: dict[str, tuple[Callable[[Call], bool], str]] = {
+    "add": (_adds_keys, "it puts a file with keys into what others get"),
+    "notes": (_begins("remove", "prune"), _LOSES),
+    "annex": (_begins("drop", "dropunused", "uninit"), _LOSES),
+    "svn": (_begins("reset"), _LOSES),
+    "maintenance": (_begins("start", "register"), "it changes what runs later by itself"),
+    "prune-packed": (_always, _WAY_BACK),
+    "fast-import": (lambda rest: rest.options().has("force"), "it rewrites history"),
     "reset": (_hard, _UNCOMMITTED),
     "push": (_push, _OTHERS),
     "clean": (_clean, "it deletes files that git does not know"),
@@ -263,7 +288,6 @@ _VERBS: dict[str, tuple[Callable[[Call], bool], str]] = {
     "prune": (lambda rest: not rest.options().has("n", "dry-run"), _WAY_BACK),
     "worktree": (lambda rest: rest.args[:1] == ["remove"] and rest.options().has("f", "force"), _LOSES),
     "submodule": (lambda rest: "deinit" in rest.args and rest.options().has("f", "force"), _LOSES),
-    "remote": (_begins("prune-all"), _OTHERS),
     "replace": (lambda rest: rest.options().has("d", "f", "edit"), "it rewrites history"),
     "lfs": (_begins("prune"), _LOSES),
 }
@@ -271,8 +295,8 @@ _FOLLOWED: dict[str, Callable[[Call, Call], Stream | None]] = {
     "config": _config,
     "push": _pushed,
     **dict.fromkeys(("clone", "fetch", "pull", "ls-remote"), _fetched),
-    **dict.fromkeys(("bisect", "submodule", "rebase", "difftool", "mergetool", "grep"), _started),
-    **dict.fromkeys(("diff", "log", "show", "format-patch", "archive"), _shown),
+    **dict.fromkeys(("bisect", "submodule", *_STARTING), _started),
+    **dict.fromkeys(("diff", "log", "show", "format-patch"), _shown),
     **dict.fromkeys(("apply", "am"), _applied),
 }
 RULES = {"git": judge, "hub": judge}

@@ -4,12 +4,11 @@ import re
 from collections.abc import Callable, Sequence
 
 from hermes.safety import flow
-from hermes.safety.call import Call, names_secret, resolve
+from hermes.safety.call import Call, Options, names_secret, private, resolve, root_like
 from hermes.safety.code import Code, other_code
 from hermes.safety.findings import EffectKind
-from hermes.safety.loading import given_modules
 from hermes.safety.pycode import python_code
-from hermes.safety.rules import own
+from hermes.safety.rules import network, own, verbs
 from hermes.safety.words import DECODED, FETCHED, NOTHING, SECRET, UNTOLD, Stream, Word
 from hermes.safety.words import words as word_set
 
@@ -57,24 +56,25 @@ _LANGUAGES: dict[str, tuple[str, str, str]] = {
 }
 
 
+_SPOKEN_AS = {
+    "python2": "python",
+    "pypy": "python",
+    "micropython": "python",
+    "ts-node": "node",
+    "tsx": "node",
+    "bun": "node",
+    "powershell": "pwsh",
+}
+
+
 def interpreter(call: Call) -> Stream | None:
     """python, perl, ruby, node, php, lua and their like."""
     name = call.name if call.name in _LANGUAGES else call.name.rstrip("0123456789.") or call.name
-    language = {
-        "python2": "python",
-        "pypy": "python",
-        "micropython": "python",
-        "ts-node": "node",
-        "tsx": "node",
-        "bun": "node",
-        "powershell": "pwsh",
-    }.get(name, name)
+    language = _SPOKEN_AS.get(name, name)
     if language == "pwsh" and any(re.match(r"-e(nc?\w*|c)?$", text, re.IGNORECASE) for text in call.args):
         call.ask("program-text", "its program is hidden")
         return None
-    for path in sorted(given_modules(call.args, language)):
-        call.effect(EffectKind.RUNS, (resolve(path, call.cwd, call.host.places),))
-    codes, script, rest = _programs(call, name)
+    codes, script, rest = _Reading(call.words, name).programs()
     labels = frozenset(label for word in codes for label in word.labels)
     if labels & {FETCHED, DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
@@ -88,52 +88,65 @@ def interpreter(call: Call) -> Stream | None:
     return _script(call, language, script, rest)
 
 
-def _programs(call: Call, name: str) -> tuple[list[Word], Word | None, list[Word]]:
-    """(program texts, the script, what is given to either)."""
-    spoken, valued, longs = _LANGUAGES[name]
-    codes: list[Word] = []
-    words = list(call.words)
-    at = 0
-    while at < len(words):
-        text = words[at].text
-        at += 1
-        if text == "-m" and name.startswith(("python", "pypy")):
-            return [], Word("-m " + (words[at].text if at < len(words) else "")), words[at + 1 :]
-        if text.startswith("-m") and name.startswith(("python", "pypy")) and len(text) > 2:
-            return [], Word("-m " + text[2:]), words[at:]
-        if text == "--" or not text.startswith("-") or text == "-":
-            rest = words[at:] if text != "--" else words[at + 1 :]
-            if codes or (name in ("perl", "ruby") and _is_code(codes)):
-                return codes, None, words[at - 1 :]
-            if name in ("deno", "bun", "osascript") and text in ("eval", "run", "repl"):
-                return (
-                    ([rest[0]] if text == "eval" and rest else []),
-                    (rest[0] if text == "run" and rest else Word("-m repl")),
-                    rest[1:],
-                )
-            return [], words[at - 1] if text != "--" else (words[at] if at < len(words) else None), rest
-        if text.startswith("--"):
-            long, equals, value = text[2:].partition("=")
-            if long in longs.split():
-                codes.append(
-                    Word(value, words[at - 1].dynamic, labels=words[at - 1].labels)
-                    if equals
-                    else words[at]
-                    if at < len(words)
-                    else Word("")
-                )
-                at += not equals
-            elif long in ("require", "import", "loader") and not equals:
-                at += 1
-            continue
-        if name in ("pwsh", "powershell") and re.match(r"-c(ommand)?$", text, re.IGNORECASE):
-            return [Word(" ".join(word.text for word in words[at:]))], None, []
-        at += _letters(words, at, (spoken, valued), codes)
-    return codes, None, []
+_Programs = tuple[list[Word], Word | None, list[Word]]
 
 
-def _is_code(codes: Sequence[Word]) -> bool:
-    return bool(codes)
+class _Reading:
+    """The words of an interpreter, read into program texts, the script, and what is given to either."""
+
+    def __init__(self, words: Sequence[Word], name: str) -> None:
+        self._words = list(words)
+        self._name = name
+        self._spoken, self._valued, longs = _LANGUAGES[name]
+        self._longs = longs.split()
+        self._codes: list[Word] = []
+        self._at = 0
+
+    def programs(self) -> _Programs:
+        """(program texts, the script, what is given to either)."""
+        while self._at < len(self._words):
+            text = self._words[self._at].text
+            self._at += 1
+            if text.startswith("-m") and self._name.startswith(("python", "pypy")):
+                return self._module(text)
+            if text in ("--", "-") or not text.startswith("-"):
+                return self._operands(text)
+            if text.startswith("--"):
+                self._long(text)
+            elif self._name in ("pwsh", "powershell") and re.match(r"-c(ommand)?$", text, re.IGNORECASE):
+                return [Word(" ".join(word.text for word in self._words[self._at :]))], None, []
+            else:
+                self._at += _letters(self._words, self._at, (self._spoken, self._valued), self._codes)
+        return self._codes, None, []
+
+    def _following(self) -> Word:
+        return self._words[self._at] if self._at < len(self._words) else Word("")
+
+    def _module(self, text: str) -> _Programs:
+        if len(text) > 2:
+            return [], Word("-m " + text[2:]), self._words[self._at :]
+        return [], Word("-m " + self._following().text), self._words[self._at + 1 :]
+
+    def _operands(self, text: str) -> _Programs:
+        if self._codes:
+            return self._codes, None, self._words[self._at - 1 :]
+        if text == "--":
+            rest = self._words[self._at + 1 :]
+            return [], (self._following() if self._at < len(self._words) else None), rest
+        rest = self._words[self._at :]
+        if self._name in ("deno", "bun", "osascript") and text in ("eval", "run", "repl"):
+            codes = [rest[0]] if text == "eval" and rest else []
+            return codes, (rest[0] if text == "run" and rest else Word("-m repl")), rest[1:]
+        return [], self._words[self._at - 1], rest
+
+    def _long(self, text: str) -> None:
+        long, equals, value = text[2:].partition("=")
+        word = self._words[self._at - 1]
+        if long in self._longs:
+            self._codes.append(Word(value, word.dynamic, labels=word.labels) if equals else self._following())
+            self._at += not equals
+        elif long in ("require", "import", "loader") and not equals:
+            self._at += 1
 
 
 def _letters(words: Sequence[Word], at: int, letters: tuple[str, str], codes: list[Word]) -> int:
@@ -179,18 +192,22 @@ def _script(call: Call, language: str, script: Word, rest: Sequence[Word]) -> St
     if script.dynamic and re.fullmatch(r"\$\{\w+\}|\$\(\)", script.text):
         call.ask("unknown-command", "which script runs is only known when it runs")
         return None
-    if script.text.endswith("manage.py") and any(
-        word.text in ("flush", "reset_db", "sqlflush", "drop_db") for word in rest[:1]
-    ):
-        call.ask("sql", "it deletes tables or rows without a condition")
+    _managed(call, script, rest)
     path = call.path(script)
-    # Beside a script lie the modules that it may take in.
-    call.effect(EffectKind.RUNS, (path, path.rpartition("/")[0] or "/"))
+    call.effect(EffectKind.RUNS, (path,))
     held_file = flow.runs_file(call, path, script=False)
     if held_file is not None and held_file.text is not None:
         judge_code(call, language, Word(held_file.text), rest)
     call.reads([script])
     return None
+
+
+def _managed(call: Call, script: Word, rest: Sequence[Word]) -> None:
+    """A project's own command line: what it drops, and program texts given to its shell."""
+    name = script.text.rpartition("/")[2]
+    verbs.migrations(Call(name, rest, call.state, None, call.host))
+    if name in ("manage.py", "artisan", "rails", "console") and any(verbs.loses_rows(word.text) for word in rest):
+        call.ask("sql", "it deletes tables or rows without a condition")
 
 
 _OURSELVES = re.compile(r"hermes(\.__main__|\.cli.*)?$")
@@ -200,24 +217,37 @@ _QUIET_MODULES = word_set(
 )
 
 
+_JUDGED_MODULES = word_set("pip pytest mypy ruff black poetry pipenv tox nox ansible uv")
+_CODE_MODULES = word_set("timeit cProfile profile trace pdb doctest")
+
+
 def _module(call: Call, module: str, rest: Sequence[Word]) -> Stream | None:
     """`python -m NAME`: some are programs with rules of their own; all look into the folder first."""
     if _OURSELVES.match(module):
         return own.judge(Call("hermes", rest, call.state, None, call.host))
     call.effect(EffectKind.RUNS, (call.cwd,))
-    if module in ("pip", "pytest", "mypy", "ruff", "black", "poetry", "pipenv", "tox", "nox", "ansible"):
+    if module in _JUDGED_MODULES:
         return call.run([Word(module), *rest])
-    if module in ("timeit", "cProfile", "profile", "trace"):
-        for word in rest:
-            if re.search(r"[\s(.]", word.text):
-                judge_code(call, "python", word, [])
-    if module == "http.server" and any(text.text in ("-d", "--directory") for text in rest):
-        where = rest[
-            [word.text for word in rest].index("-d" if "-d" in [w.text for w in rest] else "--directory") + 1 :
-        ][:1]
-        if any(call.path(word) in ("/", call.host.places.home) for word in where):
-            call.ask("raw-connection", "it opens files to others")
+    if module == "timeit":
+        judge_code(call, "python", Word(_timed(rest)), [])
+    elif module in ("django", "flask", "alembic", "celery"):
+        verbs.migrations(Call(module if module != "django" else "django-admin", rest, call.state, None, call.host))
+    elif module == "http.server":
+        _served(call, rest)
     return None
+
+
+def _timed(rest: Sequence[Word]) -> str:
+    """The texts that timeit runs: its set-up and its statements."""
+    options = Options(rest, "nrsu", word_set("setup number repeat unit"), stop=True)
+    return "\n".join(word.text for word in (*options.all("s", "setup"), *options.operands))
+
+
+def _served(call: Call, rest: Sequence[Word]) -> None:
+    texts = [word.text for word in rest]
+    for at, text in enumerate(texts[:-1]):
+        if text in ("-d", "--directory") and root_like(call.path(rest[at + 1]), call.host.places):
+            call.ask("raw-connection", "it opens files to others")
 
 
 def judge_code(call: Call, language: str, word: Word, rest: Sequence[Word]) -> None:
@@ -237,45 +267,43 @@ def judge_code(call: Call, language: str, word: Word, rest: Sequence[Word]) -> N
 
 
 def _judge(call: Call, code: Code) -> None:
-    places = call.host.places
     for finding, contained in code.harmful:
         call.ask("program-text", finding, contained=contained)
-    if code.loads:
-        call.effect(EffectKind.RUNS, sorted({resolve(path, call.cwd, places) for path in code.loads}))
     if code.bomb:
         call.deny("fork-bomb", "it starts itself without end")
+    _files(call, code)
+    _leaks(call, code)
+    for argv in code.spawned:
+        words = [Word(text) for text in argv]
+        _started(call, argv, f"the program text starts {argv[0]}", lambda words=words: call.run(words, lost=True, stdin=NOTHING))
+    for text in code.shelled:
+        _started(
+            call,
+            text.split(),
+            "the program text starts a shell",
+            lambda text=text: call.script(text, lost=True, stdin=NOTHING),
+        )
+
+
+def _files(call: Call, code: Code) -> None:
+    places = call.host.places
     for path in code.deleted:
         full = resolve(path, call.cwd, places)
         call.effect(EffectKind.DELETES, (full,))
-        if code.recursive and _root(call, full):
+        if code.recursive and root_like(full, places):
             call.deny("rm-root", f"it deletes {full}")
         elif not call.writes(full, how="deletes", kind=EffectKind.DELETES):
             call.ask("program-text", f"it deletes {full}", contained=not full.startswith(places.workspace))
-    for path in code.emptied:
-        call.ask("emptied", f"it empties {resolve(path, call.cwd, places)}")
     for path in code.written:
         call.writes(resolve(path, call.cwd, places), kind=EffectKind.OVERWRITES)
-    _leaks(call, code)
-    _starts(call, code)
 
 
-def _starts(call: Call, code: Code) -> None:
-    for argv in code.spawned:
-        before = len(getattr(call.host, "findings", ()))
-        call.run([Word(text) for text in argv], lost=True, stdin=NOTHING)
-        if not _reader(argv) and len(getattr(call.host, "findings", ())) == before:
-            call.ask("program-text", f"the program text starts {argv[0]}")
-    for text in code.shelled:
-        before = len(getattr(call.host, "findings", ()))
-        call.script(text, lost=True, stdin=NOTHING)
-        if not _reader(text.split()) and len(getattr(call.host, "findings", ())) == before:
-            call.ask("program-text", "the program text starts a shell")
-
-
-def _root(call: Call, path: str) -> bool:
-    from hermes.safety.call import root_like
-
-    return root_like(path, call.host.places)
+def _started(call: Call, argv: Sequence[str], reason: str, follow: Callable[[], Stream]) -> None:
+    """A program or a shell that a program text starts: asked about when following it said nothing, unless it only reads."""
+    before = len(getattr(call.host, "findings", ()))
+    follow()
+    if not _reader(argv) and len(getattr(call.host, "findings", ())) == before:
+        call.ask("program-text", reason)
 
 
 _READERS = word_set(
@@ -289,20 +317,19 @@ def _reader(argv: Sequence[str]) -> bool:
 
 
 def _leaks(call: Call, code: Code) -> None:
-    secret = code.environment
+    secret = code.environment or any(private(path) for path in code.paths)
     for path in sorted(code.paths):
         if reason := names_secret(Word(path), call.cwd, call.host.places):
             secret = True
             call.effect(EffectKind.READS, (resolve(path, call.cwd, call.host.places),))
             call.ask("reads-secret", reason)
             break
-    from hermes.safety.call import private
-
-    secret = secret or any(private(path) for path in code.paths)
     if code.hosts or code.sends:
         call.effect(EffectKind.SENDS if code.sends else EffectKind.FETCHES, sorted(code.hosts))
-    if (secret or (call.fed and SECRET in call.stdin.labels)) and (code.sends or code.fetches):
+    given = call.fed and SECRET in call.stdin.labels
+    if (secret or given) and (code.sends or code.fetches):
         call.ask("exfiltration", "it sends keys or the environment away")
+    network.judge_hosts(call, sorted(code.hosts))
 
 
 RULES: dict[str, Rule] = dict.fromkeys(_LANGUAGES, interpreter)

@@ -1,178 +1,33 @@
-"""The machine: power, services, users, kernel, firewall, packages, processes, jobs, history."""
+"""The machine: users, kernel, firewall, network, mounts, jobs, history, and what takes all of it."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from hermes.safety import flow
 from hermes.safety.call import Call
 from hermes.safety.findings import EffectKind
-from hermes.safety.words import NOTHING, Stream
+from hermes.safety.rules.disks import size_of
+from hermes.safety.words import NOTHING, SECRET, Stream
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
-_SELF = re.compile(r"hermes|gateway|^(bash|zsh|sh|fish|tmux|screen|sshd|systemd|init|login|python3?)$", re.IGNORECASE)
-
-
-def power(call: Call) -> None:
-    """shutdown, reboot, poweroff, halt."""
-    if call.args and call.options().has("help", "version", "show", "w", "wtmp-only"):
-        return
-    if call.name == "shutdown" and call.args[:1] == ["-c"]:
-        return
-    call.effect(EffectKind.KILLS, ("machine",))
-    call.deny("power", "it stops the machine")
-
-
-def level(call: Call) -> None:
-    """init, telinit."""
-    if any(text in ("0", "6") for text in call.args):
-        power(call)
-    elif call.args and re.fullmatch(r"[1-5sSqQ]", call.args[0]):
-        call.ask("service", "it stops what the machine needs")
-
-
-_UNITS_STOPPED = word_set(
-    "stop disable mask kill isolate rescue emergency suspend hibernate hybrid-sleep suspend-then-hibernate edit revert "
-    "set-default set-property switch-root halt"
-)
-
-
-def units(call: Call) -> None:
-    """systemctl, service, rc-service, sv, initctl, launchctl, loginctl."""
-    options = call.options("HMntps", word_set("host machine type state property signal root kill-who"))
-    verbs = [word.text for word in options.operands]
-    verb = verbs[0] if verbs else ""
-    if (call.name == "systemctl" and verb in ("reboot", "poweroff", "halt", "kexec", "soft-reboot", "exit")) or (
-        call.name == "systemctl"
-        and verb in ("reboot.target", "start")
-        and any("reboot" in text or "poweroff" in text for text in verbs)
-    ):
-        power(call)
-    elif call.name == "systemctl" and (verb in _UNITS_STOPPED or options.has("force")):
-        call.effect(EffectKind.KILLS, verbs[1:])
-        call.ask("service", "it stops what the machine needs")
-    elif call.name == "systemctl" and verb in ("restart", "try-restart", "reload-or-restart") and _is_own(verbs):
-        call.ask("kill-self", "it may end Hermes itself")
-    elif call.name == "systemctl" and verb in (
-        "enable",
-        "link",
-        "reenable",
-        "preset",
-        "add-wants",
-        "set-environment",
-        "import-environment",
-    ):
-        call.effect(EffectKind.PERSISTS, verbs[1:])
-        call.ask("time", "it changes what runs later by itself")
-    elif call.name != "systemctl" and any(
-        text
-        in (
-            "stop",
-            "down",
-            "unload",
-            "bootout",
-            "remove",
-            "disable",
-            "kill",
-            "force-stop",
-            "terminate-user",
-            "terminate-session",
-            "kill-session",
-            "kill-user",
-            "exit",
-        )
-        for text in verbs
-    ):
-        call.ask("service", "it stops what the machine needs")
-    elif call.name in ("launchctl", "loginctl") and any(
-        text in ("load", "bootstrap", "enable-linger", "submit", "setenv") for text in verbs
-    ):
-        call.effect(EffectKind.PERSISTS, verbs)
-        call.ask("time", "it changes what runs later by itself")
-
-
-def _is_own(verbs: Sequence[str]) -> bool:
-    return any(_SELF.search(text.removesuffix(".service")) for text in verbs[1:])
-
-
-def kill(call: Call) -> None:
-    """kill: by number, and by what is only known when it runs."""
-    texts = call.args
-    numbers = [text for text in texts if re.fullmatch(r"-?\d+", text)]
-    if call.args[:1] and call.args[0] in ("-l", "-L", "--list", "--help", "--version"):
-        return
-    if texts[:1] == ["-0"] or texts[:2] == ["-s", "0"]:
-        return
-    targets = list(texts)
-    if targets and targets[0].startswith("-") and targets[0] not in ("-s", "-n", "--signal", "--"):
-        targets = targets[1:]
-    elif targets[:1] and targets[0] in ("-s", "-n", "--signal"):
-        targets = targets[2:]
-    targets = [text for text in targets if text != "--"]
-    if (
-        "-1" in targets
-        or targets == ["1"]
-        or (len(numbers) > 0 and texts[-1:] == ["1"])
-        or (texts[-1:] == ["-1"] and len(texts) > 1)
-    ):
-        call.effect(EffectKind.KILLS, targets)
-        call.deny("kill-all", "it ends every process, or the first one")
-    elif (
-        not targets
-        or any(word.dynamic for word in call.words)
-        or not all(re.fullmatch(r"\d+|%[\w+-]*", text) for text in targets)
-    ):
-        call.effect(EffectKind.KILLS, targets)
-        call.ask("kill-unknown", "which process it ends is only known when it runs; it may be Hermes itself")
-
-
-def kill_named(call: Call) -> None:
-    """pkill, killall, skill, killall5."""
-    options = call.options(
-        "uUgGPstnoO" if call.name != "killall" else "suoyZn", word_set("signal user uid euid parent group session")
-    )
-    call.effect(EffectKind.KILLS, [word.text for word in options.operands])
-    if call.name == "killall5":
-        call.deny("kill-all", "it ends every process, or the first one")
-    elif options.has("l", "list", "help", "version") and call.name != "pkill":
-        return
-    elif any(_SELF.search(word.text) or _matches_self(word.text) for word in options.operands):
-        call.ask("kill-self", "it may end Hermes itself")
-    elif (
-        any(options.all(name) for name in ("u", "U", "user", "uid", "euid", "P", "parent", "G", "t", "s"))
-        or any(word.text in ("*", ".", ".*", "", "-1", "p", "py") or word.dynamic for word in options.operands)
-        or ("-1" in call.args and not options.operands)
-    ):
-        call.ask("kill-all", "it ends every process of a user")
-
-
-def _matches_self(pattern: str) -> bool:
-    """Whether a pattern means Hermes. One without groups and repeats of repeats cannot run away on so short a text."""
-    if len(pattern) > 40 or "(" in pattern or not any(char in ".*[?+" for char in pattern):
-        return False
-    try:
-        return re.search(pattern, "hermes-gateway") is not None
-    except re.error:
-        return True
-
-
-def fuser(call: Call) -> None:
-    """fuser -k."""
-    if call.options("nN").has("k", "kill"):
-        call.ask("kill-unknown", "which process it ends is only known when it runs; it may be Hermes itself")
+_LATER = "it changes what runs later by itself"
+_CHANGES = "it changes the running system"
+_WALL = "it opens the firewall, or turns a protection off"
 
 
 def jobs(call: Call) -> None:
     """crontab, at, batch: what runs later."""
     options = call.options("uf" if call.name != "crontab" else "u")
-    if call.name == "crontab":
-        if not options.has("l", "T", "V"):
+    if call.name in ("crontab", "fcrontab"):
+        if not options.has("l", "T", "V", "help"):
             call.effect(EffectKind.PERSISTS, ("crontab",))
-            call.ask("crontab", "it changes what runs later by itself")
-    elif not options.has("l", "V", "c") and call.name in ("at", "batch", "atrm"):
+            call.ask("crontab", _LATER)
+    elif not options.has("l", "V", "c"):
         call.effect(EffectKind.PERSISTS, ("at",))
         if call.stdin.text:
             call.script(call.stdin.text, lost=True, stdin=NOTHING)
-        call.ask("time", "it changes what runs later by itself")
+        call.ask("time", _LATER)
 
 
 def mounts(call: Call) -> None:
@@ -185,7 +40,7 @@ def mounts(call: Call) -> None:
     ):
         return
     call.effect(EffectKind.ESCALATES, [word.text for word in options.operands])
-    call.ask("system", "it changes the running system")
+    call.ask("system", _CHANGES)
 
 
 def parameters(call: Call) -> None:
@@ -193,118 +48,103 @@ def parameters(call: Call) -> None:
     options = call.options("p", word_set("load system"))
     if options.has("w", "write", "p", "load", "system") or any("=" in word.text for word in options.operands):
         call.effect(EffectKind.ESCALATES)
-        call.ask("system", "it changes the running system")
+        call.ask("system", _CHANGES)
+
+
+_WALLS: dict[str, str] = {
+    # By program: words that change the firewall; `iptables` and its like have their own letters.
+    "nft": r"\b(flush|delete|destroy|add|insert|replace|reset)\b|-f\b",
+    "ufw": r"\b(disable|reset|default|allow|delete|deny|reject|enable|limit|reload|insert)\b",
+    "firewall-cmd": r"--(add|remove|set|change|panic-o|complete-reload|direct|delete|permanent)",
+    "pfctl": r"(^| )-[a-zA-Z]*[dFfKkP]",
+    "ipset": r"\b(destroy|flush|del|add|create|swap|x|restore)\b",
+    "shorewall": r"\b(stop|clear|reset|allow|drop)\b",
+    "csf": r"(^| )-(x|f|e|d|a|r)\b",
+    "iptables-restore": r"",
+    "ip6tables-restore": r"",
+    "nft-restore": r"",
+    "socketfilterfw": r"--(setglobalstate|add|remove|unblock|setblockall)",
+    "netfilter-persistent": r"\b(flush|stop|reload)\b",
+    "fwupdmgr": r"\b(update|install|downgrade|modify)",
+    "ipfw": r"\b(flush|delete|add|disable)\b",
+    "setenforce": r"",
+}
+_CHAINS = re.compile(
+    r"(^| )(-F|--fl\w*|-X|--delete-chain|-P|--policy|-D|--delete|-A|--append|-I|--insert|-Z|-R|-N|-E|--zero|--replace)\b|^$"
+)
+_WALL_PATTERNS = {name: re.compile(text) for name, text in _WALLS.items()}
+_WALL_SHOWN = re.compile(r"^(-L|--list|list|status|show|-S|-s|--state|--get|-vL|-nL|-nvL|--help|-h$|--version)")
 
 
 def firewall(call: Call) -> None:
     """iptables, nft, ufw, firewall-cmd: opening, and closing the door on oneself."""
-    args = call.args
-    text = " ".join(args)
-    harmful = {
-        "nft": r"\b(flush|delete|destroy|add|insert|replace)\b|-f\b",
-        "ufw": r"\b(disable|reset|default|allow|delete|deny|reject|enable)\b",
-        "firewall-cmd": r"--(add|remove|set|change|panic-on|complete-reload|direct)",
-        "pfctl": r"(^| )-[dFf]",
-    }.get(call.name, r"(^| )(-F|--fl\w*|-X|--delete-chain|-P|--policy|-D|--delete|-A|--append|-I|--insert|-Z|-R)\b|^$")
-    if re.search(harmful, text) and not re.search(r"^(-L|--list|list|status|show)", text):
+    text = " ".join(call.args)
+    if _WALL_PATTERNS.get(call.name, _CHAINS).search(text) and not _WALL_SHOWN.match(text):
         call.effect(EffectKind.ESCALATES)
-        call.ask("wall", "it opens the firewall, or turns a protection off")
+        call.ask("wall", _WALL)
 
 
-def net(call: Call) -> None:
+_NETWORK: dict[str, str] = {
+    "ip": r"\b(del|delete|flush|down|add|change|replace|set|append|attach)\b",
+    "ifconfig": r"\b(down|up|add|del|netmask|promisc|hw|delete)\b|\s\d+\.\d+",
+    "route": r"\b(add|del|delete|flush|change)\b",
+    "nmcli": r"\b(off|down|delete|disconnect|modify|add|up|connect|clone|import)\b",
+    "tc": r"\b(add|del|change|replace|delete)\b",
+    "netplan": r"\b(apply|try|set)\b",
+    "ifdown": r"",
+    "ifup": r"",
+    "iwconfig": r"\S \S",
+    "rfkill": r"\bblock\b",
+    "iw": r"\b(del|set)\b",
+    "ethtool": r"(^| )(-s|-K|-E|--reset|--change|-f|-A|-G|-C|-L|--set\S*)\b",
+    "networksetup": r"-(set|remove|create|add|switch|delete)\S*",
+    "resolvectl": r"\b(revert|dns|domain|dnssec|flush\S*|reset\S*)\b \S",
+    "brctl": r"\b(addbr|delbr|addif|delif)\b",
+    "ovs-vsctl": r"\b(del|add|emer-reset|set)\S*",
+    "arp": r"(^| )-(d|s)\b",
+    "wg": r"\b(set|setconf|addconf|syncconf)\b",
+    "wg-quick": r"\b(up|down|save)\b",
+    "connmanctl": r"\b(disable|disconnect|config)\b",
+    "macchanger": r"",
+    "arpspoof": r"",
+    "ettercap": r"",
+    "bettercap": r"",
+    "dhclient": r"(^| )-(r|x)\b",
+    "ovpn": r"",
+    "scutil": r"--(set|dns-set|prefs)",
+    "wpa_cli": r"\b(disconnect|disable_network|remove_network|terminate|set)\b",
+    "iwctl": r"\b(disconnect|forget|connect)\b",
+    "vtysh": r"\b(conf|clear|no |shutdown|write)\b",
+}
+_NETWORK_PATTERNS = {name: re.compile(text) for name, text in _NETWORK.items()}
+_NETWORK_SHOWN = re.compile(
+    r"(-\w+ )*(addr|address|a|link|l|route|r|neigh|n|rule|netns)( (show|list|get|ls)|$)|(-\S+ )*(con\w*|dev\w*|general|"
+    r"radio|c|d|g)( (show|status|list|wifi( list)?))?$|-h$|--help$|--version$"
+)
+
+
+def network(call: Call) -> Stream | None:
     """ip, ifconfig, route, nmcli, tc: cutting or changing the network."""
     text = " ".join(call.args)
-    harmful = {
-        "ip": r"\b(del|delete|flush|down|add|change|replace|set)\b",
-        "ifconfig": r"\b(down|up|add|del|netmask|promisc|hw)\b|\s\d+\.\d+",
-        "route": r"\b(add|del|delete|flush|change)\b",
-        "nmcli": r"\b(off|down|delete|disconnect|modify|add|up)\b",
-        "tc": r"\b(add|del|change|replace)\b",
-        "netplan": r"\bapply\b",
-        "ifdown": "",
-        "iwconfig": r"\S \S",
-        "rfkill": r"\bblock\b",
-        "iw": r"\b(del|set)\b",
-    }[call.name]
-    if re.search(harmful, text) and not re.match(r"(-\w+ )*(addr|a|link|l|route|r) (show|list|get)", text):
+    if call.name == "ip" and call.args[:2] == ["netns", "exec"]:
+        call.ask("network", "it runs in another network")
+        return call.run(call.words[3:], lost=True)
+    if _NETWORK_PATTERNS[call.name].search(text) and not _NETWORK_SHOWN.match(text):
         call.effect(EffectKind.ESCALATES)
         call.ask("network", "it cuts or changes the network")
-
-
-_PACKAGE_LOSSES: dict[str, str] = {
-    "apt": r"(purge|remove|autoremove|autopurge|full-upgrade|dist-upgrade)",
-    "apt-get": r"(purge|remove|autoremove|autopurge|dist-upgrade)",
-    "aptitude": r"(purge|remove)",
-    "dpkg": r"(--purge|-P|--remove|-r|--force.*)",
-    "yum": r"(remove|erase|autoremove)",
-    "dnf": r"(remove|erase|autoremove)",
-    "rpm": r"(-e|--erase|-\w*e\w*|--nodeps)",
-    "pacman": r"-R\w*",
-    "zypper": r"(remove|rm)",
-    "apk": r"del",
-    "brew": r"(uninstall|remove|rm|autoremove|untap)",
-    "snap": r"(remove|disable)",
-    "flatpak": r"(uninstall|remove)",
-    "emerge": r"(-C|--unmerge|-c|--depclean)",
-    "nix-env": r"(-e|--uninstall)",
-    "port": r"uninstall",
-    "rustup": r"self",
-    "cargo": r"uninstall",
-    "choco": r"uninstall",
-    "winget": r"uninstall",
-    "dpkg-divert": r".*",
-    "xbps-remove": r".*",
-    "pkg": r"(delete|remove|autoremove)",
-    "pkg_delete": ".*",
-    "gem": r"uninstall",
-    "nix-collect-garbage": r"(-d|--delete-old)",
-    "swupd": "bundle-remove",
-    "conda": r"env",
-    "pip": r"uninstall",
-}
-
-
-def packages(call: Call) -> Stream | None:
-    """Package programs: removals ask; installing runs what the packages bring."""
-    wanted = _PACKAGE_LOSSES[call.name]
-    args = call.args
-    if any(text in ("-s", "--simulate", "--dry-run", "--just-print", "--help") for text in args):
-        return None
-    matched = next((text for text in args if re.fullmatch(wanted, text)), "")
-    if not matched and args[:1]:
-        from hermes.safety import flow
-
-        held = [flow.looked_up(call, word) for word in call.words[1:]]
-        if any("fetched" in (one.labels | word.labels) for one, word in zip(held, call.words[1:], strict=True)):
-            call.ask("remote-exec", "it installs what it downloads")
-        installs = any(text in ("install", "add", "-S", "-i", "-U", "upgrade", "update", "-Syu") for text in args)
-        if installs:
-            call.effect(EffectKind.FETCHES, ("registry",))
-            call.effect(EffectKind.RUNS, ("registry",))
-        return None
-    if call.name in ("pip", "gem", "cargo", "conda", "brew", "flatpak") and not _removes_all(call, matched):
-        return None
-    if matched or call.name == "dpkg-divert":
-        call.effect(EffectKind.DELETES, [text for text in args if not text.startswith("-")][1:])
-        call.ask("packages", "it removes programs that others may need")
     return None
 
 
-def _removes_all(call: Call, matched: str) -> bool:
-    if call.name == "conda":
-        return "remove" in call.args
-    if call.name == "pip":
-        return "-r" in call.args or any(word.dynamic for word in call.words)
-    return call.name != "brew" or "--force" in call.args or "--zap" in call.args or matched == "remove"
+_TURNED_OFF = word_set("HISTFILE HISTSIZE HISTFILESIZE")
 
 
 def history(call: Call) -> None:
     """history, set +o history, unset HISTFILE, fc."""
     args = call.args
-    if call.name == "history" and any(re.fullmatch(r"-[a-z]*[cdwr]\w*", text) for text in args):
+    if call.name == "history" and any(re.fullmatch(r"-[a-z]*[cdwr]\w*|clear|delete|--clear", text) for text in args):
         call.ask("traces", "it wipes or rewrites the history of commands")
     elif (call.name == "set" and "+o" in args and "history" in args) or (
-        call.name == "unset" and any(text in ("HISTFILE", "HISTSIZE") for text in args)
+        call.name == "unset" and _TURNED_OFF.intersection(args)
     ):
         call.ask("traces", "it turns off the history of commands")
     elif call.name == "unset":
@@ -312,11 +152,38 @@ def history(call: Call) -> None:
             call.state.variables.pop(text, None)
 
 
+_LOGS: dict[str, str] = {
+    "journalctl": r".*--(vacuum|rotate|flush|relinquish)",
+    "logrotate": r".*(-f|--force)",
+    "dmesg": r".*(-C\b|--clear|-c\b|-D\b|-n\b)",
+    "atuin": r"(history (delete|prune)|account delete|wipe)",
+    "zoxide": r"(?!)",
+    "wevtutil": r"(cl|clear-log)",
+    "auditctl": r".*(-e ?0|-D\b)",
+    "auditpol": r".*/clear",
+    "log": r"erase",
+    "klogctl": r"",
+    "utmpdump": r".*-r",
+    "lastlog": r".*(-C|--clear|-S|--set)",
+    "faillog": r".*-r",
+    "clear_history": r"",
+    "mcfly": r"(?!)",
+}
+_LOG_PATTERNS = {name: re.compile(text) for name, text in _LOGS.items()}
+
+
+def logs(call: Call) -> Stream | None:
+    """Programs that can wipe the traces of what was done."""
+    if _LOG_PATTERNS[call.name].match(" ".join(call.args)):
+        call.ask("traces", "it wipes or rewrites the records of what was done")
+    return None
+
+
 def unset(call: Call) -> Stream | None:
     """set, unset: `set` alone shows every variable."""
     history(call)
     if call.name == "set" and not call.args:
-        return Stream(None, frozenset({"secret"}))
+        return Stream(None, frozenset({SECRET}))
     if call.name == "set" and call.args[:1] == ["--"]:
         call.state.positional = list(call.words[1:])
     elif call.name == "set" and call.words and not call.args[0].startswith(("-", "+")):
@@ -324,12 +191,19 @@ def unset(call: Call) -> Stream | None:
     return NOTHING
 
 
+_SHOW_ALONE = word_set(
+    "hostnamectl timedatectl localectl hwclock bootctl mokutil swapon efibootmgr machinectl multipath cpupower setpci "
+    "pw dscl semanage chage kmod"
+)
+"""Programs that only show something when they are given nothing."""
+
+
 def shown_or_asks(rule: str, kind: EffectKind, reason: str, *showing: str) -> Rule:
     """A program that asks, unless it is only made to show something."""
     harmless = {"--help", "--version", "-h", "-V", *showing}
 
     def judge(call: Call) -> None:
-        if call.args and harmless.intersection(call.args):
+        if harmless.intersection(call.args) or (not call.args and call.name in _SHOW_ALONE):
             return
         call.effect(kind, call.args)
         call.ask(rule, reason)
@@ -337,72 +211,159 @@ def shown_or_asks(rule: str, kind: EffectKind, reason: str, *showing: str) -> Ru
     return judge
 
 
+_BOMB = "it takes all of the machine's processes or memory"
+_LARGE = 8 << 30
+_FLOODS: dict[str, str] = {
+    # By program: words with which it asks too much of a host, or of this machine.
+    "ab": r"",
+    "wrk": r"",
+    "wrk2": r"",
+    "hey": r"",
+    "siege": r"",
+    "vegeta": r"attack",
+    "bombardier": r"",
+    "oha": r"",
+    "h2load": r"",
+    "httperf": r"",
+    "autocannon": r"",
+    "hping3": r".*(--flood|--faster|-i ?u)",
+    "nping": r".*--(rate|flood)",
+    "slowloris": r"",
+    "slowhttptest": r"",
+    "goldeneye": r"",
+    "mz": r"",
+    "t50": r"",
+    "masscan": r"",
+    "zmap": r"",
+    "hydra": r"",
+    "medusa": r"",
+    "ncrack": r"",
+    "patator": r"",
+    "sqlmap": r"",
+    "msfconsole": r"",
+    "msfvenom": r"",
+    "aircrack-ng": r"",
+    "aireplay-ng": r"",
+    "mdk4": r"",
+    "nikto": r"",
+    "gobuster": r"",
+    "dirb": r"",
+    "wfuzz": r"",
+    "ffuf": r"",
+}
+_FLOOD_PATTERNS = {name: re.compile(text) for name, text in _FLOODS.items()}
+_HERE = re.compile(r"\b(localhost|127\.0\.0\.1|\[::1\]|0\.0\.0\.0)\b")
+
+
+def floods(call: Call) -> None:
+    """Load makers and attack programs, against anything but this machine."""
+    text = " ".join(call.args)
+    if not call.args or call.args[0] in ("--help", "-h", "--version", "-V", "-v"):
+        return
+    if _FLOOD_PATTERNS[call.name].match(text) and not _HERE.search(text):
+        call.effect(EffectKind.EXHAUSTS, call.args[-1:])
+        call.ask("flood", "it asks more of another host than it may bear")
+
+
+def pinged(call: Call) -> None:
+    """ping -f."""
+    options = call.options("cIitWswlMmpQST")
+    if options.has("f", "flood") or any(re.match(r"0?\.0", word.text) for word in options.all("i")):
+        call.ask("flood", "it asks more of another host than it may bear")
+
+
 def filled(call: Call) -> Stream | None:
-    """yes, cat /dev/zero, head -c 500G, fallocate, stress."""
-    if call.name == "fallocate":
+    """fallocate, mkfile, stress: all of a disk, or of the memory."""
+    if call.name in ("fallocate", "mkfile", "xfs_mkfile"):
         options = call.options("lo", word_set("length offset"))
-        if any(flow_size(word.text) > 8 << 30 for word in options.all("l", "length")):
+        sizes = [word.text for word in (*options.all("l", "length"), *options.operands[:1])]
+        if any(size_of(text) > _LARGE for text in sizes):
+            call.effect(EffectKind.EXHAUSTS)
             call.ask("fills", "it fills the disk")
+        for word in options.operands[-1:]:
+            call.writes(call.path(word))
+        return None
+    if call.args and call.args[0] in ("--help", "--version"):
         return None
     call.effect(EffectKind.EXHAUSTS)
-    call.ask("bomb", "it takes all of the machine's processes or memory")
+    call.ask("bomb", _BOMB)
     return None
 
 
-def flow_size(text: str) -> int:
-    """A size such as `10G` in bytes."""
-    from hermes.safety.rules.files import size_of
-
-    return size_of(text)
-
-
-def bus(call: Call) -> None:
-    """dbus-send, busctl, gdbus: power off by a message."""
-    text = " ".join(call.args)
-    if re.search(r"PowerOff|Reboot|Halt|Suspend|Hibernate", text):
-        power(call)
-    elif re.search(r"login1|systemd1|PolicyKit|Secrets|StopUnit|MaskUnit", text):
-        call.ask("service", "it speaks to what runs the machine")
+def endless(call: Call) -> Stream | None:
+    """Programs that read to the end before they go on, given something that has none."""
+    if any(flow.fills(word.text) for word in call.words):
+        call.effect(EffectKind.EXHAUSTS)
+        call.ask("bomb", _BOMB)
+    return None
 
 
-def windows(call: Call) -> None:
-    """net, reg, vssadmin, wmic, cmd, format."""
-    text = " ".join(call.args).lower()
-    harmful = {
-        "net": r"\b(user|localgroup|stop|share|accounts)\b.*(/add|/delete|/active)|\bstop\b|user \S+ \S+",
-        "reg": r"\b(delete|add|import|restore|load)\b",
-        "vssadmin": r"\b(delete|resize)\b",
-        "wmic": r"\b(delete|call)\b",
-        "bcdedit": r".",
-        "diskpart": r"",
-        "taskkill": r"",
-        "sc": r"\b(delete|stop|config|create)\b",
-        "schtasks": r"/(create|delete|change)",
-        "icacls": r"/(grant|reset|remove)",
-        "takeown": r"",
-        "cipher": r"/w",
-        "netsh": r"\b(set|delete|add|reset)\b",
-        "wevtutil": r"\bcl\b|clear",
-        "rd": r"/s",
-        "erase": "",
-        "attrib": r"[+-]",
-        "certutil": r"-(urlcache|decode)",
-        "bitsadmin": r"/transfer",
-        "mshta": "",
-        "regsvr32": "",
-        "rundll32": "",
-        "wbadmin": "delete",
-        "fsutil": "",
-        "powercfg": "",
-        "logoff": "",
-        "format.com": "",
-        "format": r"^\w:",
-        "robocopy": r"/(mir|purge|mov)",
-        "cmd": r"\b(del|rd|rmdir|format|erase|reg|net)\b",
-        "cmd.exe": r"\b(del|rd|rmdir|format|erase|reg|net)\b",
-    }[call.name]
-    if re.search(harmful, text):
-        call.ask("system", "it changes the running system")
+def limits(call: Call) -> None:
+    """ulimit, prlimit: nothing to ask; a limit taken away from others asks."""
+    if call.name == "prlimit" and any("=" in text for text in call.args):
+        call.ask("system", _CHANGES)
+
+
+_NODES = re.compile(r"^[bc]$")
+
+
+def nodes(call: Call) -> None:
+    """mknod: a second door to a disk or to memory."""
+    if any(_NODES.match(text) for text in call.args):
+        call.effect(EffectKind.ESCALATES, call.args[:1])
+        call.ask("raw-disk", "it makes a second door to a device")
+
+
+_SETTINGS: dict[str, str] = {
+    # Programs that change the settings of a desktop or of the person, by which some things start by themselves.
+    "gsettings": r"(set|reset\S*)\b",
+    "dconf": r"(write|reset|load)\b",
+    "defaults": r"(.* )?(write|delete|import)\b",
+    "xdg-mime": r"default",
+    "xdg-settings": r"set",
+    "xdg-icon-resource": r"(?!)",
+    "kwriteconfig5": r"",
+    "kwriteconfig6": r"",
+    "xfconf-query": r".*(-s|--set|-r|--reset)\b",
+    "plutil": r"-(replace|insert|remove|convert)",
+    "PlistBuddy": r".*(set|add|delete)",
+    "crudini": r".*--(set|del|merge)",
+    "augtool": r".*\b(set|rm|ins|save)\b",
+    "debconf-set-selections": r"",
+    "systemd-tmpfiles": r".*--(remove|clean|purge)",
+    "run-parts": r"(?!)",
+    "direnv": r"(allow|permit|grant)\b",
+    "update-rc.d": r"",
+    "systemd-sysusers": r"",
+    "systemd-firstboot": r"",
+    "authselect": r"(select|enable-feature|disable-feature)",
+    "pam-auth-update": r"",
+    "update-ca-certificates": r"",
+    "trust": r"(anchor|extract)",
+    "sysrc": r".*=",
+    "nvram": r"\S+=",
+    "tccutil": r"reset",
+    "systemsetup": r"-set",
+    "kextload": r"",
+    "kextunload": r"",
+    "profiles": r".*(install|remove|-I|-R)",
+    "osacompile": r"(?!)",
+}
+_SETTING_PATTERNS = {name: re.compile(text) for name, text in _SETTINGS.items()}
+_FILE_SETTERS = word_set("crudini augtool PlistBuddy plutil")
+
+
+def settings(call: Call) -> Stream | None:
+    """gsettings, defaults, crudini and their like."""
+    if _SETTING_PATTERNS[call.name].match(" ".join(call.args)):
+        if call.name in _FILE_SETTERS:
+            for word in call.words:
+                if word.text.startswith(("/", "~")):
+                    call.writes(call.path(word))
+            return None
+        call.effect(EffectKind.PERSISTS, call.args[:2])
+        call.ask("time" if call.name != "trust" else "wall", _LATER)
+    return None
 
 
 def _asks(rule: str, kind: EffectKind, reason: str, names: str, *showing: str) -> dict[str, Rule]:
@@ -410,77 +371,54 @@ def _asks(rule: str, kind: EffectKind, reason: str, names: str, *showing: str) -
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(("shutdown", "reboot", "poweroff", "halt"), power),
-    **dict.fromkeys(("init", "telinit"), level),
-    **dict.fromkeys(
-        (
-            "systemctl",
-            "service",
-            "rc-service",
-            "sv",
-            "initctl",
-            "launchctl",
-            "loginctl",
-            "invoke-rc.d",
-            "supervisorctl",
-        ),
-        units,
-    ),
-    "kill": kill,
-    **dict.fromkeys(("pkill", "killall", "skill", "killall5", "slay"), kill_named),
-    "fuser": fuser,
-    **dict.fromkeys(("crontab", "at", "batch", "atrm"), jobs),
+    **dict.fromkeys(("crontab", "fcrontab", "at", "batch", "atrm"), jobs),
     **dict.fromkeys(("mount", "umount", "losetup"), mounts),
     "sysctl": parameters,
-    **dict.fromkeys(
-        (
-            "iptables",
-            "ip6tables",
-            "nft",
-            "ufw",
-            "firewall-cmd",
-            "pfctl",
-            "ebtables",
-            "arptables",
-            "ipset",
-            "iptables-restore",
-        ),
-        firewall,
-    ),
-    **dict.fromkeys(("ip", "ifconfig", "route", "nmcli", "tc", "netplan", "ifdown", "iwconfig", "rfkill", "iw"), net),
-    **dict.fromkeys(_PACKAGE_LOSSES, packages),
+    **dict.fromkeys(("iptables", "ip6tables", "ebtables", "arptables", *_WALLS), firewall),
+    **dict.fromkeys(_NETWORK, network),
     "history": history,
+    **dict.fromkeys(_LOGS, logs),
     **dict.fromkeys(("unset", "set"), unset),
-    **dict.fromkeys(("stress", "stress-ng", "fallocate"), filled),
-    **dict.fromkeys(("dbus-send", "busctl", "gdbus"), bus),
+    **dict.fromkeys(("stress", "stress-ng", "fallocate", "mkfile", "xfs_mkfile", "memtester", "sysbench-fill"), filled),
+    **dict.fromkeys(_FLOODS, floods),
+    "ping": pinged,
     **dict.fromkeys(
-        word_set(
-            "format robocopy cmd net reg vssadmin wmic "
-            "bcdedit diskpart taskkill sc schtasks icacls takeown cipher netsh wevtutil rd erase "
-            "certutil bitsadmin mshta regsvr32 rundll32 wbadmin fsutil format.com"
-        ),
-        windows,
+        word_set("sha256sum sha512sum sha1sum md5sum b2sum cksum sha224sum shasum wc uniq od-all gzip bzip2 xz zstd"), endless
     ),
+    "prlimit": limits,
+    "mknod": nodes,
+    **dict.fromkeys(_SETTINGS, settings),
     **_asks(
         "users",
         EffectKind.ESCALATES,
         "it changes who may use the machine",
-        "useradd userdel usermod adduser deluser groupadd groupdel groupmod gpasswd chpasswd visudo vipw vigr chsh "
-        "newusers dscl sysadminctl chage pwconv faillock",
+        "useradd userdel usermod adduser deluser groupadd groupdel groupmod gpasswd chpasswd chgpasswd visudo vipw vigr "
+        "chsh chfn newusers dscl sysadminctl chage pwconv pwunconv grpconv faillock delgroup addgroup lchage luseradd "
+        "luserdel lpasswd pw rmuser ypchsh htpasswd-root smbpasswd pdbedit samba-tool kadmin kadmin.local ipa "
+        "ldapmodify ldapdelete ldapadd ldappasswd saslpasswd2 ssh-copy-id ssh-import-id pwck grpck pam_tally2 sss_cache "
+        "dseditgroup dsenableroot",
         "-l",
         "--list",
         "-read",
+        "-r",
+        "-S",
+        "-n",
+        "list",
     ),
     **_asks("users", EffectKind.ESCALATES, "it changes who may use the machine", "passwd", "-S", "--status"),
     **_asks(
         "system",
         EffectKind.ESCALATES,
-        "it changes the running system",
-        "modprobe rmmod insmod depmod kexec update-initramfs mkinitcpio dracut grub-install update-grub "
-        "grub-mkconfig tune2fs "
-        "swapoff fsfreeze hdparm efibootmgr setcap bootctl mokutil debugfs resize2fs xfs_repair nvram csrutil spctl "
+        _CHANGES,
+        "modprobe rmmod insmod depmod update-initramfs mkinitcpio dracut grub-install update-grub kmod dkms "
+        "grub-mkconfig grub2-mkconfig grub2-install grubby tune2fs lilo extlinux syslinux grub-set-default grub-reboot "
+        "swapoff swapon fsfreeze hdparm efibootmgr setcap bootctl mokutil debugfs resize2fs xfs_repair csrutil spctl "
         "update-alternatives hostnamectl timedatectl localectl aa-teardown aa-disable aa-complain dpkg-reconfigure "
-        "pivot_root nvme sg_format zerofree badblocks",
+        "pivot_root sg_format zerofree xfs_growfs e2fsck fsck fsck.ext4 reiserfsck ntfsfix e4defrag "
+        "hwclock ntpdate date-set setserial setpci flashrom fwupdtool mcopy-root ldconfig alternatives chcon restorecon "
+        "semanage semodule teamd dmsetup multipath kpartx partprobe sfill growpart rpcdebug bpftool bpftrace "
+        "ftrace-set trace-cmd livepatch kpatch ksplice kexec-load zramctl cgdelete cgset cset tuned-adm cpupower "
+        "nvidia-smi-reset turbostat wrmsr pcie-reset isolate setkeycodes loadkeys chvt",
         "-n",
         "--dry-run",
         "list",
@@ -494,36 +432,52 @@ RULES: dict[str, Rule] = {
         "--config",
         "-getcap",
         "-I",
-        "id-ctrl",
-        "smart-log",
         "-s",
         "-i",
+        "-p",
+        "show",
+        "ls",
+        "info",
+        "-ls",
+        "--query",
     ),
     **_asks(
         "wall",
         EffectKind.ESCALATES,
         "it turns a protection off",
-        "setenforce setsebool auditctl apparmor_parser",
+        "setsebool apparmor_parser aa-remove-unknown fdesetup gatekeeper",
         "-l",
         "-s",
+        "status",
     ),
     **_asks(
         "rights",
         EffectKind.ESCALATES,
         "it runs with another user's rights",
-        "pkexec gosu capsh machinectl",
+        "pkexec capsh machinectl run0 dzdo pfexec ksu calife super please gksudo gksu kdesu kdesudo sudoedit sudo_root "
+        "newuidmap newgidmap",
         "list",
         "--print",
+        "status",
+        "show",
     ),
     **_asks(
-        "kill-unknown", EffectKind.KILLS, "it takes hold of other processes", "gdb gcore reptyr crash", "-batch-help"
+        "kill-unknown",
+        EffectKind.KILLS,
+        "it takes hold of other processes",
+        "gcore reptyr crash injcode frida frida-trace dtrace stap",
+        "-batch-help",
+        "-l",
     ),
     **_asks(
-        "lvm",
-        EffectKind.DESTROYS,
-        "it destroys volumes or pools",
-        "lvremove vgremove pvremove lvreduce vgreduce lvresize zpool-destroy",
-        "-t",
-        "--test",
+        "tunnel",
+        EffectKind.SENDS,
+        "it opens this machine to others",
+        "tmate upterm teleconsole sshx ttyd gotty wetty shellinaboxd webssh sish serveo pagekite rathole inlets "
+        "ligolo pwncat evil-winrm dnscat dnscat2 iodine iodined ptunnel sshuttle-server x11vnc vncserver tightvncserver "
+        "xrdp rustdesk anydesk teamviewer chisel-server gsocket gs-netcat revsocks x0vncserver wayvnc krfb",
+        "--help",
+        "version",
+        "-l",
     ),
 }

@@ -4,9 +4,10 @@ import re
 from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
+from hermes.safety import flow
 from hermes.safety.call import Call, Options, private, root_like, under
 from hermes.safety.findings import EffectKind
-from hermes.safety.rules.remote import sql_texts
+from hermes.safety.rules import archives, containers, databases, text
 from hermes.safety.words import DECODED, FETCHED, NONE, SECRET, UNTOLD, Stream, Word
 from hermes.safety.words import words as word_set
 
@@ -39,26 +40,53 @@ def _host(text: str) -> str:
         return text
 
 
+_METADATA = re.compile(
+    r"^(169\.254\.(169\.25[34]|170\.2|170\.23|169\.123|0\.23)|metadata(\.\w+)*|instance-data(\.\w+)*|100\.100\.100\.200|"
+    r"192\.0\.0\.192|fd00:ec2:\S+|2852039166|0x[aA]9[fF][eE][aA]9[fF][eE]|0251\.0376\.0251\.0376)$"
+)
+"""Hosts at which clouds hand their keys to whoever asks, in the forms that an address can take."""
+_KEYS_SENT = "it sends keys or the environment away"
+
+
+def judge_hosts(call: Call, hosts: Sequence[str]) -> None:
+    """What speaks against asking these hosts."""
+    if any(_METADATA.match(host) or re.match(r"(::ffff:)?169\.254\.", host) for host in hosts):
+        call.effect(EffectKind.READS, hosts)
+        call.ask("reads-secret", "it asks where a cloud hands out its keys")
+
+
+_DATA = ("d", "data", "data-binary", "data-urlencode", "data-ascii", "json", "F", "form", "data-raw", "form-string")
+_HEADERS = ("H", "header", "u", "user", "b", "cookie", "A", "e", "K", "config", "E", "cert", "user-agent", "referer")
+
+
 def curl(call: Call) -> Stream | None:
     """curl: where it goes, what it takes along, what it writes."""
     options = call.options("XHdFToAuebcxmKErYyzCDQPtUw", _CURL_NAMED)
     urls = [*options.operands, *options.all("url")]
     hosts = [_host(word.text) for word in urls]
+    _schemes(call, urls)
+    judge_hosts(call, hosts)
+    _taken_along(call, options, urls, hosts)
+    _configured(call, options)
+    _requests(call, options, urls, hosts)
+    return _saved(call, options, urls)
+
+
+def _schemes(call: Call, urls: Sequence[Word]) -> None:
     for word in urls:
         if word.text.lower().startswith("file:"):
             call.reads([Word(re.sub(r"(?i)^file:(//)?", "", word.text))])
-        elif re.match(r"(?i)(gopher|dict|smb|ldap|tftp):", word.text):
+        elif re.match(r"(?i)(gopher|dict|smb|ldap|tftp|telnet|rtsp|scp|sftp):", word.text):
             call.ask("raw-connection", "it speaks a raw protocol")
-    bodies = [
-        *options.all(
-            "d", "data", "data-binary", "data-urlencode", "data-ascii", "json", "F", "form", "data-raw", "form-string"
-        ),
-        *options.all("T", "upload-file"),
-        *options.all("H", "header", "u", "user", "b", "cookie", "A", "e", "K", "config", "E", "cert"),
-    ]
+
+
+def _taken_along(call: Call, options: Options, urls: Sequence[Word], hosts: Sequence[str]) -> None:
+    """What leaves with a request: files, what is piped in, variables with keys."""
     uploads = options.all("T", "upload-file")
-    sends = bool(options.all("d", "data", "data-binary", "data-urlencode", "F", "form", "json", "data-raw") or uploads)
-    labels = call.stdin.labels if any(word.text.endswith(("@-", "-")) for word in bodies) or uploads else NONE
+    bodies = [*options.all(*_DATA), *uploads, *options.all(*_HEADERS)]
+    sends = bool(options.all(*_DATA) or uploads)
+    piped = uploads or any(word.text.endswith(("@-", "-")) for word in bodies)
+    labels = call.stdin.labels if piped else NONE
     files = [
         Word(word.text.split(";")[0], word.dynamic, labels=word.labels)
         for word in bodies
@@ -66,47 +94,93 @@ def curl(call: Call) -> Stream | None:
     ]
     labels |= call.reads(files) if files else NONE
     for word in [*urls, *bodies]:
-        labels |= word.labels if not _credential(word, options) else NONE
+        if not _credential(word, options, hosts):
+            labels |= word.labels
     call.effect(EffectKind.SENDS if sends else EffectKind.FETCHES, hosts)
+    paths = [call.path(Word(word.text.rpartition("@")[2])) for word in files]
     if SECRET in labels and not all(_LOCAL.match(host) for host in hosts):
         call.effect(EffectKind.SENDS, hosts)
-        call.ask("exfiltration", "it sends keys or the environment away")
-    elif files and any(root_like(call.path(word), call.host.places) or _from_home(call, word) for word in files):
+        call.ask("exfiltration", _KEYS_SENT)
+    elif any(root_like(path, call.host.places) or archives.kept(call, path) for path in paths):
         call.ask("exfiltration", "it sends files from outside the session's folder away")
-    for word in options.all("K", "config"):
-        from hermes.safety import flow
 
+
+def _configured(call: Call, options: Options) -> None:
+    for word in options.all("K", "config"):
         told = flow.looked_up(call, word).text
         if told is not None and any(private(path) for path in re.findall(r"@?([~\w./-]+)", told)):
-            call.ask("exfiltration", "it sends keys or the environment away")
-    for word in options.all("d", "data", "data-raw", "data-binary"):
-        if (
-            re.search(r"\b(drop|truncate)\s+table\b|delete\s+from", word.text, re.IGNORECASE)
-            and sql_texts(word.text)
-            and "G" not in options.letters
-        ):
-            call.ask("sql", "it deletes tables or rows without a condition")
-    if any("DELETE" in word.text.upper() for word in options.all("X", "request")) and not all(
-        _LOCAL.match(host) for host in hosts
+            call.ask("exfiltration", _KEYS_SENT)
+    for word in options.all("unix-socket"):
+        if re.search(r"(docker|containerd|podman|crio)\S*\.sock", word.text) and _method(call, options) != "GET":
+            call.ask("container", "it gives a container power over this machine, or ends one")
+    if any(containers.asks_power(word.text) for word in options.all(*_DATA)):
+        call.ask("container", "it gives a container power over this machine, or ends one")
+
+
+def _method(call: Call, options: Options) -> str:
+    given = options.all("X", "request")
+    if given:
+        return given[-1].text.upper()
+    if options.all("T", "upload-file"):
+        return "PUT"
+    return "POST" if options.all(*_DATA) and not options.has("G", "get") else "GET"
+
+
+def _requests(call: Call, options: Options, urls: Sequence[Word], hosts: Sequence[str]) -> None:
+    bodies = options.all(*_DATA)
+    method = _method(call, options)
+    asked = "G" in options.letters or "get" in options.longs
+    if not asked and any(
+        re.search(r"\b(drop|truncate)\s+(table|database)\b|delete\s+from", word.text, re.IGNORECASE)
+        and databases.statements_lose(word.text)
+        for word in bodies
     ):
+        call.ask("sql", databases.LOSES)
+    local = bool(hosts) and all(_LOCAL.match(host) for host in hosts)
+    if any(databases.request_loses(method, word.text, bodies, local=local) for word in urls):
         call.effect(EffectKind.DESTROYS, hosts)
         call.ask("remote-loss", "it deletes something elsewhere")
-    return _saved(call, options, urls)
 
 
-def _credential(word: Word, options: Options) -> bool:
+_VENDOR_KEYS = re.compile(
+    r"\b(GITHUB|GH|GITLAB|OPENAI|ANTHROPIC|CLAUDE|AWS|GOOGLE|GEMINI|AZURE|STRIPE|SLACK|NPM|PYPI|DOCKER|HEROKU|HUGGINGFACE|HF|"
+    r"CLOUDFLARE|CF|DIGITALOCEAN|DO|TWILIO|SENDGRID|MAILGUN|DATADOG|DD|SENTRY|LINEAR|NOTION|DISCORD|TELEGRAM|BITBUCKET|"
+    r"GROQ|MISTRAL|COHERE|TOGETHER|REPLICATE|OPENROUTER|DEEPSEEK|XAI|VERCEL|NETLIFY|FLY|SUPABASE|PLANETSCALE|OKTA|AUTH0|"
+    r"ATLASSIAN|JIRA|CIRCLE|CIRCLECI|TRAVIS|SNYK|SONAR|CODECOV|NGROK|SHOPIFY|PAYPAL|SQUARE|PLAID)_\w*"
+    r"(KEY|TOKEN|SECRET|PAT|PASSWORD|CREDENTIALS?)\b"
+)
+_HOSTS_OF = {
+    "GH": "github",
+    "CLAUDE": "anthropic",
+    "GEMINI": "google",
+    "HF": "huggingface",
+    "CF": "cloudflare",
+    "DO": "digitalocean",
+    "DD": "datadog",
+    "CIRCLE": "circleci",
+    "AWS": "amazon",
+    "XAI": "x.ai",
+    "PYPI": "pypi",
+}
+_KEY_HEADER = re.compile(
+    r"(proxy-)?(authorization|cookie)\s*:|bearer |(x-|private-|job-|deploy-|api-|circle-|dd-|apikey)?[\w-]*(token|api-?key|"
+    r"auth\w*|access-?key|secret|signature)\s*:|^[\w.@-]*:?\$\{",
+    re.IGNORECASE,
+)
+
+
+def _credential(word: Word, options: Options, hosts: Sequence[str]) -> bool:
     """A key in a header is how one talks to the host whose key it is: it is no leak of a file."""
-    return (
-        word in options.all("H", "header", "u", "user")
-        and word.text.count("$") <= 1
-        and re.search(r"authorization|bearer|token|api-?key|^\w*:?\$\{", word.text, re.IGNORECASE) is not None
-    )
-
-
-def _from_home(call: Call, word: Word) -> bool:
-    path = call.path(Word(word.text.rpartition("@")[2]))
-    places = call.host.places
-    return under(path, places.home) and not under(path, places.workspace) and "/." in path
+    text = word.text
+    if word not in options.all("H", "header", "u", "user", "oauth2-bearer") or text.count("$") > 1:
+        return False
+    if _KEY_HEADER.match(text) is None:
+        return False
+    found = _VENDOR_KEYS.search(text)
+    if found is None:
+        return True
+    vendor = _HOSTS_OF.get(found[1], found[1].lower())
+    return all(vendor in host.lower() or _LOCAL.match(host) for host in hosts)
 
 
 def _saved(call: Call, options: Options, urls: Sequence[Word]) -> Stream | None:
@@ -134,26 +208,31 @@ def wget(call: Call) -> Stream | None:
     options = call.options("OoaiTtUPeADRlwQ", _WGET_NAMED)
     urls = options.operands
     hosts = [_host(word.text) for word in urls]
+    judge_hosts(call, hosts)
     labels = NONE
-    for word in options.all("post-data", "body-data", "header"):
-        labels |= word.labels
+    for word in (*options.all("post-data", "body-data", "header"), *urls):
+        if not _credential(word, Options([]), hosts):
+            labels |= word.labels
     posted = options.all("post-file", "body-file")
     labels |= call.reads(posted) if posted else NONE
-    for word in urls:
-        labels |= word.labels
-    for word in options.all("e", "execute"):
-        if re.search(r"use_askpass|post_file|output_document", word.text):
-            call.ask("nested-program", "it is told to start another program")
-    if options.all("use-askpass"):
+    if options.all("use-askpass") or any(
+        re.search(r"use_askpass|post_file|output_document", word.text) for word in options.all("e", "execute")
+    ):
         call.ask("nested-program", "it is told to start another program")
     call.effect(EffectKind.SENDS if posted else EffectKind.FETCHES, hosts)
     if SECRET in labels:
-        call.ask("exfiltration", "it sends keys or the environment away")
-    elif any(_from_home(call, word) for word in posted):
+        call.ask("exfiltration", _KEYS_SENT)
+    elif any(archives.kept(call, call.path(word)) for word in posted):
         call.ask("exfiltration", "it sends files from outside the session's folder away")
-    outputs = options.all("O", "output-document") or [
-        Word(word.text.split("?")[0].rstrip("/").rpartition("/")[2] or "index.html") for word in urls
-    ]
+    method = (options.all("method") or [Word("GET")])[-1].text.upper()
+    local = all(_LOCAL.match(host) for host in hosts)
+    if any(databases.request_loses(method, word.text, options.all("body-data"), local=local) for word in urls):
+        call.ask("remote-loss", "it deletes something elsewhere")
+    return _downloaded(call, options, urls)
+
+
+def _downloaded(call: Call, options: Options, urls: Sequence[Word]) -> Stream:
+    outputs = options.all("O", "output-document") or [Word(_last(word.text)) for word in urls]
     folders = options.all("P", "directory-prefix")
     for word in outputs:
         if word.text in ("-", "/dev/stdout"):
@@ -164,27 +243,34 @@ def wget(call: Call) -> Stream | None:
     return Stream("")
 
 
+def _last(address: str) -> str:
+    return address.split("?")[0].rstrip("/").rpartition("/")[2] or "index.html"
+
+
 def raw(call: Call) -> Stream | None:
-    """nc, ncat, socat, telnet, openssl s_client: connections that carry anything."""
-    text = " ".join(call.args)
-    if call.name == "openssl":
-        return openssl(call)
-    options = call.options(
-        "pswqieIcXxTOPVmgGkW" if call.name != "socat" else "", word_set("exec sh-exec source proxy lua-exec")
-    )
-    if call.name == "socat":
-        if re.search(r"\b(EXEC|SYSTEM|SHELL):", text, re.IGNORECASE):
-            call.ask("remote-shell", "it gives a shell to the other side")
-        elif re.search(r"(-LISTEN|TCP|UDP|OPENSSL)", text, re.IGNORECASE) and (call.fed or "OPEN:" in text.upper()):
-            call.ask("raw-connection", "it opens a raw connection")
-    elif options.has("exec", "sh-exec", "lua-exec") or (any(options.all("e", "c")) and call.name != "telnet"):
+    """nc, ncat, telnet: connections that carry anything."""
+    options = call.options("pswqieIcXxTOPVmgGkW", word_set("exec sh-exec source proxy lua-exec"))
+    if options.has("exec", "sh-exec", "lua-exec") or (any(options.all("e", "c")) and call.name != "telnet"):
         call.ask("remote-shell", "it gives a shell to the other side")
-    hosts = [word.text for word in options.operands[:1]]
-    if call.fed and not options.has("z"):
+    return _connected(call, [word.text for word in options.operands[:1]], scans=options.has("z"))
+
+
+def socat(call: Call) -> Stream | None:
+    """socat: two ends, one of which may be a program."""
+    text = " ".join(call.args)
+    if re.search(r"\b(EXEC|SYSTEM|SHELL):", text, re.IGNORECASE):
+        call.ask("remote-shell", "it gives a shell to the other side")
+    elif re.search(r"(-LISTEN|TCP|UDP|OPENSSL)", text, re.IGNORECASE) and (call.fed or "OPEN:" in text.upper()):
+        call.ask("raw-connection", "it opens a raw connection")
+    return _connected(call, [word.text for word in call.words[:1] if not word.text.startswith("-")], scans=False)
+
+
+def _connected(call: Call, hosts: Sequence[str], *, scans: bool) -> Stream:
+    judge_hosts(call, hosts)
+    if call.fed and not scans:
         _carried(call, hosts)
-    labels = frozenset({SECRET}) & frozenset(label for word in call.words for label in word.labels)
-    if labels:
-        call.ask("exfiltration", "it sends keys or the environment away")
+    if any(SECRET in word.labels for word in call.words):
+        call.ask("exfiltration", _KEYS_SENT)
     call.effect(EffectKind.SENDS if call.fed else EffectKind.FETCHES, hosts)
     return Stream(None, _FETCHED)
 
@@ -192,39 +278,55 @@ def raw(call: Call) -> Stream | None:
 def _carried(call: Call, hosts: Sequence[str]) -> None:
     known = call.stdin.text
     if SECRET in call.stdin.labels:
-        call.ask("exfiltration", "it sends keys or the environment away")
+        call.ask("exfiltration", _KEYS_SENT)
     elif known is None:
         if not all(_LOCAL.match(host) for host in hosts) or not hosts:
             call.ask("raw-connection", "it sends what it is given over a raw connection")
-    elif re.search(r"\bflush(all|db)\b|\bshutdown\b|config set|slaveof", known, re.IGNORECASE) or sql_texts(known):
+    elif re.search(r"\bflush(all|db)\b|\bshutdown\b|config set|slaveof", known, re.IGNORECASE) or databases.statements_lose(known):
         call.ask("sql", "it deletes tables or rows without a condition")
+
+
+_KEYED = ("-k", "-K", "-pass", "-in")
 
 
 def openssl(call: Call) -> Stream | None:
     """openssl: `s_client` is a connection, `enc -d` decodes."""
     verb = call.args[0] if call.args else ""
     if verb == "s_client":
-        call.effect(EffectKind.SENDS, [text for text in call.args if ":" in text][:1])
-        if call.fed and call.stdin.text is None:
-            call.ask("raw-connection", "it sends what it is given over a raw connection")
-        elif "-quiet" in call.args:
-            call.ask("raw-connection", "it opens a raw connection")
-        return Stream(None, _FETCHED)
+        return _secured(call)
     if verb == "s_server":
         call.ask("raw-connection", "it waits for connections")
     decodes = "-d" in call.args or "-decrypt" in call.args
-    if (decodes and any(text in ("-a", "-base64", "-A") for text in call.args)) or (verb == "base64" and decodes):
-        from hermes.safety.rules.text import decoded
+    if decodes and (verb == "base64" or {"-a", "-base64", "-A"} & set(call.args)) and not _keyed(call):
+        if call.stdin.text is not None:
+            return text.decoded(call.stdin.text, "base64", call.stdin.labels)
+    made = frozenset({DECODED}) if decodes else NONE
+    for at, option in enumerate(call.args[:-1]):
+        if option == "-out":
+            path = call.path(call.words[at + 1])
+            call.writes(path)
+            call.state.files[path] = Stream(None, made)
+    if verb == "rand" and any(_vast(word) for word in call.args[1:]):
+        call.ask("fills", "it fills the disk")
+    return Stream(None, call.stdin.labels | made)
 
-        if call.stdin.text is not None and not any(
-            text in ("-k", "-K", "-pass", "-in") or text.startswith("-aes") for text in call.args
-        ):
-            return decoded(call.stdin.text, "base64", call.stdin.labels)
-    outputs = [call.words[at + 1] for at, text in enumerate(call.args[:-1]) if text == "-out"]
-    for word in outputs:
-        call.writes(call.path(word))
-        call.state.files[call.path(word)] = Stream(None, frozenset({DECODED}) if decodes else NONE)
-    return Stream(None, call.stdin.labels | (frozenset({DECODED}) if decodes else NONE))
+
+def _vast(word: str) -> bool:
+    """Whether a number of bytes is more than there is room for."""
+    return word.isdigit() and len(word) > 10
+
+
+def _keyed(call: Call) -> bool:
+    return any(option in _KEYED or option.startswith("-aes") for option in call.args)
+
+
+def _secured(call: Call) -> Stream:
+    call.effect(EffectKind.SENDS, [word for word in call.args if ":" in word][:1])
+    if call.fed and call.stdin.text is None:
+        call.ask("raw-connection", "it sends what it is given over a raw connection")
+    elif "-quiet" in call.args:
+        call.ask("raw-connection", "it opens a raw connection")
+    return Stream(None, _FETCHED)
 
 
 def mailed(call: Call) -> Stream | None:
@@ -232,7 +334,7 @@ def mailed(call: Call) -> Stream | None:
     labels = call.reads(call.words) | call.stdin.labels
     call.effect(EffectKind.SENDS, call.args[-1:])
     if SECRET in labels:
-        call.ask("exfiltration", "it sends keys or the environment away")
+        call.ask("exfiltration", _KEYS_SENT)
     elif call.name == "lftp" and any(option in call.args for option in ("-e", "-c", "-f")):
         call.ask("raw-connection", "it runs a transfer script")
     elif call.name in _PASTES and (call.fed or call.args):
@@ -243,23 +345,26 @@ def mailed(call: Call) -> Stream | None:
 _PASTES = word_set("pastebinit gist termbin transfer wormhole croc ffsend ix sprunge 0x0 magic-wormhole")
 
 
+_METHODS = word_set("GET POST PUT PATCH DELETE HEAD OPTIONS PURGE")
+
+
 def httpie(call: Call) -> Stream | None:
     """http, https, xh: `field=@file` sends files."""
-    operands = [
-        word for word in call.options("aoSp", word_set("auth output session")).operands if word.text.isupper() is False
-    ]
+    options = call.options("aoSp", word_set("auth output session"))
+    method = next((word.text for word in options.operands[:1] if word.text in _METHODS), "")
+    operands = [word for word in options.operands if word.text not in _METHODS]
+    hosts = [_host(word.text).partition(":")[0] for word in operands[:1]]
+    judge_hosts(call, hosts)
     labels = call.reads([word for word in call.words if "@" in word.text]) | call.stdin.labels
     for word in call.words:
-        labels |= word.labels
-    call.effect(
-        EffectKind.SENDS if len(operands) > 1 or call.fed else EffectKind.FETCHES,
-        [_host(word.text) for word in operands[:1]],
-    )
+        labels |= word.labels if not _KEY_HEADER.match(word.text) else NONE
+    call.effect(EffectKind.SENDS if len(operands) > 1 or call.fed else EffectKind.FETCHES, hosts)
     if SECRET in labels:
-        call.ask("exfiltration", "it sends keys or the environment away")
-    if "DELETE" in call.args[:2] and operands and not _LOCAL.match(_host(operands[0].text).partition(":")[0]):
+        call.ask("exfiltration", _KEYS_SENT)
+    local = all(_LOCAL.match(host) or not host for host in hosts)
+    if operands and databases.request_loses(method, operands[0].text, operands[1:], local=local):
         call.ask("remote-loss", "it deletes something elsewhere")
-    for word in call.options("aoSp", word_set("output")).all("o", "output"):
+    for word in options.all("o", "output"):
         call.writes(call.path(word))
         call.state.files[call.path(word)] = Stream(None, _FETCHED)
     return Stream(None, _FETCHED)
@@ -285,7 +390,7 @@ def viewed(call: Call) -> Stream | None:
     call.effect(EffectKind.FETCHES, [_host(word.text) for word in call.options().operands[:1]])
     for word in call.words:
         if SECRET in word.labels:
-            call.ask("exfiltration", "it sends keys or the environment away")
+            call.ask("exfiltration", _KEYS_SENT)
     return Stream(None, _FETCHED)
 
 
@@ -297,9 +402,17 @@ def asked_name(call: Call) -> Stream | None:
     return Stream(None, _FETCHED if call.name in ("dig", "nslookup", "host") else NONE)
 
 
+_TUNNEL_SHOWN = word_set(
+    "version --version help --help -h login logout status ip list ls ping netcheck whois config update bugreport exit-node "
+    "info check access --list"
+)
+
+
 def tunnelled(call: Call) -> Stream | None:
     """ngrok, cloudflared, localtunnel, chisel: the machine opened to others."""
-    if call.args and call.args[0] not in ("version", "--version", "help", "--help", "login"):
+    if call.name == "tailscale" and call.args[:1] and call.args[0] in ("down", "logout", "up", "set"):
+        call.ask("network", "it cuts or changes the network")
+    elif call.args and call.args[0] not in _TUNNEL_SHOWN:
         call.effect(EffectKind.SENDS, ("tunnel",))
         call.ask("raw-connection", "it opens this machine to others")
     return None
@@ -309,11 +422,13 @@ RULES: dict[str, Rule] = {
     "curl": curl,
     "wget": wget,
     "wget2": wget,
-    **dict.fromkeys(("nc", "ncat", "netcat", "socat", "telnet", "openssl", "nc.traditional", "nc.openbsd"), raw),
+    **dict.fromkeys(("nc", "ncat", "netcat", "telnet", "nc.traditional", "nc.openbsd"), raw),
+    "socat": socat,
+    "openssl": openssl,
     **dict.fromkeys(("mail", "mailx", "mutt", "sendmail", "swaks", "ftp", "lftp", "tftp", "sftp", *_PASTES), mailed),
     **dict.fromkeys(("http", "https", "xh", "httpie"), httpie),
     **dict.fromkeys(("aria2c", "axel"), aria),
     **dict.fromkeys(("lynx", "w3m", "links", "elinks", "fetch"), viewed),
-    **dict.fromkeys(("dig", "nslookup", "host", "ping", "drill"), asked_name),
+    **dict.fromkeys(("dig", "nslookup", "host", "drill"), asked_name),
     **dict.fromkeys(("ngrok", "cloudflared", "localtunnel", "lt", "chisel", "bore", "frpc", "tailscale"), tunnelled),
 }

@@ -3,10 +3,31 @@
 import re
 from collections.abc import Callable
 
-from hermes.safety import flow
 from hermes.safety.call import Call
 from hermes.safety.findings import EffectKind
-from hermes.safety.rules import builders, files, git, interpreters, machine, network, own, remote, text, wrappers
+from hermes.safety.rules import (
+    archives,
+    builders,
+    containers,
+    databases,
+    disks,
+    files,
+    finding,
+    git,
+    interpreters,
+    keystores,
+    machine,
+    network,
+    own,
+    packages,
+    processes,
+    services,
+    smuggled,
+    text,
+    verbs,
+    windows,
+    wrappers,
+)
 from hermes.safety.words import NONE, NOTHING, SECRET, Stream
 from hermes.safety.words import words as word_set
 
@@ -14,10 +35,19 @@ Rule = Callable[[Call], Stream | None]
 
 RULES: dict[str, Rule] = {
     **builders.RULES,
-    **remote.RULES,
+    **dict.fromkeys(verbs.PROGRAMS, verbs.judge),
+    **windows.RULES,
+    **containers.RULES,
+    **databases.RULES,
     **text.RULES,
+    **disks.RULES,
     **files.RULES,
+    **finding.RULES,
+    **archives.RULES,
     **machine.RULES,
+    **packages.RULES,
+    **processes.RULES,
+    **services.RULES,
     **network.RULES,
     **interpreters.RULES,
     **wrappers.RULES,
@@ -27,18 +57,6 @@ RULES: dict[str, Rule] = {
     "yarn": builders.node_packages,
     "pnpm": builders.node_packages,
     "pip": builders.pip,
-    **dict.fromkeys(
-        (
-            "Remove-Item",
-            "Clear-Content",
-            "Stop-Computer",
-            "Restart-Computer",
-            "Format-Volume",
-            "Clear-Disk",
-            "Stop-Process",
-        ),
-        machine.shown_or_asks("system", EffectKind.DESTROYS, "it deletes or stops what the machine needs"),
-    ),
 }
 """What judges a call, by the name of the program."""
 
@@ -52,6 +70,7 @@ LOOKERS = word_set(
 """Programs whose words may name a file with keys without showing what is in it, or that judge that by themselves."""
 
 _PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk gawk jq yq ack pgrep")
+_SEARCHERS = word_set("grep egrep fgrep rg ag ack ugrep git-grep")
 _READERS = word_set(
     """
     true false : test [ [[ ls dir pwd date cal uptime who w whoami id groups uname hostname arch nproc free df du tree
@@ -77,92 +96,18 @@ _READERS = word_set(
     """
 )
 """Programs that only look, or whose writing is harmless: they run no code out of the folder."""
-_BUILDERS = word_set("cargo rails rake mix")
-"""Programs with rules for something else that also run code out of the folder."""
 KNOWN = frozenset(RULES) | _READERS
 DANGEROUS = tuple(sorted(files.DANGEROUS))
 _COMMANDS = frozenset(
-    {
-        *files.RULES,
-        *machine.RULES,
-        *wrappers.SHELLS,
-        "sudo",
-        "doas",
-        "env",
-        "eval",
-        "exec",
-        "xargs",
-        "curl",
-        "wget",
-        "git",
-        "nc",
-        "mkfs.ext4",
-        "busybox",
-        "docker",
-        "kubectl",
-        "python",
-        "python3",
-        "perl",
-        "ruby",
-        "node",
-    }
-) - {
-    "find",
-    "net",
-    "install",
-    "sort",
-    "at",
-    "host",
-    "history",
-    "set",
-    "unset",
-    "ip",
-    "reg",
-    "sc",
-    "service",
-    "batch",
-    "init",
-    "format",
-    "erase",
-    "del",
-    "tee",
-    "touch",
-    "cp",
-    "port",
-    "pip",
-    "gem",
-    "cargo",
-    "brew",
-    "snap",
-    "apt",
-    "yum",
-    "dnf",
-    "pkg",
-    "conda",
-    "ln",
-    "route",
-    "mount",
-    "kill",
-    "zip",
-    "tar",
-    "level",
-    "chage",
-    "skill",
-    "tc",
-    "iw",
-    "crash",
-    "git",
-    "node",
-    "python",
-    "python3",
-    "perl",
-    "ruby",
-    "docker",
-    "kubectl",
-    "env",
-    "exec",
-    "eval",
-}
+    {*files.RULES, *disks.RULES, *processes.RULES, *services.RULES, *wrappers.SHELLS}
+    | word_set("sudo doas xargs curl wget nc busybox crontab iptables useradd userdel usermod passwd chpasswd insmod rmmod")
+) - word_set(
+    "find install sort at host history set unset ip sc service init format erase del tee touch cp port tar ln mount kill zip "
+    "route level skill crash sed ln rip trash wipe scrub server caddy solr named puppet salt exim mongod halt isolate pause "
+    "mtd asr nvme hdfs zfs wsl elasticsearch logstash kibana nagios asterisk squid slapd traefik httpd nginx haproxy zzz apm "
+    "monit postfix pcs crm sv dovecot mailman"
+)
+"""Names that mean a program wherever they stand among the arguments of a program that is not known."""
 _TEXT_OPTIONS = re.compile(r"--?(exec|execute|command|cmd|run|eval|shell|script|hook|on-\w+|pre\w*|post\w*|e|c|x)$")
 _COMMAND_TEXT = re.compile(
     r"\brm\s+(-\w+\s+)*-\w*[rR]|\bmkfs\b|\bdd\s+if=|(curl|wget)\b[^|]{0,300}\|\s*\w*sh\b|removeSync|:\(\)\s*\{|"
@@ -173,48 +118,38 @@ _COMMAND_TEXT = re.compile(
 def judged(call: Call) -> Stream:
     """Judge a call by every rule that is for it; what it writes to its output."""
     name = call.name
-    rule = RULES.get(name) or (_of_version(name) if name[-1:].isdigit() else None)
+    rule = RULES.get(name) or (RULES.get(name.rstrip("0123456789.-")) if name[-1:].isdigit() else None)
     out: Stream | None = None
     if rule is not None:
         out = rule(call)
     elif name.startswith("mkfs."):
-        files.disk(call)
-    if name in _BUILDERS:
-        flow.runs_folder(call, call.cwd)
+        disks.made(call)
     labels = NONE
     if name not in LOOKERS and call.words and rule is not interpreters.interpreter:
         labels = call.reads(call.words[1:] if name in _PATTERN_FIRST else call.words)
     if rule is None and name not in _READERS:
         _unknown_program(call)
+    smuggled.judge(call)
+    if name in _SEARCHERS:
+        keystores.searched(call)
     if out is None:
         out = Stream(None, call.stdin.labels | labels) if name not in ("true", "false", ":") else NOTHING
     elif labels:
         out = Stream(out.text, out.labels | labels)
-    if _SHOWS_KEYS.match(" ".join((name, *call.args[:6]))):
-        out = Stream(out.text, out.labels | {SECRET})
-    elif HOOKS.match(name) and not call.fed:
-        out = Stream(out.text, out.labels | {"hook"})
+    return _labelled(call, out)
+
+
+def _labelled(call: Call, out: Stream) -> Stream:
+    """What a program writes, with what is known of it: keys, or a text made to be evaluated."""
+    if keystores.shows(call):
+        for path in keystores.outputs(call):
+            call.state.files[path] = Stream(None, frozenset({SECRET}))
+        return Stream(out.text, out.labels | {SECRET})
+    if HOOKS.match(call.name) and not call.fed:
+        return Stream(out.text, out.labels | {"hook"})
     return out
 
 
-_VERSIONED = (interpreters.interpreter, builders.pip, builders.compiled)
-
-
-def _of_version(name: str) -> Rule | None:
-    """The rule for `python3.11`, `pip3.11`, `gcc-12`: other rules look their programs up by the exact name."""
-    rule = RULES.get(name.rstrip("0123456789.-"))
-    return rule if rule in _VERSIONED else None
-
-
-_SHOWS_KEYS = re.compile(
-    r"gcloud auth print|aws (configure (get|export)|sts|secretsmanager get|ssm get)|gh auth token|vault (read|"
-    r"kv get|token)|kubectl (.* )?(get|describe) secrets?|kubectl config view|"
-    r"pass (show )?\w|security find-\w+-password|op (read|item|get)|ssh-add -L|git (config .*(-l|--list|"
-    r"--get-regexp|credential)|credential)|heroku config|az account get-access|npm token|"
-    r"secret-tool (lookup|search)|gpg2? .*--export-secret|keyring get|bw get|lpass show|docker (inspect|config)|"
-    r"history|ps .*e|fc -l|pg_dumpall|doctl auth|chamber|sops (-d|decrypt)|"
-    r"systemctl show-environment|launchctl getenv|terraform (output|state pull)|age -d|ansible-vault (view|decrypt)"
-)
 HOOKS = re.compile(
     r"(ssh-agent|direnv|pyenv|rbenv|nodenv|starship|zoxide|fzf|mise|asdf|brew|opam|conda|fnm|thefuck|keychain|"
     r"gpg-agent|dircolors|"
@@ -225,25 +160,40 @@ HOOKS = re.compile(
 """Programs whose output is made to be evaluated by a shell."""
 
 
+_LOADER = re.compile(r"ld(-linux[\w.-]*|-musl[\w.-]*)?\.so(\.\d+)*$")
+
+
 def _unknown_program(call: Call) -> None:
     """A program without a rule: it may run what lies in its folder, or what its arguments say."""
+    if windows.powershell(call):
+        return
+    if _LOADER.match(call.name):
+        smuggled.loader(call)
+        return
     call.effect(EffectKind.RUNS, (call.cwd,))
+    verbs.unknown(call)
+    verbs.migrations(call)
+    _texts_in(call)
+    for at, word in enumerate(call.words[:6]):
+        if word.text.rpartition("/")[2] in _COMMANDS and at + 1 < len(call.words) and not word.quoted:
+            call.run(call.words[at:], lost=True)
+            break
+    if any(SECRET in word.labels for word in call.words) and any(_ADDRESS.match(word.text) for word in call.words):
+        call.ask("exfiltration", "it may send keys away")
+
+
+_ADDRESS = re.compile(r"\w+://|[\w-]+(\.[\w-]+)+$")
+
+
+def _texts_in(call: Call) -> None:
+    """Options of it that look like a command."""
     words = call.words
     for at, word in enumerate(words[:12]):
-        text = word.text
-        option, equals, value = text.partition("=")
+        option, equals, value = word.text.partition("=")
         if equals and _TEXT_OPTIONS.match(option) and _COMMAND_TEXT.search(value):
             _nested(call, value)
-        elif _TEXT_OPTIONS.match(text) and at + 1 < len(words) and _COMMAND_TEXT.search(words[at + 1].text):
+        elif _TEXT_OPTIONS.match(word.text) and at + 1 < len(words) and _COMMAND_TEXT.search(words[at + 1].text):
             _nested(call, words[at + 1].text)
-    for at, word in enumerate(words[:6]):
-        if word.text.rpartition("/")[2] in _COMMANDS and at + 1 < len(words) and not word.quoted:
-            call.run(words[at:], lost=True)
-            break
-    if any(SECRET in word.labels for word in words) and any(
-        re.match(r"\w+://|[\w-]+(\.[\w-]+)+$", word.text) for word in words
-    ):
-        call.ask("exfiltration", "it may send keys away")
 
 
 def _nested(call: Call, text: str) -> None:

@@ -7,10 +7,13 @@ import re
 from collections.abc import Callable, Sequence
 
 from hermes.safety import flow, variables
-from hermes.safety.call import Call
+from hermes.safety.call import Call, Options
 from hermes.safety.expand import ansi
 from hermes.safety.findings import EffectKind
-from hermes.safety.words import DECODED, ENDLESS, NONE, NOTHING, SECRET, UNTOLD, Stream, Word
+from hermes.safety.environment import holds_secret
+from hermes.safety.flow import ENDLESS
+from hermes.safety.rules.disks import size_of
+from hermes.safety.words import DECODED, NONE, NOTHING, SECRET, UNTOLD, Stream, Word
 
 Rule = Callable[[Call], Stream | None]
 _MOST = 100_000
@@ -46,17 +49,21 @@ def printf(call: Call) -> Stream:
         words = words[1:]
     if not words or any(word.dynamic for word in words):
         return Stream(None, _labels(call))
-    given = [word.text for word in words[1:]]
-    pieces = re.split(r"(%[-+ #0]*\d*(?:\.\d+)?[a-zA-Z%])", words[0].text)
+    text = _printed(words[0].text, [word.text for word in words[1:]])
+    return Stream(text if len(text) < _MOST else None, _labels(call))
+
+
+_FORMAT = re.compile(r"(%[-+ #0]*\d*(?:\.\d+)?[a-zA-Z%])")
+
+
+def _printed(form: str, given: list[str]) -> str:
+    pieces = _FORMAT.split(form)
     out: list[str] = []
-    rounds = 0
-    while rounds < 500:
-        rounds += 1
+    for _ in range(500):
         used = _formatted(pieces, given, out)
         if not given or not used:
             break
-    text = "".join(out)
-    return Stream(text if len(text) < _MOST else None, _labels(call))
+    return "".join(out)
 
 
 def _formatted(pieces: Sequence[str], given: list[str], out: list[str]) -> bool:
@@ -91,53 +98,61 @@ def located(call: Call) -> Stream:
     return Stream(f"/usr/bin/{names[0].text}\n")
 
 
+_VALUED = {"head": "nc", "tail": "nc", "cut": "dfbc", "fold": "w", "nl": "bhfvwsni"}
+_WHOLE = frozenset({"cat", "tac", "less", "more", "zcat", "tail", "bat"})
+
+
 def cat(call: Call) -> Stream:
     """cat, tac, head, tail and others that show files: what those hold, as far as this line knows."""
-    for text in call.args if call.name in ("less", "more") else []:
-        if text.startswith("+") and "!" in text:
-            call.ask("nested-program", "a pager is told to start a command")
-            call.script(text.partition("!")[2], lost=True)
-    valued = {"head": "nc", "tail": "nc", "cut": "dfbc", "fold": "w", "nl": "bhfvwsni"}.get(call.name, "")
-    operands = call.options(valued).operands
-    if call.name == "tail" and any(flow.fills(word.text) for word in operands):
-        call.ask("bomb", "it takes all of the machine's processes or memory")
-    if any(flow.fills(word.text) for word in operands) and call.name == "cat":
-        call.effect(EffectKind.EXHAUSTS)
-        return Stream(None, frozenset({ENDLESS}))
-    if call.name == "head" and any(flow.fills(word.text) for word in operands) and _huge(call):
-        return Stream(None, frozenset({ENDLESS}))
-    streams = [flow.looked_up(call, word) for word in operands] or [call.stdin if call.fed else UNTOLD]
+    if call.name in ("less", "more"):
+        _paged(call)
+    operands = call.options(_VALUED.get(call.name, "")).operands
+    if any(flow.fills(word.text) for word in operands):
+        if call.name in ("tail", "tac"):
+            call.ask("bomb", "it takes all of the machine's processes or memory")
+        elif call.name == "cat" or (call.name == "head" and _huge(call)):
+            call.effect(EffectKind.EXHAUSTS)
+            return Stream(None, frozenset({ENDLESS}))
     out = NOTHING
-    for stream in streams:
+    for stream in [flow.looked_up(call, word) for word in operands] or [call.stdin if call.fed else UNTOLD]:
         out = flow.joined(out, stream)
     if call.name == "rev" and out.text is not None:
         return Stream("\n".join(line[::-1] for line in out.text.split("\n")), out.labels)
-    if call.name in ("cat", "tac", "less", "more", "zcat", "tail") or (call.name == "head" and not call.args):
+    if call.name in _WHOLE or (call.name == "head" and not call.args):
         return out
     return _shortened(call, out)
 
 
-def _huge(call: Call) -> bool:
-    from hermes.safety.rules.files import size_of
+def _paged(call: Call) -> None:
+    for text in call.args:
+        if text.startswith("+") and "!" in text:
+            call.ask("nested-program", "a pager is told to start a command")
+            call.script(text.partition("!")[2], lost=True)
 
+
+def _huge(call: Call) -> bool:
     return any(size_of(word.text) > 8 << 30 for word in call.options("nc").all("c", "n"))
 
 
 def _shortened(call: Call, out: Stream) -> Stream:
-    if call.name == "head":
-        out = Stream(out.text, out.labels - {ENDLESS})
-    if out.text is None:
-        return out
+    if out.text is None or call.name not in ("head", "cut"):
+        return Stream(None, out.labels) if out.text is not None else out
     options = call.options("nc" if call.name == "head" else "dfbc")
+    if call.name == "cut":
+        return _cut(options, out, out.text)
     counts = [word.text for word in options.all("c", "b") if word.text.lstrip("-").isdigit()]
-    if call.name == "head" and counts and int(counts[0][:6]) >= 0:
+    if counts and int(counts[0][:6]) >= 0:
         return Stream(out.text[: int(counts[0][:6])], out.labels)
+    return Stream(None, out.labels)
+
+
+def _cut(options: Options, out: Stream, text: str) -> Stream:
     spans = [re.fullmatch(r"(\d{1,5})(-)?(\d{1,5})?", word.text) for word in options.all("c", "b")]
-    if call.name == "cut" and spans and spans[0] is not None and not options.all("d"):
-        first, dash, last = spans[0].groups()
-        end = int(last) if last else (_MOST if dash else int(first))
-        return Stream("\n".join(line[int(first) - 1 : end] for line in out.text.split("\n")), out.labels)
-    return _column(options.all("d"), options.all("f"), out) if call.name == "cut" else Stream(None, out.labels)
+    if not spans or spans[0] is None or options.all("d"):
+        return _column(options.all("d"), options.all("f"), out)
+    first, dash, last = spans[0].groups()
+    end = int(last) if last else (_MOST if dash else int(first))
+    return Stream("\n".join(line[int(first) - 1 : end] for line in text.split("\n")), out.labels)
 
 
 def _column(separators: Sequence[Word], fields: Sequence[Word], out: Stream) -> Stream:
@@ -223,24 +238,25 @@ def rot13(call: Call) -> Stream:
     return Stream(codecs.encode(text, "rot13") if text is not None else None, call.stdin.labels)
 
 
-def environment(call: Call) -> Stream | None:
-    """printenv, declare -p, export -p: every variable, keys among them."""
-    if call.name == "printenv" and call.options().operands:
-        from hermes.safety.environment import holds_secret
-
-        named = call.options().operands
-        labels = frozenset({SECRET}) if any(holds_secret(word.text) for word in named) else NONE
-        known = call.state.variables.get(named[0].text)
-        return Stream(known.text if known and not known.dynamic else None, labels)
-    if call.name in ("declare", "typeset", "export", "local", "readonly") and not call.options().operands:
-        return Stream(None, frozenset({SECRET})) if call.words == [] or call.options().has("p", "x") else None
-    if call.name == "printenv":
+def printed(call: Call) -> Stream:
+    """printenv: every variable, or some; keys may be among them."""
+    named = call.options().operands
+    if not named:
         return Stream(None, frozenset({SECRET}))
-    if call.name != "printenv":
-        for word in call.options().operands:
-            name, equals, value = word.text.partition("=")
-            if equals:
-                variables.bind(call.host, name, Word(value, word.dynamic, labels=word.labels), call.state)
+    labels = frozenset({SECRET}) if any(holds_secret(word.text) for word in named) else NONE
+    known = call.state.variables.get(named[0].text)
+    return Stream(known.text if known and not known.dynamic else None, labels)
+
+
+def declared(call: Call) -> Stream | None:
+    """declare, export: variables set; `-p` and nothing show every one of them."""
+    operands = call.options().operands
+    if not operands:
+        return Stream(None, frozenset({SECRET})) if not call.words or call.options().has("p", "x") else None
+    for word in operands:
+        name, equals, value = word.text.partition("=")
+        if equals:
+            variables.bind(call.host, name, Word(value, word.dynamic, labels=word.labels), call.state)
     return None
 
 
@@ -264,7 +280,9 @@ def read(call: Call) -> Stream:
 
 def repeated(call: Call) -> Stream:
     """seq, yes: what only repeats. `yes` into a file never ends."""
-    return Stream(None, frozenset({ENDLESS}) if call.name == "yes" else NONE)
+    numbers = [int(text) for text in call.args if text.isdigit() and len(text) < 15]
+    many = frozenset({"many"}) if call.name == "seq" and numbers and max(numbers) >= 10_000 else NONE
+    return Stream(None, frozenset({ENDLESS}) if call.name == "yes" else many)
 
 
 RULES: dict[str, Rule] = {
@@ -277,7 +295,8 @@ RULES: dict[str, Rule] = {
     "which": located,
     **dict.fromkeys(("base64", "base32", "xxd", "uudecode", "basenc", "gpg", "gpg2", "ascii2uni"), decode),
     "rot13": rot13,
-    **dict.fromkeys(("printenv", "declare", "typeset", "export", "local", "readonly"), environment),
+    "printenv": printed,
+    **dict.fromkeys(("declare", "typeset", "export", "local", "readonly"), declared),
     **dict.fromkeys(("read", "mapfile", "readarray"), read),
     **dict.fromkeys(("seq", "yes"), repeated),
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from hermes.safety import flow
 from hermes.safety.call import Call, Options
 from hermes.safety.findings import EffectKind
-from hermes.safety.words import DECODED, FETCHED, NOTHING, UNTOLD, Stream, Word
+from hermes.safety.words import DECODED, FETCHED, NOTHING, SECRET, UNTOLD, Stream, Word
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
@@ -83,16 +83,12 @@ _PEELED: dict[str, tuple[str, str, int]] = {
     "then": ("", "", 0),
     "do": ("", "", 0),
     "else": ("", "", 0),
-    "sg": ("c", "", 1),
-    "newgrp": ("", "", 1),
     "rlwrap": ("", "", 0),
     "winpty": ("", "", 0),
-    "wsl": ("de", "distribution exec", 0),
+    "wsl": ("deu", "distribution exec user cd", 0),
     "wine": ("", "", 0),
     "tini": ("", "", 0),
     "dumb-init": ("", "", 0),
-    "gosu": ("", "", 1),
-    "su-exec": ("", "", 1),
     "chpst": ("uUbem", "", 0),
     "mise": ("", "", 0),
     "pixi": ("", "", 0),
@@ -107,35 +103,59 @@ def peeled(call: Call) -> Stream | None:
     letters, _, skipped = _PEELED[call.name]
     options = Options(call.words, letters, _NAMED[call.name], stop=True)
     rest = options.operands[skipped:] if call.name != "taskset" or len(options.operands) > 1 else options.operands[1:]
-    if call.name in {"sudo", "doas"}:
+    if call.name in ("sudo", "doas"):
         return _raised(call, options, rest)
     if call.name == "command" and options.has("v", "V"):
         return None
-    if call.name == "runuser":
-        call.ask("privilege", _RIGHTS)
-        for word in options.all("c", "command"):
-            return call.script(word.text, lost=True)
     _wrapped(call, options)
+    if call.name == "runuser" and options.all("c", "command"):
+        return call.script(options.all("c", "command")[0].text, lost=True)
     if call.name in ("mise", "pixi", "hyperfine"):
         for word in rest:
             if " " in word.text:
                 call.script(word.text)
         return None
-    return call.run(rest, lost=call.name in _ELSEWHERE or options.has("chdir"))
+    return _past_functions(call, rest, lost=call.name in _ELSEWHERE or options.has("chdir"))
+
+
+def _past_functions(call: Call, rest: Sequence[Word], *, lost: bool) -> Stream:
+    """Follow a program that a wrapper starts: it knows none of the shell's functions."""
+    if not rest or rest[0].text not in call.state.functions:
+        return call.run(rest, lost=lost)
+    state = call.state.copy(call.state.where.lost() if lost else None)
+    state.functions.pop(rest[0].text, None)
+    return call.host.run(rest, state, call.given())
+
+
+_AS_OTHERS: dict[str, tuple[str, ...]] = {
+    # Wrappers that run with other rights, with the options that say so; none means always.
+    "runuser": (),
+    "systemd-run": ("uid", "gid", "property", "p", "pty", "t", "shell", "S"),
+    "setpriv": ("reuid", "ruid", "euid", "regid", "init-groups", "ambient-caps"),
+    "chpst": ("u", "U"),
+}
 
 
 def _wrapped(call: Call, options: Options) -> None:
     """What a wrapper does besides starting a program."""
+    names = _AS_OTHERS.get(call.name)
+    if names is not None and (not names or options.has(*names)) and not (call.name == "systemd-run" and options.has("user")):
+        call.effect(EffectKind.ESCALATES)
+        call.ask("privilege", _RIGHTS)
     if call.name in _ELSEWHERE:
         call.effect(EffectKind.ESCALATES)
         if call.name in ("chroot", "nsenter") and not options.has("help", "version"):
             call.ask("system", "it changes the running system")
-        if call.name == "systemd-run" and options.all("on-calendar", "on-active"):
+        if call.name == "systemd-run" and options.has(
+            "on-calendar", "on-active", "on-boot", "on-startup", "on-unit-active", "timer-property"
+        ):
+            call.effect(EffectKind.PERSISTS)
             call.ask("time", "it changes what runs later by itself")
     if call.name in ("strace", "ltrace", "perf") and options.all("p", "attach"):
         call.ask("kill-unknown", "it takes hold of other processes")
     for word in options.all("o", "output") if call.name in ("strace", "ltrace", "time") else []:
-        call.writes(call.path(word))
+        if not word.text.startswith(("|", "!")):
+            call.writes(call.path(word))
 
 
 def _raised(call: Call, options: Options, rest: Sequence[Word]) -> Stream | None:
@@ -168,7 +188,7 @@ def env(call: Call) -> Stream | None:
     if split:
         return call.script(" ".join([split[0].text, *(_shown(word) for word in words)]), lost=options.has("C", "chdir"))
     if not words:
-        return Stream(None, frozenset({"secret"})) if not options.has("help", "version") else None
+        return Stream(None, frozenset({SECRET})) if not options.has("help", "version") else None
     if options.has("C", "chdir"):
         state.where = state.where.lost()
     return call.host.run(words, state, call.given())
@@ -178,34 +198,44 @@ def _shown(word: Word) -> str:
     return "'" + word.text.replace("'", "'\\''") + "'"
 
 
+_SHELL_VALUED = ("--rcfile", "--init-file", "-O", "+O", "-o", "+o")
+
+
 def shell(call: Call) -> Stream | None:
     """sh -c text, sh file, something | sh, sh <<< text."""
-    letters = set()
-    words = list(call.words)
-    text: Word | None = None
-    while words:
-        word = words[0]
-        if word.text in ("--rcfile", "--init-file", "-O", "+O", "-o", "+o") and len(words) > 1:
-            if word.text.endswith("file"):
-                _file(call, words[1])
-            words = words[2:]
-        elif word.text.startswith("--"):
-            words = words[1:]
-            if word.text in ("--version", "--help"):
-                return None
-        elif re.match(r"[-+][a-zA-Z]+$", word.text):
-            letters |= set(word.text[1:])
-            words = words[1:]
-        else:
-            break
-    if "c" in letters or (call.name in ("fish", "nu") and any(one.text == "--command" for one in call.words)):
-        text = words[0] if words else None
-        return _text(call, text, words[1:]) if text else None
+    letters, words = _shell_options(call)
+    if letters is None:
+        return None
+    commanded = call.name in ("fish", "nu") and any(one.text == "--command" for one in call.words)
+    if "c" in letters or commanded:
+        return _text(call, words[0], words[1:]) if words else None
     if "n" in letters and words:
         return None
     if words and words[0].text not in ("-", "/dev/stdin") and "s" not in letters:
         return _file(call, words[0])
     return given(call)
+
+
+def _shell_options(call: Call) -> tuple[set[str] | None, list[Word]]:
+    """The letters given to a shell, and what follows; None when it only shows something."""
+    letters: set[str] = set()
+    words = list(call.words)
+    while words:
+        text = words[0].text
+        if text in _SHELL_VALUED and len(words) > 1:
+            if text.endswith("file"):
+                _file(call, words[1])
+            words = words[2:]
+        elif text in ("--version", "--help"):
+            return None, []
+        elif text.startswith("--"):
+            words = words[1:]
+        elif re.match(r"[-+][a-zA-Z]+$", text):
+            letters |= set(text[1:])
+            words = words[1:]
+        else:
+            break
+    return letters, words
 
 
 def _text(call: Call, text: Word, rest: Sequence[Word]) -> Stream | None:
@@ -337,44 +367,69 @@ def sourced(call: Call) -> Stream | None:
     return None
 
 
+_DELETING = word_set("rm unlink shred rmdir srm del truncate")
+_SIGNALLING = word_set("kill pkill skill")
+
+
 def multiplied(call: Call) -> Stream | None:
     """xargs, parallel: a program with what it is given as further arguments."""
-    if call.name == "xargs":
-        options = Options(
-            call.words,
-            "InPLdasE",
-            word_set("max-args max-procs arg-file delimiter replace max-lines max-chars"),
-            stop=True,
-        )
-        rest, marks = (
-            list(options.operands),
-            [word.text for word in options.all("I", "replace")] or (["{}"] if options.has("i", "replace") else []),
-        )
-    else:
-        options = Options(
-            call.words, "jIaNnPSS", word_set("jobs max-procs colsep delay joblog results sshlogin arg-file"), stop=True
-        )
-        rest = list(options.operands)
-        for at, word in enumerate(rest):
-            if word.text in (":::", "::::", ":::+"):
-                values, rest = rest[at + 1 :], rest[:at]
-                return _over(call, rest, values)
-        marks = ["{}"]
+    rest, marks, values = (_xargs if call.name != "parallel" else _parallel)(call)
+    if values is not None:
+        return _over(call, rest, values)
     if not rest:
         return given(call) if call.name == "parallel" else None
-    given_text = call.stdin.text if call.fed else None
-    if given_text is not None and len(given_text) < 4000:
-        values = [Word(text, labels=call.stdin.labels) for text in _split_args(given_text, bool(marks))]
+    text = call.stdin.text if call.fed else None
+    if text is not None and len(text) < 4000:
+        values = [Word(piece, labels=call.stdin.labels) for piece in _split_args(text, bool(marks))]
     else:
         values = [Word("$()", dynamic=True, labels=call.stdin.labels)]
-    name = rest[0].text.rpartition("/")[2]
-    if name in ("rm", "unlink", "shred", "rmdir", "srm", "del") and given_text is None:
-        call.effect(EffectKind.DELETES)
-        call.ask("deletes-given", "it deletes everything that it is given")
-    if call.fed and call.stdin.labels & {FETCHED, DECODED} and (name in SHELLS or "-c" in call.args):
+    _deletes_given(call, rest, text)
+    if call.fed and call.stdin.labels & {FETCHED, DECODED} and _runs_text(rest):
         call.ask("remote-exec", "it runs what it downloads or decodes")
         return UNTOLD
     return _filled(call, rest, values, marks)
+
+
+_Given = tuple[list[Word], list[str], Sequence[Word] | None]
+
+
+def _xargs(call: Call) -> _Given:
+    options = Options(
+        call.words,
+        "InPLdasE",
+        word_set("max-args max-procs arg-file delimiter replace max-lines max-chars"),
+        stop=True,
+    )
+    if any(word.text == "0" for word in options.all("P", "max-procs")) and call.fed and "many" in call.stdin.labels:
+        call.ask("bomb", "it starts processes without end")
+    marks = [word.text for word in options.all("I", "replace")] or (["{}"] if options.has("i", "replace") else [])
+    return list(options.operands), marks, None
+
+
+def _parallel(call: Call) -> _Given:
+    options = Options(
+        call.words, "jIaNnPSS", word_set("jobs max-procs colsep delay joblog results sshlogin arg-file"), stop=True
+    )
+    rest = list(options.operands)
+    for at, word in enumerate(rest):
+        if word.text in (":::", "::::", ":::+"):
+            return rest[:at], ["{}"], rest[at + 1 :]
+    return rest, ["{}"], None
+
+
+def _deletes_given(call: Call, rest: Sequence[Word], text: str | None) -> None:
+    name = rest[0].text.rpartition("/")[2]
+    if name not in _DELETING or text is not None:
+        return
+    call.effect(EffectKind.DELETES)
+    if "everything" in call.stdin.labels:
+        call.deny("find-delete", "it deletes everything that it is given")
+    else:
+        call.ask("deletes-given", "it deletes everything that it is given")
+
+
+def _runs_text(rest: Sequence[Word]) -> bool:
+    return rest[0].text.rpartition("/")[2] in SHELLS or any(word.text == "-c" for word in rest)
 
 
 def _filled(call: Call, rest: Sequence[Word], values: Sequence[Word], marks: Sequence[str]) -> Stream | None:
@@ -435,18 +490,12 @@ _SSH_PROGRAMS = re.compile(
 def remote(call: Call) -> Stream | None:
     """ssh, mosh: what runs on the other machine is judged as if it ran here; options may run something here."""
     options = Options(call.words, _SSH_VALUED, word_set("ssh port"), stop=True)
-    for word in options.all("o"):
-        if _SSH_PROGRAMS.search(word.text):
-            value = re.split(r"[= ]", word.text, maxsplit=1)[-1]
-            call.ask("nested-program", "ssh is told to start a command here")
-            call.script(value, lost=True)
-    for word in [*options.all("F"), *options.all("E")]:
-        call.effect(EffectKind.READS, (call.path(word),))
+    _ssh_options(call, options)
     hosts = options.operands[:1]
     call.effect(EffectKind.SENDS if call.fed else EffectKind.FETCHES, [word.text.rpartition("@")[2] for word in hosts])
     rest = [word for word in options.operands[1:] if word.text != "--"]
-    if call.fed and "secret" in call.stdin.labels:
-        call.ask("exfiltration", "it sends keys or the environment away")
+    if call.fed and SECRET in call.stdin.labels:
+        call.ask("exfiltration", "it sends keys, dumps or the environment away")
     if not rest:
         return given(call) if call.fed and hosts else None
     if any(word.dynamic and word.text in ("$()", "${@}") for word in rest[:1]):
@@ -455,6 +504,24 @@ def remote(call: Call) -> Stream | None:
     text = " ".join(_held(word) for word in rest)
     call.script(text, lost=True)
     return Stream(None, frozenset({FETCHED}))
+
+
+_OPENING = re.compile(r"RemoteForward|Tunnel[= ]|GatewayPorts[= ]?yes|RemoteCommand", re.IGNORECASE)
+
+
+def _ssh_options(call: Call, options: Options) -> None:
+    for word in options.all("o"):
+        if _SSH_PROGRAMS.search(word.text):
+            value = re.split(r"[= ]", word.text, maxsplit=1)[-1]
+            call.ask("nested-program", "ssh is told to start a command here")
+            call.script(value, lost=True)
+        elif _OPENING.match(word.text):
+            call.ask("tunnel", "it opens this machine to others")
+    if options.has("R", "w"):
+        call.effect(EffectKind.SENDS, [word.text for word in options.operands[:1]])
+        call.ask("tunnel", "it opens this machine to others")
+    for word in [*options.all("F"), *options.all("E")]:
+        call.effect(EffectKind.READS, (call.path(word),))
 
 
 def as_user(call: Call) -> Stream | None:
@@ -469,64 +536,110 @@ def as_user(call: Call) -> Stream | None:
     return None
 
 
-def with_text(call: Call) -> Stream | None:
-    """script -c text, watch text, flock file -c text, expect -c, tmux, screen, at."""
-    if call.name == "script":
-        options = call.options("cIOBTmEo", word_set("command log-in log-out log-io log-timing"))
-        for word in options.all("c", "command"):
-            call.script(word.text)
-        for word in options.operands[:1]:
-            call.writes(call.path(word))
-        if not options.all("c", "command") and len(options.operands) > 1:
-            return call.run(options.operands[1:])
-        return None
-    if call.name == "watch":
-        rest = Options(call.words, "nq", word_set("interval equexit"), stop=True).operands
-        return call.script(" ".join(word.text for word in rest)) if rest else None
-    if call.name == "flock":
-        options = Options(call.words, "wEc", word_set("timeout wait conflict-exit-code command"), stop=True)
-        for word in options.all("c", "command"):
-            return call.script(word.text)
-        rest = options.operands[1:]
-        if rest[:1] and rest[0].text == "-c" and len(rest) > 1:
-            return call.script(rest[1].text)
-        return call.run(rest)
-    return _multiplexed(call)
+def recorded(call: Call) -> Stream | None:
+    """script -c text FILE."""
+    options = call.options("cIOBTmEo", word_set("command log-in log-out log-io log-timing"))
+    for word in options.all("c", "command"):
+        call.script(word.text)
+    for word in options.operands[:1]:
+        call.writes(call.path(word))
+    if not options.all("c", "command") and len(options.operands) > 1:
+        return call.run(options.operands[1:])
+    return None
 
 
-def _multiplexed(call: Call) -> Stream | None:
-    """tmux, screen, zellij: what is typed into a window, or starts in a new one."""
+def watched(call: Call) -> Stream | None:
+    """watch text."""
+    options = Options(call.words, "nq", word_set("interval equexit"), stop=True)
+    rest = options.operands
+    if any(re.match(r"0?\.0", word.text) for word in options.all("n", "interval")) and rest:
+        call.ask("flood", "it starts something many times a second")
+    return call.script(" ".join(word.text for word in rest)) if rest else None
+
+
+def locked(call: Call) -> Stream | None:
+    """flock FILE program, flock FILE -c text."""
+    options = Options(call.words, "wEc", word_set("timeout wait conflict-exit-code command"), stop=True)
+    for word in options.all("c", "command"):
+        return call.script(word.text)
+    rest = options.operands[1:]
+    if rest[:1] and rest[0].text == "-c" and len(rest) > 1:
+        return call.script(rest[1].text)
+    return call.run(rest)
+
+
+def screen(call: Call) -> Stream | None:
+    """screen: what is typed into a window, or starts in a new one."""
+    options = Options(call.words, "SstTcehpX", stop=True)
+    if options.has("X") and "stuff" in call.args:
+        call.script(call.args[-1].replace("\\n", "\n").replace("^M", "\n"), lost=True)
+    elif options.has("X") and {"quit", "kill"} & set(call.args):
+        call.ask("kill-unknown", "it ends sessions; one may be Hermes' own")
+    return call.run(options.operands) if options.operands and not options.has("X") else None
+
+
+_NEW_WINDOWS = word_set("new-session new new-window neww split-window splitw run-shell run if-shell respawn-pane pipe-pane")
+_KILLS = word_set("kill-server kill-session kill-window kill-pane")
+
+
+def tmux(call: Call) -> Stream | None:
+    """tmux: what is typed into a window, or starts in a new one."""
     args = call.args
-    if call.name == "screen":
-        options = Options(call.words, "SstTcehpX", stop=True)
-        if options.has("X") and "stuff" in args:
-            call.script(args[-1].replace("\\n", "\n").replace("^M", "\n"), lost=True)
-        return call.run(options.operands) if options.operands and not options.has("X") else None
     verb = next((text for text in args if not text.startswith("-")), "")
     rest = call.words[args.index(verb) + 1 :] if verb else []
-    options = Options(rest, "tsncxyFeSl" if call.name == "tmux" else "", stop=True)
-    if verb in ("kill-server", "kill-session") and call.name == "tmux":
+    options = Options(rest, "tsncxyFeSl", stop=True)
+    if verb in _KILLS:
         call.ask("kill-unknown", "it ends sessions; one may be Hermes' own")
     elif verb in ("send-keys", "send"):
         keys = " ".join(text.text for text in options.operands if text.text not in ("Enter", "C-m"))
         call.script(keys, lost=True)
-    elif verb in (
-        "new-session",
-        "new",
-        "new-window",
-        "neww",
-        "split-window",
-        "splitw",
-        "run-shell",
-        "run",
-        "if-shell",
-        "respawn-pane",
-        "pipe-pane",
-    ):
-        if len(options.operands) == 1:
-            call.script(options.operands[0].text, lost=True)
-        elif options.operands:
-            call.run(options.operands, lost=True)
+    elif verb in _NEW_WINDOWS and len(options.operands) == 1:
+        call.script(options.operands[0].text, lost=True)
+    elif verb in _NEW_WINDOWS and options.operands:
+        call.run(options.operands, lost=True)
+    return None
+
+
+def in_group(call: Call) -> Stream | None:
+    """newgrp, sg: a shell with another group, or one command of it."""
+    options = call.options("c", word_set("command"))
+    call.effect(EffectKind.ESCALATES)
+    call.ask("privilege", _RIGHTS)
+    texts = [word.text for word in options.all("c", "command")] or [word.text for word in options.operands[1:]]
+    for text in texts[:1]:
+        return call.script(text, lost=True)
+    return given(call)
+
+
+def as_program(call: Call) -> Stream | None:
+    """gosu, su-exec: a program as another user."""
+    call.effect(EffectKind.ESCALATES)
+    call.ask("privilege", _RIGHTS)
+    return call.run(call.words[1:], lost=True)
+
+
+_SHELLED = re.compile(r"^\s*(?:!|shell\s|pipe\s|make\s|platform shell\s|process launch.*--\s)\s*(.+)")
+_CODED = re.compile(r"^\s*(python|py|script|source|guile|gu)\b")
+
+
+def debugger(call: Call) -> Stream | None:
+    """gdb, lldb: other processes taken hold of, and commands given to them."""
+    options = Options(call.words, "pcxd", word_set("pid ex eval-command command core args batch"), stop=False)
+    args = call.args
+    if options.has("pid", "p", "attach-pid") or "attach" in args:
+        call.ask("kill-unknown", "it takes hold of other processes")
+    given_texts = [
+        args[at + 1] for at, text in enumerate(args[:-1]) if text in ("-ex", "-iex", "-o", "-O", "--eval-command", "--one-line")
+    ]
+    for text in given_texts:
+        found = _SHELLED.match(text)
+        if found:
+            call.ask("nested-program", "a debugger is told to start a command")
+            call.script(found[1], lost=True)
+        elif _CODED.match(text) or re.search(r"\bcall\s.*system|attach\s+\d", text):
+            call.ask("nested-program", "a debugger is told to run code")
+    if "--args" in args:
+        return call.run(call.words[args.index("--args") + 1 :])
     return None
 
 
@@ -538,21 +651,13 @@ def trapped(call: Call) -> Stream | None:
     return None
 
 
-_EVERYDAY = word_set(
-    "ls ll l la cd cat less grep find git cp mv mkdir echo pwd vim vi nano make python python3 npm man ps"
-)
-"""Names that nobody expects to delete or send something."""
-
-
 def aliased(call: Call) -> Stream | None:
-    """alias NAME=TEXT."""
+    """alias NAME=TEXT: what it stands for is judged as if something followed it."""
     for word in call.words:
         name, equals, text = word.text.partition("=")
         if equals and name:
-            call.script(text)
-            if name in _EVERYDAY and text.split()[:1] != [name]:
-                call.script(f"{text} ./*")
-            call.state.functions[name] = text
+            first = text.split()[:1]
+            call.script(f"{text} ${{_given_}}" if first and first[0].rpartition("/")[2] in _DELETING else text)
     return None
 
 
@@ -579,7 +684,14 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("xargs", "parallel", "gxargs"), multiplied),
     **dict.fromkeys(("ssh", "mosh", "rsh", "autossh", "sshpass-ssh"), remote),
     "su": as_user,
-    **dict.fromkeys(("script", "watch", "flock", "tmux", "screen"), with_text),
+    "script": recorded,
+    "watch": watched,
+    "flock": locked,
+    "tmux": tmux,
+    "screen": screen,
+    **dict.fromkeys(("newgrp", "sg"), in_group),
+    **dict.fromkeys(("gosu", "su-exec", "setuidgid"), as_program),
+    **dict.fromkeys(("gdb", "lldb", "rust-gdb", "cgdb"), debugger),
     **dict.fromkeys(("direnv", "conda", "mamba", "micromamba"), folder_runner),
     **dict.fromkeys(("bind", "hash", "enable"), bound),
     "trap": trapped,

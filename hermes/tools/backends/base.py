@@ -1,5 +1,6 @@
 """The contract of a terminal backend: where commands run, and what is known of one that does."""
 
+import signal
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Protocol
@@ -66,6 +67,14 @@ class Exit(Struct, frozen=True):
     code: int
     state: ShellState | None = None
     left_running: bool = False
+
+
+def by_signal(code: int) -> int:
+    """The exit code as the contract has it, where a shell told it: 128 and more stand for signals."""
+    try:
+        return -signal.Signals(code - 128) if 128 < code < 160 else code
+    except ValueError:
+        return code
 
 
 class Stopped(StrEnum):

@@ -22,8 +22,8 @@ _DRAIN = 4 * 1024 * 1024
 _GRACE = 0.1
 """Seconds to wait for the end of the output, and of what it started, once the command itself has ended."""
 _PATIENCE = ((signal.SIGINT, 1.5), (signal.SIGTERM, 1.5), (signal.SIGKILL, 1.0))
-_QUIET = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
-_OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "TERM", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", *_QUIET})
+QUIET = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+_OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "TERM", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", *QUIET})
 """Variables that belong to each shell, and those that would change what a later one runs: never carried on."""
 _LARGEST_NOTE = 4 * 1024 * 1024
 """Bytes of a state that is believed; no environment that a program can be started with is larger."""
@@ -184,7 +184,7 @@ class LocalBackend:
         """The shell that runs the command, and its variables."""
         base = {**self._environment, **box.variables} if box is not None else self._environment
         kept = {name: value for name, value in base.items() if name not in command.unset}
-        environment = {**kept, **command.environment, **_QUIET, "TERM": "xterm" if command.pty else "dumb"}
+        environment = {**kept, **command.environment, **QUIET, "TERM": "xterm" if command.pty else "dumb"}
         script = command.text
         if note is not None:
             report = f'{{ pwd; printf "\\0"; /usr/bin/env -0; }} >/dev/fd/{note} 2>/dev/null'
@@ -335,7 +335,7 @@ class LocalRunning:
         try:
             if self._note is not None:
                 with self._note:
-                    state = _state(self._note.fileno(), self._base)
+                    state = shell_state(os.pread(self._note.fileno(), _LARGEST_NOTE + 1, 0), self._base)
         finally:
             # Whatever becomes of the note, the one who waits for the command hears of its end.
             code = self._tree.code if self._tree.code is not None else -signal.SIGKILL
@@ -377,15 +377,14 @@ def _terminal() -> tuple[tuple[int, int], tuple[int, ...]]:
     return (near, near), (far,)
 
 
-def _state(note: int, base: Mapping[str, str]) -> ShellState | None:
+def shell_state(note: bytes, base: Mapping[str, str]) -> ShellState | None:
     """What the shell wrote at its end; None when it could not (it was killed, or replaced itself).
 
     A command can write what it likes there: no more than it could export, and nothing that would keep others from
     starting.
     """
-    size = os.fstat(note).st_size
-    cwd, found, rest = os.pread(note, min(size, _LARGEST_NOTE), 0).partition(b"\n\0")
-    if not found or not cwd.startswith(b"/") or b"\0" in cwd or size > _LARGEST_NOTE:
+    cwd, found, rest = note.partition(b"\n\0")
+    if not found or not cwd.startswith(b"/") or b"\0" in cwd or len(note) > _LARGEST_NOTE:
         return None
     variables = _variables(rest)
     return ShellState(

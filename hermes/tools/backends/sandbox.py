@@ -11,7 +11,7 @@ import msgspec
 
 from hermes.core.errors import ToolError
 from hermes.safety.paths import is_or_below
-from hermes.tools.backends.base import Command, Exit, Network, Sink, Stopped
+from hermes.tools.backends.base import Command, Exit, Network, Sink, Stopped, by_signal
 from hermes.tools.backends.local import LocalBackend, LocalRunning
 from hermes.tools.backends.plants import Plants
 from hermes.tools.backends.proxy import Hosts, Proxy, Resolve
@@ -130,6 +130,7 @@ class SandboxBackend:
             if door is not None:
                 door.close()  # the box has it now; its end is seen here
             running = SandboxRunning(self, inner, sink, layout, undo.pop_all())
+            running.told = held.way is Way.BUBBLEWRAP
         self._running.append(running)
         return running
 
@@ -258,6 +259,8 @@ class SandboxRunning:
         self._things = things
         self._settling = asyncio.Lock()
         self._settled = False
+        self.told = False
+        """Whether its exit code is told by a shell or another program above it, which have a code for a signal."""
 
     @property
     def pid(self) -> int:
@@ -273,7 +276,7 @@ class SandboxRunning:
         """Wait for its end, for the last of its output, and for what it left to be looked at."""
         ended = await self._running.wait()
         await self._settle()
-        return ended
+        return msgspec.structs.replace(ended, code=by_signal(ended.code)) if self.told else ended
 
     async def stop(self) -> Stopped:
         """End the whole tree, as `LocalRunning` does."""

@@ -60,6 +60,7 @@ async def process(
 async def _send(one: Process, text: str) -> str:
     try:
         async with asyncio.timeout(_SEND):
+            one.typed += text
             await one.input().write(text.encode("utf-8", "replace"))
     except TimeoutError:
         raise ToolError(

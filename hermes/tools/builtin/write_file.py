@@ -39,7 +39,7 @@ def _write(target: Path, shown: str, content: str, ctx: ToolContext) -> str:
     content = ctx.restored(content, like.text)
     text = content.replace("\r\n", "\n") if like.newline == "\r\n" else content
     data = files.encode(msgspec.structs.replace(like, text=text))
-    files.save(target, shown, data, ctx.state, ctx.places)
+    files.save(target, shown, data, ctx)
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
     said = f"{'Replaced' if existed else 'Created'} {shown}: {len(data)} bytes, {lines} lines."
     kept = [like.encoding.upper()] if like.encoding != "utf-8" or like.bom else []
