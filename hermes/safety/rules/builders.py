@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from hermes.safety import flow
 from hermes.safety.call import Call, Options
+from hermes.safety.code import without_end
 from hermes.safety.findings import EffectKind
 from hermes.safety.rules import verbs
 from hermes.safety.words import FETCHED, UNTOLD, Stream, Word
@@ -290,6 +291,8 @@ def awk(call: Call) -> Stream | None:
         elif held.labels:
             call.ask("remote-exec", "it runs what it downloads or decodes")
     for word in programs:
+        if reason := without_end(word.text):
+            call.ask("bomb", reason)
         _awk_program(call, word.text[:20_000])
     if "inplace" in call.args:
         for word in operands:

@@ -7,7 +7,7 @@ from hermes.safety import flow
 from hermes.safety.call import Call, Options, inside, root_like, temporary, under
 from hermes.safety.findings import EffectKind
 from hermes.safety.rules import disks, windows
-from hermes.safety.words import NONE, SECRET, Stream, Word
+from hermes.safety.words import ENDLESS, NONE, SECRET, Stream, Word
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
@@ -312,7 +312,7 @@ def _stored(call: Call, path: str, given: Stream, *, appends: bool) -> None:
     emptied = call.fed and given.text in ("", "\n") and not appends and path not in call.state.files
     if emptied and not said and not _PASSING.search(path):
         call.ask("emptied", f"it empties {path}")
-    elif flow.ENDLESS in given.labels and call.name != "touch":
+    elif ENDLESS in given.labels and call.name != "touch":
         call.ask("fills", "it fills the disk")
 
 
@@ -343,6 +343,10 @@ def edited(call: Call) -> Stream | None:
     operands = options.operands
     if not scripts and not options.all("f", "file") and operands:
         scripts, operands = [operands[0].text], operands[1:]
+    for word in options.all("f", "file"):
+        call.effect(EffectKind.RUNS, (call.path(word),))
+        held = flow.looked_up(call, word)
+        scripts += [held.text] if held.text is not None else []
     for text in scripts:
         _sed_script(call, text)
     if options.has("i", "in-place"):

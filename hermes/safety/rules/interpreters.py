@@ -7,6 +7,7 @@ from hermes.safety import flow
 from hermes.safety.call import Call, Options, names_secret, private, resolve, root_like
 from hermes.safety.code import Code, other_code
 from hermes.safety.findings import EffectKind
+from hermes.safety.loading import given_modules
 from hermes.safety.pycode import python_code
 from hermes.safety.rules import network, own, verbs
 from hermes.safety.words import DECODED, FETCHED, NOTHING, SECRET, UNTOLD, Stream, Word
@@ -74,6 +75,8 @@ def interpreter(call: Call) -> Stream | None:
     if language == "pwsh" and any(re.match(r"-e(nc?\w*|c)?$", text, re.IGNORECASE) for text in call.args):
         call.ask("program-text", "its program is hidden")
         return None
+    for path in sorted(given_modules(call.args, language)):
+        call.effect(EffectKind.RUNS, (resolve(path, call.cwd, call.host.places),))
     codes, script, rest = _Reading(call.words, name).programs()
     labels = frozenset(label for word in codes for label in word.labels)
     if labels & {FETCHED, DECODED}:
@@ -194,7 +197,8 @@ def _script(call: Call, language: str, script: Word, rest: Sequence[Word]) -> St
         return None
     _managed(call, script, rest)
     path = call.path(script)
-    call.effect(EffectKind.RUNS, (path,))
+    # Beside a script lie the modules that it may take in.
+    call.effect(EffectKind.RUNS, (path, path.rpartition("/")[0] or "/"))
     held_file = flow.runs_file(call, path, script=False)
     if held_file is not None and held_file.text is not None:
         judge_code(call, language, Word(held_file.text), rest)
@@ -271,6 +275,8 @@ def _judge(call: Call, code: Code) -> None:
         call.ask("program-text", finding, contained=contained)
     if code.bomb:
         call.deny("fork-bomb", "it starts itself without end")
+    if code.loads:
+        call.effect(EffectKind.RUNS, sorted({resolve(path, call.cwd, call.host.places) for path in code.loads}))
     _files(call, code)
     _leaks(call, code)
     for argv in code.spawned:
@@ -294,6 +300,8 @@ def _files(call: Call, code: Code) -> None:
             call.deny("rm-root", f"it deletes {full}")
         elif not call.writes(full, how="deletes", kind=EffectKind.DELETES):
             call.ask("program-text", f"it deletes {full}", contained=not full.startswith(places.workspace))
+    for path in code.emptied:
+        call.ask("emptied", f"it empties {resolve(path, call.cwd, places)}")
     for path in code.written:
         call.writes(resolve(path, call.cwd, places), kind=EffectKind.OVERWRITES)
 

@@ -115,10 +115,19 @@ _COMMAND_TEXT = re.compile(
 )
 
 
+_VERSIONED = (interpreters.interpreter, builders.pip, builders.compiled)
+
+
+def _of_version(name: str) -> Rule | None:
+    """The rule for `python3.11`, `pip3.11`, `gcc-12`: other rules look their programs up by the exact name."""
+    rule = RULES.get(name.rstrip("0123456789.-"))
+    return rule if rule in _VERSIONED else None
+
+
 def judged(call: Call) -> Stream:
     """Judge a call by every rule that is for it; what it writes to its output."""
     name = call.name
-    rule = RULES.get(name) or (RULES.get(name.rstrip("0123456789.-")) if name[-1:].isdigit() else None)
+    rule = RULES.get(name) or (_of_version(name) if name[-1:].isdigit() else None)
     out: Stream | None = None
     if rule is not None:
         out = rule(call)
