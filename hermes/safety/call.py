@@ -278,7 +278,7 @@ def _constant(target: str, cwd: str) -> str:
 def judge_write(host: Host, path: str, how: str, subject: str, state: State) -> bool:
     """Judge a path that is written, by a program or a redirect; whether something was said."""
     places = host.places
-    if path.startswith(("/dev/tcp/", "/dev/udp/")):
+    if path.startswith(("/dev/tcp/", "/dev/udp/", "/dev/fd/")):
         return False
     own = under(path, places.hermes) and not any(under(path, one) for one in places.own)
     if BLOCK_DEVICE.match(path):

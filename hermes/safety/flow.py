@@ -129,6 +129,8 @@ def looked_up(call: Call, word: Word) -> Stream:
     """What the file of a word holds, as far as this line knows."""
     if word.text in ("-", "/dev/stdin"):
         return call.stdin
+    if word.text == "/dev/null":
+        return NOTHING
     held = call.state.files.get(word.text) or call.state.files.get(call.path(word))
     return held if held is not None else UNTOLD
 

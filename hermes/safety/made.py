@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hermes.safety.call import Call
-from hermes.safety.flow import looked_up
+from hermes.safety.flow import judge_stored, looked_up
 from hermes.safety.words import DECODED, FETCHED, NONE, Stream, Word
 from hermes.safety.words import words as word_set
 
@@ -70,7 +70,10 @@ def searched(call: Call, out: Stream) -> Stream:
     return Stream(out.text, out.labels | {FOUND}) if call.name in _FINDERS and out.text is None else out
 
 
-def judge_found(call: Call) -> None:
-    """Judge the deletion of files that were searched for: which ones is only known when it runs."""
+def judge_given(call: Call) -> None:
+    """Judge what a program is given: files that were searched for and are deleted, and nothing that replaces files."""
     if call.name in _DELETERS and any(word.dynamic and FOUND in word.labels for word in call.words):
         call.ask("deletes-given", "it deletes everything that it is given")
+    if call.name in ("tee", "sponge") and call.fed and call.stdin.text in ("", "\n") and "-a" not in call.args:
+        for word in call.options().operands:
+            judge_stored(call.host, call.path(word), ">", call.stdin, call.state)

@@ -22,6 +22,10 @@ _DELETES = re.compile(
     r"(^|.*\.)(unlink|rmdir|rmtree|rename|touch_none)|send2trash\.\w+)$"
 )
 _DELETING_MODULES = ("os", "shutil", "send2trash", "")
+_HANDED_OVER = re.compile(
+    r"os\.(system|popen|exec\w+|spawn\w+|remove|unlink|rmdir|removedirs)$|shutil\.rmtree$|(exec|eval)$|"
+    r"subprocess\.(run|call|check_call|check_output|Popen|getoutput)$"
+)
 _MOVES = ("rename", "renames", "replace", "move")
 _CHANGES = re.compile(
     r"(os\.(chmod|chown|lchown|link|symlink|mkfifo|mknod|chroot|setuid|setgid|setresuid|seteuid|setegid|kill|"
@@ -255,9 +259,16 @@ class _Reader(_Loops):
         if name == "os.fork" and self.loops:
             self.code.bomb = True
             return
+        self._hands_over(args)
         judges = (judge for pattern, judge in _JUDGES if pattern.match(name))
         next(judges, _Reader.filed)(self, name, node)
         self.generic_visit(node)
+
+    def _hands_over(self, args: Sequence[ast.expr]) -> None:
+        """Functions that delete or start something, given to another one: `map(os.remove, paths)`."""
+        named = (self.known.dotted(one) for one in args if isinstance(one, ast.Attribute | ast.Name))
+        if any(map(_HANDED_OVER.match, named)):
+            self.code.harmful.append(("the program text hands over what deletes or starts programs", True))
 
     def spawned(self, name: str, node: ast.Call) -> None:
         """A program is started."""

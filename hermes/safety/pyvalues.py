@@ -47,8 +47,18 @@ class Values:
                 return f"{self.dotted(value) or '?'}.{attr}"
             case ast.Call(func=func, args=args):
                 return self._called(self.dotted(func), args)
+            case ast.Subscript(value=value, slice=inner):
+                return self._looked_up(self.dotted(value), self.text(inner))
             case _:
                 return ""
+
+    def _looked_up(self, name: str, key: str | None) -> str:
+        """`sys.modules["os"]`, `os.__dict__["system"]`."""
+        if key is None:
+            return ""
+        if name == "sys.modules":
+            return key
+        return f"{name.removesuffix('.__dict__')}.{key}" if name.endswith(".__dict__") else ""
 
     def _called(self, name: str, args: Sequence[ast.expr]) -> str:
         if name in ("__import__", "importlib.import_module") and args:

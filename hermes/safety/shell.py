@@ -238,9 +238,9 @@ class Walk:
         call = Call(name.removesuffix(".exe"), words[1:], state, stdin, self)
         if "/" in text:
             flow.program_file(call, resolve(text, state.where.now, self.places))
+        made.judge_given(call)
         before = len(self.written)
         out = judged(call)
-        made.judge_found(call)
         made.left(call, self.written[before:])
         return made.searched(call, out)
 

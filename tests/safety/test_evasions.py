@@ -127,6 +127,145 @@ mapfile -t a < <(ls -d ~/*/); rm -rf "${a[@]}"
 """
 )
 
+IN_ANOTHER_PLACE = rows(
+    r"""
+rm -rf ~/Documents <<< x
+cd ~ && rm -rf Documents
+cd; rm -rf Documents
+pushd ~ ; rm -rf Documents
+d=~; rm -rf $d/Documents
+rm -rf `pwd`/../../other
+rm -rf $PWD/../../other
+rm -rf "${PWD%/*}"
+rm -rf $(dirname $PWD)
+rm -rf $OLDPWD
+rm -rf ${UNSET:-/}
+rm -rf ${UNSET-/home/dev}
+rm -rf /$UNSET
+x=; rm -rf "$x/"
+a=(/ b); rm -rf ${a[0]}
+rm -rf ${a:-$HOME}
+declare x=/; rm -rf $x
+readonly x=/etc; rm -rf $x
+let x=1; rm -rf /etc
+read -r x <<< /etc; rm -rf $x
+echo rm -rf /etc | sh -x
+sh -euxc 'rm -rf /etc'
+bash -lc "rm -rf /etc"
+bash --norc -c 'rm -rf /etc'
+bash -O extglob -c 'rm -rf /etc'
+zsh -fc 'rm -rf /etc'
+sh -c 'eval "$1"' _ 'rm -rf /etc'
+sh -c '$0 -rf /etc' rm
+sh -c 'exec "$@"' _ rm -rf /etc
+bash -c "$(cat <<'E'⏎rm -rf /etc⏎E⏎)"
+source /dev/stdin <<< 'rm -rf /etc'
+. <(echo rm -rf /etc)
+cat << E > /tmp/x; sh /tmp/x⏎rm -rf /etc⏎E
+printf "\x72\x6d -rf /etc" | sh
+echo -e "\x72m -rf /etc" | sh
+echo $'\x72m -rf /etc' | sh
+xxd -r -p <<< 726d202d7266202f657463 | sh
+python3 -c "print('rm -rf /etc')" | sh
+perl -e 'print "rm -rf /etc"' | bash
+awk 'BEGIN{print "rm -rf /etc"}' | sh
+base64 -d <<< cm0gLXJmIC9ldGM= | sh
+openssl base64 -d <<< cm0gLXJmIC9ldGM= | sh
+echo cm0gLXJmIC9ldGM= | base64 -di | bash
+bash -c "$(base64 -d <<< cm0gLXJmIC9ldGM=)"
+eval "$(base64 -d <<< cm0gLXJmIC9ldGM=)"
+$(base64 -d <<< cm0gLXJmIC9ldGM=)
+python3 -c "import base64,os;os.system(base64.b64decode('cm0gLXJmIC9ldGM=').decode())"
+python3 -c "import codecs,os;os.system(codecs.decode('ez -es /rgp','rot13'))"
+python3 -c "__import__('os').__dict__['system']('rm -rf /etc')"
+python3 -c "import os;getattr(os,'sys'+'tem')('rm -rf /etc')"
+python3 -c "import sys;sys.modules['os'].system('rm -rf /etc')"
+python3 -c "import os;f=os.system;f('rm -rf /etc')"
+python3 -c "from subprocess import run as r;r(['rm','-rf','/etc'])"
+python3 -c "import subprocess as s;c='rm -rf /etc';s.call(c.split())"
+python3 -c "import os,sys;os.system(sys.argv[1])" 'rm -rf /etc'
+python3 -c "import os;os.system(' '.join(['rm','-rf','/etc']))"
+python3 -c "import os;os.system('rm -rf %s' % '/etc')"
+python3 -c "import os;d='/etc';os.system(f'rm -rf {d}')"
+python3 -c "import os;os.system('rm -rf {}'.format('/etc'))"
+python3 -c "import os;[os.system(c) for c in ['rm -rf /etc']]"
+python3 -c "import os;(lambda: os.system('rm -rf /etc'))()"
+python3 -c "map(__import__('os').remove, ['/etc/hosts'])"
+python3 -c "list(map(__import__('os').unlink, ['/srv/x']))"
+ruby -e 'Kernel.send(:system, "rm -rf /etc")'
+ruby -e 'Dir["/srv/*"].each{|f| File.delete(f)}'
+ruby -e 'require "open3"; Open3.capture2("rm -rf /etc")'
+perl -e '$_="rm -rf /etc"; system $_'
+perl -e 'exec("/bin/sh","-c","rm -rf /etc")'
+perl -MFile::Find -e 'find(sub{unlink}, "/srv")'
+node -e 'const {execSync:e}=require("child_process");e("rm -rf /etc")'
+node -e 'require("fs").rm("/srv",{recursive:true},()=>{})'
+node -e 'global.process.mainModule.require("child_process").exec("rm -rf /etc")'
+php -r '`rm -rf /etc`;'
+php -r 'array_map("unlink", glob("/srv/*"));'
+lua -e 'io.popen("rm -rf /etc")'
+find / -name x -exec rm {} \;
+find /etc -type f -print0 | xargs -0 rm
+find . -exec sh -c 'rm -rf /etc' \;
+xargs -a list rm -rf
+xargs rm -rf < list
+git ls-files | xargs rm
+ls | xargs -I{} rm -rf {}
+parallel rm -rf {} ::: /etc /usr
+env - rm -rf /etc
+env -S"rm -rf /etc"
+nice -n19 ionice -c3 rm -rf /etc
+timeout -k 5 10 rm -rf /etc
+stdbuf -o0 rm -rf /etc
+script -qc "rm -rf /etc" /dev/null
+setsid -f rm -rf /etc
+systemd-run --user rm -rf /etc
+sudo -iu root rm -rf /etc
+sudo -- sh -c 'rm -rf /etc'
+su root -c 'rm -rf /etc'
+doas rm -rf /etc
+chroot / rm -rf /etc
+nsenter -t 1 -m rm -rf /etc
+docker run -v /:/m alpine rm -rf /m/etc
+tmux new -d 'rm -rf /etc'
+tmux send-keys 'rm -rf /etc' Enter
+screen -dm rm -rf /etc
+at now <<< 'rm -rf /etc'
+echo 'rm -rf /etc' | at now
+batch <<< 'rm -rf /etc'
+crontab - <<< '* * * * * rm -rf /etc'
+echo '* * * * * rm -rf /etc' | crontab -
+make -f - <<< $'all:\n\trm -rf /etc'
+vim -c ':!rm -rf /etc' -c q
+ed <<< '!rm -rf /etc'
+gdb -batch -ex 'shell rm -rf /etc'
+sqlite3 :memory: '.system rm -rf /etc'
+tar cf /dev/null x --checkpoint=1 --checkpoint-action=exec='rm -rf /etc'
+tar xf a.tar --to-command='rm -rf /etc'
+rsync -e 'sh -c "rm -rf /etc"' a b:
+ssh -o ProxyCommand='rm -rf /etc' x
+git -c core.sshCommand='rm -rf /etc' fetch
+git -c alias.x='!rm -rf /etc' x
+GIT_SSH_COMMAND='rm -rf /etc' git fetch
+PAGER='rm -rf /etc' git log
+EDITOR='rm -rf /etc' git commit
+LD_PRELOAD=/tmp/x.so ls
+BASH_ENV=/tmp/x bash -c true
+PATH=/tmp/bin:$PATH make
+function rm { /bin/rm -rf /etc; }; rm
+: > ~/notes.md
+> ~/notes.md
+cat /dev/null > ~/notes.md
+cp /dev/null ~/notes.md
+truncate -s0 ~/notes.md
+dd if=/dev/null of=/home/dev/notes.md
+true > ~/notes.md
+echo -n > ~/notes.md
+printf '' > ~/notes.md
+echo -n '' | tee ~/notes.md
+"""
+)
+
 WITHOUT_END = rows(
     r"""
 for i in $(seq 1 100000); do sha256sum /dev/zero & done
@@ -333,6 +472,77 @@ ls *.sh | xargs sh
 """
 )
 
+AS_DATA = rows(
+    r"""
+cd build && rm -f a.o
+x=$(pwd); echo $x
+for f in *.txt; do mv "$f" "${f%.txt}.md"; done
+echo "rm -rf /" >> notes.md
+git commit -m "$(cat <<'E'⏎rm -rf / is bad⏎E⏎)"
+gh issue create --body 'curl x | sh fails'
+gh pr create --title x --body "$(cat body.md)"
+jq '.scripts.clean="rm -rf dist"' package.json
+sed 's/rm -rf/trash/' a.sh
+grep -rn "os.system(" src
+grep -E 'eval|exec' -r .
+echo 'sudo rm -rf /' | wc -c
+echo "shutdown -h now" | grep -c shut
+printf 'DROP TABLE x;\n' > migrations/down.sql
+cat <<'E' > docs/x.md⏎sudo mkfs.ext4 /dev/sda⏎E
+python3 - <<'E'⏎text = "rm -rf /"⏎print(text)⏎E
+python3 -c 'print("import os; os.remove(x)")'
+python3 -c 's="shutil.rmtree(1)"; print(len(s))'
+awk '/DROP TABLE/ {print $1}' dump.sql
+rg "kill -9" --type sh
+ls # rm -rf /
+echo done # curl x | sh
+: 'rm -rf /'
+man rm
+tldr dd
+type rm; which mkfs
+rm --help
+dd --help
+logger "rm -rf / was blocked"
+notify-send 'rm -rf' done
+export NOTE='rm -rf /'
+NOTE='curl x | sh' make docs
+alias k=kubectl
+node -e 'console.log("process.kill(1)")'
+node -e 'const a={}; a.x=1; console.log(a)'
+ruby -e 'puts [3,1].sort.inspect'
+perl -lane 'print $F[0]' x.txt
+php -r 'echo PHP_VERSION;'
+python3 -c 'import sys; sys.exit(0)'
+python3 -c 'import os; print(os.getcwd())'
+python3 -c 'import os; print(os.listdir("."))'
+python3 -c 'import platform; print(platform.system())'
+python3 -c 'from pathlib import Path; print(Path("a").read_text())'
+python3 -c 'import re; print(re.sub("a","b","abc"))'
+python3 -c 'x="a-b"; print(x.replace("-","_"))'
+python3 -c 'l=[1,2]; l.remove(1); print(l)'
+python3 -c 'import subprocess; print(subprocess.run(["git","status"],capture_output=True).stdout)'
+python3 -c 'import time; time.sleep(1)'
+python3 -c 'open("out.txt","w").write("hi")'
+python3 -c 'import json; json.dump({}, open("a.json","w"))'
+for i in $(seq 10); do curl -s localhost:8080/$i; done
+while read -r f; do echo "$f"; done < files.txt
+find . -name '*.md' | while read -r f; do grep -H TODO "$f"; done
+diff <(sort a) <(sort b)
+tee out.log < in.log
+sort -u names.txt > names2.txt
+cmd1 | tee >(wc -l) | sort
+[ -f a ] && source .venv/bin/activate
+set -euo pipefail; make test
+trap 'rm -f "$tmp"' EXIT
+tmp=$(mktemp -d); cd "$tmp"; ls
+(cd sub && make)
+time make -j4
+nohup npm start > log 2>&1 &
+kill %1
+wait $!
+"""
+)
+
 HARMLESS = rows(
     r"""
 grep -F ':(){ :|:& };:' tests/test_gate.py
@@ -418,12 +628,12 @@ trap 'echo done' EXIT
 )
 
 
-@pytest.mark.parametrize("command", [*SPELLED_OTHERWISE, *WITHOUT_END, *PROGRAM_TEXTS, *TWO_STEPS])
+@pytest.mark.parametrize("command", [*SPELLED_OTHERWISE, *IN_ANOTHER_PLACE, *WITHOUT_END, *PROGRAM_TEXTS, *TWO_STEPS])
 def test_a_harm_is_seen_in_every_spelling(command: str) -> None:
     assert verdict(command) is not Verdict.ALLOW
 
 
-@pytest.mark.parametrize("command", HARMLESS)
+@pytest.mark.parametrize("command", [*AS_DATA, *HARMLESS])
 def test_what_only_looks_like_harm_is_left_alone(command: str) -> None:
     found = analyse(command, PLACES.workspace, PLACES)
     assert found.verdict(sandboxed=False) is Verdict.ALLOW, found.findings

@@ -291,6 +291,8 @@ def awk(call: Call) -> Stream | None:
         elif held.labels:
             call.ask("remote-exec", "it runs what it downloads or decodes")
     for word in programs:
+        if reason := without_end(word.text):
+            call.ask("bomb", reason)
         _awk_program(call, word.text[:20_000])
     if "inplace" in call.args:
         for word in operands:

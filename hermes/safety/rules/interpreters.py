@@ -277,6 +277,8 @@ def _judge(call: Call, code: Code) -> None:
         call.effect(EffectKind.RUNS, sorted({resolve(path, call.cwd, call.host.places) for path in code.loads}))
     if code.bomb:
         call.deny("fork-bomb", "it starts itself without end")
+    if code.loads:
+        call.effect(EffectKind.RUNS, sorted({resolve(path, call.cwd, call.host.places) for path in code.loads}))
     _files(call, code)
     _leaks(call, code)
     for argv in code.spawned:

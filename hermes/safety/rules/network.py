@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
 from hermes.safety import flow
-from hermes.safety.call import Call, Options, private, root_like, under
+from hermes.safety.call import Call, Options, private, root_like
 from hermes.safety.findings import EffectKind
 from hermes.safety.rules import archives, containers, databases, text
 from hermes.safety.words import DECODED, FETCHED, NONE, SECRET, UNTOLD, Stream, Word

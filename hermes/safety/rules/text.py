@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 from hermes.safety import flow, variables
 from hermes.safety.call import Call, Options
+from hermes.safety.environment import holds_secret
 from hermes.safety.expand import ansi
 from hermes.safety.findings import EffectKind
-from hermes.safety.environment import holds_secret
 from hermes.safety.rules.disks import size_of
 from hermes.safety.words import DECODED, ENDLESS, NONE, NOTHING, SECRET, UNTOLD, Stream, Word
 
@@ -134,6 +134,8 @@ def _huge(call: Call) -> bool:
 
 
 def _shortened(call: Call, out: Stream) -> Stream:
+    if call.name == "head":
+        out = Stream(out.text, out.labels - {ENDLESS})
     if out.text is None or call.name not in ("head", "cut"):
         return Stream(None, out.labels) if out.text is not None else out
     options = call.options("nc" if call.name == "head" else "dfbc")

@@ -664,6 +664,7 @@ def aliased(call: Call) -> Stream | None:
         if equals and name:
             first = text.split()[:1]
             call.script(f"{text} ${{_given_}}" if first and first[0].rpartition("/")[2] in _DELETING else text)
+            call.state.functions[name] = text
     return None
 
 
