@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FOUND = r"""
 say() { printf '\036%s:%s\037' "$mark" "$1"; }
 found() {
-  { grep -lsF "HERMES_RUN=$1" /proc/[0-9]*/environ; cat /proc/[0-9]*/stat; } 2>/dev/null | awk -v top="$2" -v boot="$3" '
+  { grep -lszF "HERMES_RUN=$1" /proc/[0-9]*/environ; cat /proc/[0-9]*/stat; } 2>/dev/null | awk -v top="$2" -v boot="$3" '
     /^\/proc/ { gsub(/[^0-9]/, ""); hit[$0] = 1; next }
     { pid = $1; sub(/^.*\) /, ""); if ($1 == "Z" || $1 == "X") next
       up[pid] = $2
@@ -85,9 +85,11 @@ def boot(command: Command, cwd: str, mark: str, *, environment: Mapping[str, str
     run = f"""printf '\\036{mark}:P%s %s\\037' "$$" "$PPID"; exec "$0" -c "$1" """
     given = {name: value for name, value in environment.items() if _NAME.fullmatch(name)}
     gone = [name for name in command.unset if _NAME.fullmatch(name)]
+    # On a terminal the foreground group is that of this script: another one could not read from it.
+    own_group = ":" if command.pty else '[ -z "$BASH_VERSION" ] || set -m'
     lines += [
         "exec 2>/dev/null",
-        '[ -z "$BASH_VERSION" ] || set -m',
+        own_group,
         f"( cd -- {shlex.quote(cwd)} || {{ say F; exit 125; }}",
         *(f"unset -v {name}" for name in gone),
         *(f"export {name}={shlex.quote(value)}" for name, value in given.items()),
