@@ -34,6 +34,10 @@ class Host:
         self.folder = folder
         self.port = port
 
+    def says(self, listing: str) -> None:
+        """Have the host lie about what lies in a folder; nothing: have it tell the truth again."""
+        (self.folder / "says").write_text(listing)
+
     def place(self, folder: str, **changes: object) -> SshPlace:
         values: dict[str, object] = {
             "host": "127.0.0.1",
@@ -55,6 +59,10 @@ def sshd(folder: Path) -> Iterator[Host]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    (folder / "bin").mkdir()
+    find = folder / "bin/find"
+    find.write_text(f'#!/bin/sh\n[ ! -s {folder}/says ] || exec cat {folder}/says\nexec /usr/bin/find "$@"\n')
+    find.chmod(0o755)
     lines = [
         f"Port {port}",
         "ListenAddress 127.0.0.1",
@@ -63,6 +71,8 @@ def sshd(folder: Path) -> Iterator[Host]:
         "PidFile none",
         "PasswordAuthentication no",
         "StrictModes no",
+        # With that SHLVL bash does not run the tester's own .bashrc, as it else does for sshd.
+        f"SetEnv SHLVL=5 PATH={folder}/bin:/usr/local/bin:/usr/bin:/bin",
         "PermitRootLogin prohibit-password",
     ]
     (folder / "sshd_config").write_text("\n".join(lines) + "\n")
@@ -110,7 +120,20 @@ def image(folder: Path) -> Iterator[DockerPlace]:
     try:
         why = ""
         for options in _ENGINE_OPTIONS:
-            run = [engine, *options, "run", "--rm", "--init", "--network", "none", *_LIMITS, name, "sh", "-c", "echo ok"]
+            run = [
+                engine,
+                *options,
+                "run",
+                "--rm",
+                "--init",
+                "--network",
+                "none",
+                *_LIMITS,
+                name,
+                "sh",
+                "-c",
+                "echo ok",
+            ]
             done = subprocess.run(run, capture_output=True, text=True, timeout=60)
             if done.stdout == "ok\n":
                 yield DockerPlace(image=name, program=engine, options=options, args=_LIMITS, memory="256m")

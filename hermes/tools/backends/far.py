@@ -1,4 +1,4 @@
-"""Commands that run elsewhere, each through a client program on this machine: the part that ssh and containers share."""
+"""Commands that run elsewhere, each through a client program on this machine: what ssh and containers share."""
 
 import asyncio
 import contextlib

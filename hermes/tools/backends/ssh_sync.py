@@ -32,7 +32,10 @@ _MOST_ENTRIES = 100_000
 _MOST_LINES = 5
 _IN_MEMORY = 8 * 1024 * 1024
 _OBEYED = re.compile(r"(^|/)\.git/(hooks(/|$)|config(\.worktree)?$|info/attributes$)|(^|/)\.git$")
-_LIST = r"find . -mindepth 1 \( %s \) -prune -o \( -type f -o -type d -o -type l \) -printf '%%y %%s %%T@ %%C@ %%m %%P\0%%l\0'"
+_LIST = (
+    r"find . -mindepth 1 \( %s \) -prune -o \( -type f -o -type d -o -type l \) "
+    r"-printf '%%y %%s %%T@ %%C@ %%m %%P\0%%l\0'"
+)
 
 
 class Entry(Struct, frozen=True):
@@ -73,7 +76,7 @@ class Sync:
     async def begin(self, folder: str) -> str:
         """Make the folder there when it is missing, and look at it; its absolute path. Nothing there is believed."""
         said = bytearray()
-        name = folder[2:] if folder.startswith("~/") else folder
+        name = folder.removeprefix("~/")
         script = (
             f"umask 077; mkdir -p -- {shlex.quote(name)} && cd -- {shlex.quote(name)} && pwd -P && {self._lister()}"
         )
