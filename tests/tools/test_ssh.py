@@ -217,7 +217,8 @@ from hermes.tools.backends.ssh import SshBackend, SshPlace
 port, key, config, far, work, home = sys.argv[1:]
 async def main():
     places = Places(home=home, hermes=home + "/.hermes", workspace=work)
-    backend = SshBackend(os.environ, SshPlace(host="127.0.0.1", port=int(port), key=key, config=config, folder=far), places)
+    place = SshPlace(host="127.0.0.1", port=int(port), key=key, config=config, folder=far)
+    backend = SshBackend(os.environ, place, places)
     running = await backend.start(Command(text="setsid sleep 300 & sleep 300; true", cwd=work), lambda data: None)
     print(running.pid, flush=True)
     await running.wait()

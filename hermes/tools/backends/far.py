@@ -292,11 +292,7 @@ class FarRunning:
         ending = asyncio.ensure_future(inner.wait())
         try:
             await _first(ending, self._begun, _CONNECT)
-            if not self._begun.done():
-                said = self._early.decode("utf-8", "replace").strip()[-_EARLY:]
-                raise ToolError(f"{self._far.where} cannot be used: {said or 'it does not answer'}")
-            if not self._begun.result():
-                raise ToolError(f"The folder {cwd} does not exist there. Give a workdir that does.")
+            self._check_begun(cwd)
         except BaseException:
             ending.cancel()
             self._far.own(self._abandon(inner), "abandoned command")
@@ -332,6 +328,13 @@ class FarRunning:
         """End of input."""
         if self._inner is not None and not self._ended.done():
             self._inner.close_input()
+
+    def _check_begun(self, cwd: str) -> None:
+        if not self._begun.done():
+            said = self._early.decode("utf-8", "replace").strip()[-_EARLY:]
+            raise ToolError(f"{self._far.where} cannot be used: {said or 'it does not answer'}")
+        if not self._begun.result():
+            raise ToolError(f"The folder {cwd} does not exist there. Give a workdir that does.")
 
     def _targets(self) -> tuple[int, int]:
         """The process ids to go by; those of an ended command may be somebody else's by now."""

@@ -254,24 +254,27 @@ class Sync:
         parents = {name[:at] for name in names for at, letter in enumerate(name) if letter == "/"}
         with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
             for name in sorted({*names, *parents}):
-                entry = here.get(name)
-                path = f"{self._here}/{name}"
-                with contextlib.suppress(OSError):
-                    info = archive.gettarinfo(path, f"./{name}")
-                    info.uid = info.gid = 0
-                    info.uname = info.gname = ""
-                    info.mtime = int(os.lstat(path).st_mtime)
-                    if entry is None or entry.kind != "f":
-                        archive.addfile(info)
-                        continue
-                    info.type = tarfile.REGTYPE  # a hard link is a file of its own there
-                    info.linkname = ""
-                    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-                    with os.fdopen(handle, "rb") as source:
-                        about = os.fstat(handle)
-                        if stat.S_ISREG(about.st_mode):
-                            info.size = about.st_size
-                            archive.addfile(info, _Exactly(source, info.size))
+                with contextlib.suppress(OSError):  # it went away
+                    self._add(archive, name, here)
+
+    def _add(self, archive: tarfile.TarFile, name: str, here: Listing) -> None:
+        path = f"{self._here}/{name}"
+        info = archive.gettarinfo(path, f"./{name}")
+        info.uid = info.gid = 0
+        info.uname = info.gname = ""
+        info.mtime = int(os.lstat(path).st_mtime)
+        entry = here.get(name)
+        if entry is None or entry.kind != "f":
+            archive.addfile(info)
+            return
+        info.type = tarfile.REGTYPE  # a hard link is a file of its own there
+        info.linkname = ""
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as source:
+            about = os.fstat(handle)
+            if stat.S_ISREG(about.st_mode):
+                info.size = about.st_size
+                archive.addfile(info, _Exactly(source, info.size))
 
     async def _send(self, data: bytes) -> None:
         said = bytearray()
@@ -313,14 +316,22 @@ class Sync:
                     missing.discard(name)
         wanted = {name for name in names if there[name].kind == "f"}
         if wanted:
-            with contextlib.suppress(tarfile.TarError), tarfile.open(fileobj=file, mode="r|") as archive:
-                for info in archive:
-                    name = info.name.removeprefix("./")
-                    if name in wanted and info.isreg() and (source := archive.extractfile(info)) is not None:
-                        with contextlib.suppress(OSError):
-                            self._write(name, there[name], source)
-                            missing.discard(name)
+            missing -= self._unpack_files(wanted, there, file)
         return sorted(missing)
+
+    def _unpack_files(self, wanted: set[str], there: Listing, file: IO[bytes]) -> set[str]:
+        """Write those files of an archive that were asked for; the names of them."""
+        done: set[str] = set()
+        with contextlib.suppress(tarfile.TarError), tarfile.open(fileobj=file, mode="r|") as archive:
+            for info in archive:
+                name = info.name.removeprefix("./")
+                source = archive.extractfile(info) if name in wanted and info.isreg() else None
+                if source is None:
+                    continue
+                with contextlib.suppress(OSError):
+                    self._write(name, there[name], source)
+                    done.add(name)
+        return done
 
     def _write(self, name: str, entry: Entry, source: IO[bytes] | None) -> None:
         """Put a file or link in its place at once; what stands there is not followed."""
