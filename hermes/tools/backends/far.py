@@ -390,16 +390,16 @@ class FarRunning:
             self._early += data[:_EARLY]
 
     def _told(self, letter: str, data: bytes) -> None:
-        if letter == "P" and not self._begun.done():
-            shell, above = data.split()
-            self._pids = int(shell), int(above)
-            self._begun.set_result(True)
-        elif letter == "F" and not self._begun.done():
-            self._begun.set_result(False)
+        if letter in "PF" and not self._begun.done():
+            if letter == "P":
+                shell, above = data.split()
+                self._pids = int(shell), int(above)
+            self._begun.set_result(letter == "P")
         elif letter == "B":
-            block = b64decode(data).split(b"\0")
-            pairs = (item.decode("utf-8", "surrogateescape").partition("=") for item in block if item)
-            self._far.base = {name: value for name, _, value in pairs if name}
+            block = b64decode(data).decode("utf-8", "surrogateescape")
+            self._far.base = {
+                name: value for name, _, value in (one.partition("=") for one in block.split("\0")) if name
+            }
         elif letter == "S" and self._far.base is not None:
             self._state = self._held(data)
         elif letter == "X" and not self._reported.done():

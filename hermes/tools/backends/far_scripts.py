@@ -1,7 +1,7 @@
 """What runs on the far side of a connection: shell scripts of ours, sent with each command.
 
 They need a POSIX shell, /proc as on Linux, awk, grep, base64, tr and env; bash runs commands where there is one.
-What they tell stands between the command's own output as records: `\\x1e`, the run's mark, `:`, a letter, data, `\\x1f`.
+What they tell stands between a command's own output as records: `\\x1e`, the run's mark, `:`, a letter, data, `\\x1f`.
 The mark is random, so no output is taken for a record by chance. A command that looks for its mark can forge what is
 told of itself, as it can anywhere: its exit code, its folder, its variables.
 

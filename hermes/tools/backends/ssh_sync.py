@@ -87,7 +87,7 @@ class Sync:
                 f"The folder {folder} on {self._far.where} cannot be used: it cannot be made, or there is no GNU find."
             )
         self._root = os.fsdecode(root)
-        self._known_there = self._parsed(listing)
+        self._known_there = _parsed(listing)
         self._known_here = {}
         return self._root
 
@@ -116,8 +116,7 @@ class Sync:
             there = await self._list()
             if there is None:
                 return [f"the folder {self._root} on {self._far.where} is gone; nothing was changed here"]
-            changed = [name for name, entry in there.items() if self._known_there.get(name) != entry]
-            gone = [name for name in self._known_there if name not in there and name in self._known_here]
+            changed, gone = self._differences(there)
             here = await asyncio.to_thread(self._look)
             lines = self._refuse(changed, gone, here)
             chosen, left = self._fitting(changed, there)
@@ -130,12 +129,15 @@ class Sync:
             self._known_there = {name: entry for name, entry in there.items() if name not in failed}
             after = await asyncio.to_thread(self._look)
             for name in (*chosen, *gone):
-                if name in after:
-                    self._known_here[name] = after[name]
-                else:
-                    self._known_here.pop(name, None)
+                self._known_here.pop(name, None)
+            self._known_here.update((name, after[name]) for name in (*chosen, *gone) if name in after)
             lines += [f"{name} could not be written here" for name in failed]
             return [*lines, *self._left_out(left, there, "were not brought back")]
+
+    def _differences(self, there: Listing) -> tuple[list[str], list[str]]:
+        """What is new or changed there, and what went away of what both sides had."""
+        changed = [name for name, entry in there.items() if self._known_there.get(name) != entry]
+        return changed, [name for name in self._known_there if name not in there and name in self._known_here]
 
     def _same(self, name: str, entry: Entry) -> bool:
         """Whether the other side has this already."""
@@ -206,7 +208,7 @@ class Sync:
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for one in sorted(entries, key=lambda entry: entry.name):
                 name = f"{below}{one.name}"
-                if self._excluded(name) or one.path in self._secret:
+                if _excluded(name, self._exclude) or one.path in self._secret:
                     continue
                 with contextlib.suppress(OSError):
                     about = one.stat(follow_symlinks=False)
@@ -217,38 +219,18 @@ class Sync:
                     if entry.kind == "d":
                         yield from self._walk(f"{name}/", one.path)
 
-    def _excluded(self, name: str) -> bool:
-        last = name.rpartition("/")[2]
-        return any(fnmatch.fnmatchcase(name if "/" in one else last, one) for one in self._exclude)
-
     def _lister(self) -> str:
         tests = [
             f"-path {shlex.quote(f'./{one}')}" if "/" in one else f"-name {shlex.quote(one)}" for one in self._exclude
         ]
         return _LIST % (" -o ".join(tests) or "-false")
 
-    def _parsed(self, data: bytes) -> Listing:
-        fields = [os.fsdecode(one) for one in data.split(b"\0")]
-        found: Listing = {}
-        for about, target in zip(fields[::2], fields[1::2], strict=False):
-            parts = about.split(" ", 5)
-            if len(parts) < 6 or len(found) >= 2 * _MOST_ENTRIES:
-                continue
-            kind, size, mtime, ctime, mode, name = parts
-            stamp = f"{mtime} {ctime}" if kind == "f" else ""
-            whole = int(mtime.partition(".")[0]) if kind == "f" else 0
-            length = int(size) if kind == "f" else 0
-            bits = int(mode, 8) & 0o777 if kind != "l" else 0
-            found[name] = Entry(kind, length, whole, bits, stamp, target)
-        return found
-
     async def _list(self) -> Listing | None:
         said = bytearray()
-        code = await self._far.run(f"cd -- {self._quoted()} && {self._lister()}", said.extend, seconds=_SECONDS)
-        return None if code else self._parsed(bytes(said))
-
-    def _quoted(self) -> str:
-        return shlex.quote(self._root)
+        code = await self._far.run(
+            f"cd -- {shlex.quote(self._root)} && {self._lister()}", said.extend, seconds=_SECONDS
+        )
+        return None if code else _parsed(bytes(said))
 
     def _pack(self, names: Sequence[str], here: Listing, file: IO[bytes]) -> None:
         parents = {name[:at] for name in names for at, letter in enumerate(name) if letter == "/"}
@@ -278,15 +260,15 @@ class Sync:
 
     async def _send(self, data: bytes) -> None:
         said = bytearray()
-        script = f"cd -- {self._quoted()} && tar -xpf - --no-same-owner && printf '\\0\\0' && {self._lister()}"
+        script = f"cd -- {shlex.quote(self._root)} && tar -xpf - --no-same-owner && printf '\\0\\0' && {self._lister()}"
         code = await self._far.run(script, said.extend, data, _SECONDS)
         if code or not said.startswith(b"\0\0"):
             raise ToolError(f"The workspace could not be written on {self._far.where} in {self._root}: is there room?")
-        self._known_there = self._parsed(bytes(said[2:]))
+        self._known_there = _parsed(bytes(said[2:]))
 
     async def _remove_there(self, names: Sequence[str]) -> None:
         data = b"".join(b"./" + os.fsencode(name) + b"\0" for name in sorted(names, reverse=True))
-        await self._far.run(f"cd -- {self._quoted()} && xargs -0 rm -fd --", _nowhere, data, _SECONDS)
+        await self._far.run(f"cd -- {shlex.quote(self._root)} && xargs -0 rm -fd --", _nowhere, data, _SECONDS)
         for name in names:
             self._known_there.pop(name, None)
 
@@ -298,7 +280,7 @@ class Sync:
             if file.tell() < most:
                 file.write(piece)
 
-        script = f"cd -- {self._quoted()} && tar -cf - --no-recursion --null --verbatim-files-from -T -"
+        script = f"cd -- {shlex.quote(self._root)} && tar -cf - --no-recursion --null --verbatim-files-from -T -"
         await self._far.run(script, take, data, _SECONDS)
         file.seek(0)
 
@@ -432,3 +414,24 @@ def _obeyed(name: str) -> bool:
 
 def _nowhere(data: bytes) -> None:
     """What it says is of no interest."""
+
+
+def _parsed(data: bytes) -> Listing:
+    fields = [os.fsdecode(one) for one in data.split(b"\0")]
+    found: Listing = {}
+    for about, target in zip(fields[::2], fields[1::2], strict=False):
+        parts = about.split(" ", 5)
+        if len(parts) < 6 or len(found) >= 2 * _MOST_ENTRIES:
+            continue
+        kind, size, mtime, ctime, mode, name = parts
+        stamp = f"{mtime} {ctime}" if kind == "f" else ""
+        whole = int(mtime.partition(".")[0]) if kind == "f" else 0
+        length = int(size) if kind == "f" else 0
+        bits = int(mode, 8) & 0o777 if kind != "l" else 0
+        found[name] = Entry(kind, length, whole, bits, stamp, target)
+    return found
+
+
+def _excluded(name: str, patterns: Sequence[str]) -> bool:
+    last = name.rpartition("/")[2]
+    return any(fnmatch.fnmatchcase(name if "/" in one else last, one) for one in patterns)
