@@ -117,10 +117,15 @@ def _filled(word: Word, path: str) -> Word:
 
 def _deleting(call: Call, words: Sequence[Word], roots: Sequence[str], *, deep: bool) -> None:
     name = words[0].text.rpartition("/")[2]
-    rooted = any(root_like(path, call.host.places) for path in roots)
     if name in _DELETING or (name in _WRAPPING and any(word.text in _DELETING for word in words)):
         _deletes(call, roots, _REASON, deep=deep)
-    elif name in ("chown", "chmod", "chgrp") and rooted:
+    else:
+        _changing(call, name, rooted=any(root_like(path, call.host.places) for path in roots))
+
+
+def _changing(call: Call, name: str, *, rooted: bool) -> None:
+    """Judge a program that changes rights, copies or moves; `rooted`: in the whole system or a home."""
+    if name in ("chown", "chmod", "chgrp") and rooted:
         call.ask("permissions", "it changes owner or rights of the whole system or home")
     elif name in ("cp", "mv") and any("-perm" in text for text in call.args):
         call.ask("privilege", "it takes programs that run with another user's rights")
