@@ -50,6 +50,12 @@ def _only_shows(call: Call, options: Options) -> bool:
     return not showing.isdisjoint(call.args)
 
 
+def _devices(call: Call) -> list[str]:
+    """The devices that are named, also as a value: `of=/dev/sda`."""
+    paths = [call.path(Word(word.text.rpartition("=")[2])) for word in call.words]
+    return [path for path in paths if path.startswith("/dev/")]
+
+
 def made(call: Call) -> None:
     """mkfs, wipefs, parted ...: what makes a disk another one."""
     options = call.options()
@@ -58,9 +64,7 @@ def made(call: Call) -> None:
     if call.name == "cryptsetup" and call.args[:1] and call.args[0] in _OPENING:
         call.ask("system", "it changes the running system")
         return
-    paths = [call.path(Word(word.text.rpartition("=")[2])) for word in call.words]
-    devices = [path for path in paths if path.startswith("/dev/")]
-    if devices:
+    if devices := _devices(call):
         refused(call, devices)
     elif any(word.dynamic for word in call.words):
         call.ask("raw-disk", "it may overwrite a disk")
