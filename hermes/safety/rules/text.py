@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 from hermes.safety import flow, variables
 from hermes.safety.call import Call, Options
-from hermes.safety.expand import ansi
 from hermes.safety.environment import holds_secret
+from hermes.safety.expand import ansi
 from hermes.safety.findings import EffectKind
 from hermes.safety.rules.disks import size_of
 from hermes.safety.words import DECODED, ENDLESS, NONE, NOTHING, SECRET, UNTOLD, Stream, Word
