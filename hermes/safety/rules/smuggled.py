@@ -165,8 +165,8 @@ _CODE_FILE = re.compile(
 _FOLLOWED_ELSEWHERE = word_set(
     """
     find fd fdfind gfind xargs parallel tar bsdtar gtar rsync git sort nodemon watchexec entr env sudo ssh sh bash zsh
-    dash ksh fish make gmake just vi vim nvim emacs ex awk gawk sed psql docker podman nerdctl curl wget test [ [[ echo printf
-    grep egrep rg-files cp mv ln rm mkdir touch cat ls stat head tail wc tee chmod chown install dd diff truncate
+    dash ksh fish make gmake just vi vim nvim emacs ex awk gawk sed psql docker podman nerdctl curl wget test [ [[ echo
+    printf grep egrep rg-files cp mv ln rm mkdir touch cat ls stat head tail wc tee chmod chown install dd diff truncate
     gcc-ar gzip xz zstd unzip base64 sha256sum md5sum jq yq cut tr uniq read cd python python3 hyperfine shellcheck
     """
 )
