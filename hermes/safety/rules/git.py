@@ -154,7 +154,8 @@ _STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
     "daemon": ("", ("access-hook",)),
 }
 _COMMANDS = word_set(
-    "exec extcmd open-files-in-pager onto strategy tool sendmail-cmd to-cmd cc-cmd smtp-server browser httpd access-hook"
+    "exec extcmd open-files-in-pager onto strategy tool sendmail-cmd to-cmd cc-cmd smtp-server browser httpd "
+    "access-hook"
 )
 
 
