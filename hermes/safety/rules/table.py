@@ -22,6 +22,7 @@ from hermes.safety.rules import (
     packages,
     processes,
     services,
+    shells,
     smuggled,
     text,
     verbs,
@@ -50,6 +51,7 @@ RULES: dict[str, Rule] = {
     **services.RULES,
     **network.RULES,
     **interpreters.RULES,
+    **shells.RULES,
     **wrappers.RULES,
     **git.RULES,
     **own.RULES,
@@ -99,7 +101,7 @@ _READERS = word_set(
 KNOWN = frozenset(RULES) | _READERS
 DANGEROUS = tuple(sorted(files.DANGEROUS))
 _COMMANDS = frozenset(
-    {*files.RULES, *disks.RULES, *processes.RULES, *services.RULES, *wrappers.SHELLS}
+    {*files.RULES, *disks.RULES, *processes.RULES, *services.RULES, *shells.SHELLS}
     | word_set("sudo doas xargs curl wget nc busybox crontab iptables useradd userdel usermod passwd chpasswd insmod rmmod")
 ) - word_set(
     "find install sort at host history set unset ip sc service init format erase del tee touch cp port tar ln mount kill zip "
