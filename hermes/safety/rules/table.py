@@ -23,6 +23,7 @@ from hermes.safety.rules import (
     packages,
     processes,
     services,
+    shells,
     smuggled,
     text,
     verbs,
@@ -51,6 +52,7 @@ RULES: dict[str, Rule] = {
     **services.RULES,
     **network.RULES,
     **interpreters.RULES,
+    **shells.RULES,
     **wrappers.RULES,
     **git.RULES,
     **own.RULES,
@@ -102,7 +104,7 @@ _BUILDERS = word_set("cargo rails rake mix")
 KNOWN = frozenset(RULES) | _READERS
 DANGEROUS = tuple(sorted(files.DANGEROUS))
 _COMMANDS = frozenset(
-    {*files.RULES, *disks.RULES, *processes.RULES, *services.RULES, *wrappers.SHELLS}
+    {*files.RULES, *disks.RULES, *processes.RULES, *services.RULES, *shells.SHELLS}
     | word_set("sudo doas xargs curl wget nc busybox crontab iptables useradd userdel usermod passwd chpasswd insmod rmmod")
 ) - word_set(
     "find install sort at host history set unset ip sc service init format erase del tee touch cp port tar ln mount kill zip "
