@@ -42,6 +42,14 @@ _TEXTS: dict[type, tuple[str, ...]] = {
     ReasoningDelta: ("text",),
 }
 
+_PARTS: dict[type, tuple[str, ...]] = {
+    TextPart: ("text",),
+    ImagePart: ("url",),
+    ReasoningPart: ("text",),
+    ToolCallPart: ("name", "arguments"),
+    ToolResultPart: ("name", "text"),
+}
+
 
 def plain(text: str) -> str:
     """No redaction."""
@@ -70,25 +78,18 @@ def scrubbed_message(message: Message, redact: Redact) -> Message:
 
 
 def _part(part: Part, redact: Redact) -> Part:
-    match part:
-        case TextPart() | ToolResultPart():
-            text, origin = redact(part.text), _origin(part.provenance, redact)
-            same = text is part.text and origin is part.provenance
-            part = part if same else structs.replace(part, text=text, provenance=origin)
-            if isinstance(part, ToolResultPart) and (name := redact(part.name)) is not part.name:
-                part = structs.replace(part, name=name)
-            return part
-        case ToolCallPart():
-            name, arguments = redact(part.name), redact(part.arguments)
-            same = name is part.name and arguments is part.arguments
-            return part if same else structs.replace(part, name=name, arguments=arguments)
-        case ReasoningPart():
-            text = redact(part.text) if part.text else part.text
-            # A signature is for the text as it was: without it the reasoning is shown, and not replayed.
-            return part if text is part.text else structs.replace(part, text=text, signature="", opaque="")
-        case ImagePart():
-            url = redact(part.url) if part.url else part.url
-            return part if url is part.url else structs.replace(part, url=url)
+    changed = {}
+    for name in _PARTS[type(part)]:
+        text = getattr(part, name)
+        if text and (clean := redact(text)) is not text:
+            changed[name] = clean
+    origin = None if isinstance(part, ReasoningPart | ToolCallPart) else part.provenance
+    if (known := _origin(origin, redact)) is not origin:
+        return structs.replace(part, **changed, provenance=known)
+    if changed and isinstance(part, ReasoningPart):
+        # A signature is for the text as it was: without it the reasoning is shown, and not replayed.
+        return structs.replace(part, **changed, signature="", opaque="")
+    return structs.replace(part, **changed) if changed else part
 
 
 def _origin(origin: Provenance | None, redact: Redact) -> Provenance | None:

@@ -193,19 +193,20 @@ def _paths(word: str) -> tuple[str, ...]:
 
 def _written_before(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
     """Where no kernel holds a command back, running what this session wrote needs a person."""
-    wrote = context.state.wrote
-    if not wrote or context.backend.contained:
+    if not context.state.wrote or context.backend.contained:
         return
     for effect in judged.effects:
-        if effect.kind is not EffectKind.RUNS:
-            continue
-        found = [path for path in wrote if any(_is_in(path, target) for target in effect.targets)]
-        found = found or [one for one in effect.targets if _made_since(one, context.state.began)]
+        found = _own_files(effect, context) if effect.kind is EffectKind.RUNS else ()
         if found:
             shown = ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
-            yield Finding(
-                Verdict.ASK, "runs-own-file", f"it runs what this session wrote: {shown}", " ".join(effect.argv)
-            )
+            reason = f"it runs what this session wrote: {shown}"
+            yield Finding(Verdict.ASK, "runs-own-file", reason, " ".join(effect.argv))
+
+
+def _own_files(effect: Effect, context: ToolContext) -> Sequence[str]:
+    """What a command would run of the files that this session wrote, or that were made since it began."""
+    found = [path for path in context.state.wrote if any(_is_in(path, target) for target in effect.targets)]
+    return found or [one for one in effect.targets if _made_since(one, context.state.began)]
 
 
 def _made_since(path: str, began: float) -> bool:

@@ -5,13 +5,14 @@ import socket
 from pathlib import Path
 
 import pytest
+from tools.conftest import make_context
 
 from hermes.core.errors import ToolError
 from hermes.safety.findings import Verdict
 from hermes.safety.path_judge import judge_path, opened_refused
 from hermes.safety.places import Places
 from hermes.tools.files import open_regular, save
-from hermes.tools.session import ToolState
+from hermes.tools.session import ToolContext
 
 
 @pytest.fixture
@@ -159,6 +160,10 @@ def test_what_is_no_file_is_not_opened(places: Places, monkeypatch: pytest.Monke
         listening.close()
 
 
+def context(places: Places) -> ToolContext:
+    return make_context(Path(places.workspace), places=places)
+
+
 def test_a_link_swapped_after_the_gate_leads_nowhere(places: Places) -> None:
     """The gate saw `data/a.txt` in the workspace; then `data` became a link to `.ssh`."""
     proj = Path(places.workspace)
@@ -166,7 +171,7 @@ def test_a_link_swapped_after_the_gate_leads_nowhere(places: Places) -> None:
     with pytest.raises(ToolError, match="not open to tools"):
         open_regular(proj / "data/id_rsa", "data/id_rsa", places)
     with pytest.raises(ToolError, match="not open to tools"):
-        save(proj / "data/authorized_keys", "data/authorized_keys", b"evil", ToolState(cwd=proj), places)
+        save(proj / "data/authorized_keys", "data/authorized_keys", b"evil", context(places))
     assert Path(places.home, ".ssh/authorized_keys").read_text() == "x"
     os.link(f"{places.home}/.ssh/id_rsa", proj / "hard")
     handle = os.open(proj / "hard", os.O_RDONLY)
@@ -174,5 +179,5 @@ def test_a_link_swapped_after_the_gate_leads_nowhere(places: Places) -> None:
         assert opened_refused(handle, places)
     finally:
         os.close(handle)
-    save(proj / "fine/b.txt", "fine/b.txt", b"good", ToolState(cwd=proj), places)
+    save(proj / "fine/b.txt", "fine/b.txt", b"good", context(places))
     assert (proj / "fine/b.txt").read_bytes() == b"good"

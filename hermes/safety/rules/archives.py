@@ -192,7 +192,9 @@ def kept(call: Call, path: str) -> bool:
     places = call.host.places
     if inside(path, places):
         return False
-    return (under(path, places.home) and "/." in path) or path.startswith(("/etc/", "/root/", "/var/lib/", "/var/backups/"))
+    return (under(path, places.home) and "/." in path) or path.startswith(
+        ("/etc/", "/root/", "/var/lib/", "/var/backups/")
+    )
 
 
 def _received(call: Call, target: Word, remote: Sequence[Word]) -> None:
@@ -212,7 +214,9 @@ def _host(text: str) -> str:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(("tar", "bsdtar", "gtar", "unzip", "zip", "cpio", "7z", "7za", "7zz", "unrar", "rar", "ouch"), archived),
+    **dict.fromkeys(
+        ("tar", "bsdtar", "gtar", "unzip", "zip", "cpio", "7z", "7za", "7zz", "unrar", "rar", "ouch"), archived
+    ),
     "sort": sorted_,
     "rsync": synced,
     "scp": lambda call: transferred(call, call.options("cDFiJloPSX").operands),

@@ -222,9 +222,7 @@ def editor(call: Call) -> Stream | None:
 
 
 def _edited(call: Call) -> None:
-    options = call.options(
-        "cSuTwWi" if call.name != "emacs" else "flL", word_set("cmd eval load startuptime execute")
-    )
+    options = call.options("cSuTwWi" if call.name != "emacs" else "flL", word_set("cmd eval load startuptime execute"))
     spoken = [word for word in call.words if word.text.startswith("+") and len(word.text) > 1]
     for word in [*options.all("c", "cmd", "eval", "execute"), *spoken]:
         _editor_command(call, word.text.removeprefix("+"))

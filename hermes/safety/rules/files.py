@@ -372,15 +372,14 @@ def edited(call: Call) -> Stream | None:
         scripts += [held.text] if held.text is not None else []
     for text in scripts:
         _sed_script(call, text)
-    if options.has("i", "in-place"):
-        for word in operands:
-            path = call.path(word)
-            said = call.writes(path, kind=EffectKind.OVERWRITES)
-            if not said and any(
-                re.fullmatch(r"\s*(1,\$|\d*,?\$?)?\s*d\s*|/\^?\.?\*?\$?/d|s/\.\*//g?", text) for text in scripts
-            ):
-                call.ask("emptied", "it deletes what files hold")
+    for word in operands if options.has("i", "in-place") else ():
+        said = call.writes(call.path(word), kind=EffectKind.OVERWRITES)
+        if not said and any(map(_SED_EMPTIES.fullmatch, scripts)):
+            call.ask("emptied", "it deletes what files hold")
     return None
+
+
+_SED_EMPTIES = re.compile(r"\s*(1,\$|\d*,?\$?)?\s*d\s*|/\^?\.?\*?\$?/d|s/\.\*//g?")
 
 
 def _sed_script(call: Call, text: str) -> None:

@@ -283,7 +283,12 @@ def _judge(call: Call, code: Code) -> None:
     _leaks(call, code)
     for argv in code.spawned:
         words = [Word(text) for text in argv]
-        _started(call, argv, f"the program text starts {argv[0]}", lambda words=words: call.run(words, lost=True, stdin=NOTHING))
+        _started(
+            call,
+            argv,
+            f"the program text starts {argv[0]}",
+            lambda words=words: call.run(words, lost=True, stdin=NOTHING),
+        )
     for text in code.shelled:
         _started(
             call,

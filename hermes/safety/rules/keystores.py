@@ -140,7 +140,7 @@ _HOLDING: dict[str, str] = {
     "journalctl": r"",
 }
 _LABELLED = {name: re.compile(text) for name, text in _HOLDING.items()}
-_LISTENERS = frozenset("logkeys showkey evtest keylogger xspy xkbcat".split())
+_LISTENERS = frozenset(["logkeys", "showkey", "evtest", "keylogger", "xspy", "xkbcat"])
 _OUTPUTS = re.compile(r"-(o|f|w|output|archive|r)$|--(file|out|output|result-file|archive|rdb|backup)$")
 _PICTURE = re.compile(r"[\w~./-]+\.(png|jpe?g|bmp|webp|xwd|mp4|mkv|mov|wav|ogg|flac|mp3|pcap|pcapng|sql|gz|dump|rdb)$")
 
@@ -167,12 +167,16 @@ def outputs(call: Call) -> list[str]:
     """The files into which such a program writes what it shows, as far as its options tell."""
     named = [word for word in call.words if not word.text.startswith("-") and _PICTURE.match(word.text)]
     after = [call.words[at + 1] for at, text in enumerate(call.args[:-1]) if _OUTPUTS.match(text)]
-    inside = [text.partition("=")[2] for text in call.args if re.match(r"--(file|result-file|out|output|archive)=", text)]
+    inside = [
+        text.partition("=")[2] for text in call.args if re.match(r"--(file|result-file|out|output|archive)=", text)
+    ]
     texts = [*(word.text for word in (*named, *after)), *inside]
     return [*texts, *(call.path(Word(text)) for text in texts)]
 
 
-_SEARCHED = re.compile(r"pass(word|wd)?\b|secret|token|api.?_?key|private.?key|credential|AKIA|BEGIN .*KEY|bearer", re.IGNORECASE)
+_SEARCHED = re.compile(
+    r"pass(word|wd)?\b|secret|token|api.?_?key|private.?key|credential|AKIA|BEGIN .*KEY|bearer", re.IGNORECASE
+)
 
 
 def searched(call: Call) -> None:

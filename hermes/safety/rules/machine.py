@@ -383,7 +383,8 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(_FLOODS, floods),
     "ping": pinged,
     **dict.fromkeys(
-        word_set("sha256sum sha512sum sha1sum md5sum b2sum cksum sha224sum shasum wc uniq od-all gzip bzip2 xz zstd"), endless
+        word_set("sha256sum sha512sum sha1sum md5sum b2sum cksum sha224sum shasum wc uniq od-all gzip bzip2 xz zstd"),
+        endless,
     ),
     "prlimit": limits,
     "mknod": nodes,

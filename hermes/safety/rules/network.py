@@ -244,7 +244,7 @@ def _downloaded(call: Call, options: Options, urls: Sequence[Word]) -> Stream:
 
 
 def _last(address: str) -> str:
-    return address.split("?")[0].rstrip("/").rpartition("/")[2] or "index.html"
+    return address.split("?", maxsplit=1)[0].rstrip("/").rpartition("/")[2] or "index.html"
 
 
 def raw(call: Call) -> Stream | None:
@@ -282,7 +282,9 @@ def _carried(call: Call, hosts: Sequence[str]) -> None:
     elif known is None:
         if not all(_LOCAL.match(host) for host in hosts) or not hosts:
             call.ask("raw-connection", "it sends what it is given over a raw connection")
-    elif re.search(r"\bflush(all|db)\b|\bshutdown\b|config set|slaveof", known, re.IGNORECASE) or databases.statements_lose(known):
+    elif re.search(
+        r"\bflush(all|db)\b|\bshutdown\b|config set|slaveof", known, re.IGNORECASE
+    ) or databases.statements_lose(known):
         call.ask("sql", "it deletes tables or rows without a condition")
 
 

@@ -72,7 +72,14 @@ _ESSENTIAL = re.compile(
     r"libstdc\+\+6|libgcc\S*|ld-linux\S*|libsystemd\S*|ubuntu-(minimal|desktop|server)|debianutils|sed|grep|gzip|tar|"
     r"\*|\.\*|\?\S*|~i|~n\S*)(:\w+)?$"
 )
-_EXTREME = ("--allow-remove-essential", "--force-all", "--force-remove-essential", "--nodeps", "--force-depends", "-Rdd")
+_EXTREME = (
+    "--allow-remove-essential",
+    "--force-all",
+    "--force-remove-essential",
+    "--nodeps",
+    "--force-depends",
+    "-Rdd",
+)
 _TRIED = word_set("-s --simulate --dry-run --just-print --help --no-act --assumeno --test -n --print --recon")
 _INSTALLING = word_set("install add -S -i -U upgrade update -Syu reinstall -Sy get localinstall in")
 _FOREIGN = re.compile(r"(https?|ftp)://|/tmp/|/dev/shm/")

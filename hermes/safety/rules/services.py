@@ -79,9 +79,13 @@ _OFF_VERBS = word_set(
     "reboot poweroff halt kexec soft-reboot exit suspend hibernate hybrid-sleep suspend-then-hibernate rescue emergency "
     "switch-root sleep"
 )
-_OFF_TARGET = re.compile(r"(reboot|poweroff|halt|rescue|emergency|shutdown|suspend|hibernate|kexec|exit|runlevel[016])\.target$")
+_OFF_TARGET = re.compile(
+    r"(reboot|poweroff|halt|rescue|emergency|shutdown|suspend|hibernate|kexec|exit|runlevel[016])\.target$"
+)
 _UNITS_STOPPED = word_set("stop disable mask kill edit revert set-default set-property freeze clean cancel")
-_UNITS_LATER = word_set("enable link reenable preset preset-all add-wants add-requires set-environment import-environment")
+_UNITS_LATER = word_set(
+    "enable link reenable preset preset-all add-wants add-requires set-environment import-environment"
+)
 
 
 def systemd(call: Call) -> None:
@@ -166,10 +170,9 @@ def controller(call: Call) -> None:
         stopped(call)
     elif own:
         call.ask("kill-self", "it may end Hermes itself")
-    elif _STOPPING.intersection(verbs[:3]) and not (call.name == "pm2" and not _all_of_pm2(verbs)):
-        call.effect(EffectKind.KILLS, verbs)
-        call.ask("service", _STOPS)
-    elif also is not None and also.match(" ".join(call.args)):
+    elif (_STOPPING.intersection(verbs[:3]) and not (call.name == "pm2" and not _all_of_pm2(verbs))) or (
+        also is not None and also.match(" ".join(call.args))
+    ):
         call.effect(EffectKind.KILLS, verbs)
         call.ask("service", _STOPS)
     elif _CONTROLLERS[call.name] == "later" and _LATER_VERBS.intersection(verbs):
@@ -235,7 +238,9 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(_POWERING, powering),
     "systemctl": systemd,
     **dict.fromkeys(_CONTROLLERS, controller),
-    **dict.fromkeys(word_set("nginx httpd apache2 haproxy lighttpd openresty tengine sshd postmaster varnishd"), server),
+    **dict.fromkeys(
+        word_set("nginx httpd apache2 haproxy lighttpd openresty tengine sshd postmaster varnishd"), server
+    ),
     "start-stop-daemon": stop_start,
     **dict.fromkeys(("dbus-send", "busctl", "gdbus"), bus),
 }

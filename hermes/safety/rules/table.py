@@ -105,7 +105,9 @@ KNOWN = frozenset(RULES) | _READERS
 DANGEROUS = tuple(sorted(files.DANGEROUS))
 _COMMANDS = frozenset(
     {*files.RULES, *disks.RULES, *processes.RULES, *services.RULES, *shells.SHELLS}
-    | word_set("sudo doas xargs curl wget nc busybox crontab iptables useradd userdel usermod passwd chpasswd insmod rmmod")
+    | word_set(
+        "sudo doas xargs curl wget nc busybox crontab iptables useradd userdel usermod passwd chpasswd insmod rmmod"
+    )
 ) - word_set(
     "find install sort at host history set unset ip sc service init format erase del tee touch cp port tar ln mount kill zip "
     "route level skill crash sed ln rip trash wipe scrub server caddy solr named puppet salt exim mongod halt isolate pause "

@@ -154,7 +154,9 @@ _TAKES = re.compile(
     re.IGNORECASE,
 )
 _STOPS_MACHINE = re.compile(r"(stop|restart|suspend)-computer$", re.IGNORECASE)
-_LOSES_DISK = re.compile(r"(format-volume|clear-disk|initialize-disk|remove-partition|reset-physicaldisk)$", re.IGNORECASE)
+_LOSES_DISK = re.compile(
+    r"(format-volume|clear-disk|initialize-disk|remove-partition|reset-physicaldisk)$", re.IGNORECASE
+)
 _CHANGING = re.compile(
     r"set-(executionpolicy|mppreference|service|itemproperty|netfirewall\w+|localuser|acl|smbserverconfiguration|"
     r"processmitigation|psreadlineoption|dnsclient\w*|netconnectionprofile|aduser|ad\w+|vm\w*)|"
@@ -166,7 +168,9 @@ _CHANGING = re.compile(
     r"export-(pfxcertificate|certificate)|save-\w+password\w*|grant-\w+|unblock-file|import-certificate$",
     re.IGNORECASE,
 )
-_HARMLESS = re.compile(r"(clear-host|clear-variable|stop-transcript|remove-variable|remove-alias|exit-pssession)$", re.IGNORECASE)
+_HARMLESS = re.compile(
+    r"(clear-host|clear-variable|stop-transcript|remove-variable|remove-alias|exit-pssession)$", re.IGNORECASE
+)
 
 
 def powershell(call: Call) -> bool:
