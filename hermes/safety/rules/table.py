@@ -102,12 +102,18 @@ KNOWN = frozenset(RULES) | _READERS
 DANGEROUS = tuple(sorted(files.DANGEROUS))
 _COMMANDS = frozenset(
     {*files.RULES, *disks.RULES, *processes.RULES, *services.RULES, *shells.SHELLS}
-    | word_set("sudo doas xargs curl wget nc busybox crontab iptables useradd userdel usermod passwd chpasswd insmod rmmod")
+    | word_set(
+        """
+        sudo doas xargs curl wget nc busybox crontab iptables useradd userdel usermod passwd chpasswd insmod rmmod
+        """
+    )
 ) - word_set(
-    "find install sort at host history set unset ip sc service init format erase del tee touch cp port tar ln mount kill zip "
-    "route level skill crash sed ln rip trash wipe scrub server caddy solr named puppet salt exim mongod halt isolate pause "
-    "mtd asr nvme hdfs zfs wsl elasticsearch logstash kibana nagios asterisk squid slapd traefik httpd nginx haproxy zzz apm "
-    "monit postfix pcs crm sv dovecot mailman"
+    """
+    find install sort at host history set unset ip sc service init format erase del tee touch cp port tar ln mount
+    kill zip route level skill crash sed ln rip trash wipe scrub server caddy solr named puppet salt exim mongod
+    halt isolate pause mtd asr nvme hdfs zfs wsl elasticsearch logstash kibana nagios asterisk squid slapd traefik
+    httpd nginx haproxy zzz apm monit postfix pcs crm sv dovecot mailman
+    """
 )
 """Names that mean a program wherever they stand among the arguments of a program that is not known."""
 _TEXT_OPTIONS = re.compile(r"--?(exec|execute|command|cmd|run|eval|shell|script|hook|on-\w+|pre\w*|post\w*|e|c|x)$")
@@ -126,19 +132,27 @@ def judged(call: Call) -> Stream:
         out = rule(call)
     elif name.startswith("mkfs."):
         disks.made(call)
-    labels = NONE
-    if name not in LOOKERS and call.words and rule is not interpreters.interpreter:
-        labels = call.reads(call.words[1:] if name in _PATTERN_FIRST else call.words)
+    labels = _named_labels(call, rule)
     if rule is None and name not in _READERS:
         _unknown_program(call)
     smuggled.judge(call)
     if name in _SEARCHERS:
         keystores.searched(call)
-    if out is None:
-        out = Stream(None, call.stdin.labels | labels) if name not in ("true", "false", ":") else NOTHING
-    elif labels:
-        out = Stream(out.text, out.labels | labels)
-    return _labelled(call, out)
+    return _labelled(call, _output(call, out, labels))
+
+
+def _named_labels(call: Call, rule: Rule | None) -> frozenset[str]:
+    """What is known of the files that a call names."""
+    if call.name in LOOKERS or not call.words or rule is interpreters.interpreter:
+        return NONE
+    return call.reads(call.words[1:] if call.name in _PATTERN_FIRST else call.words)
+
+
+def _output(call: Call, out: Stream | None, labels: frozenset[str]) -> Stream:
+    """What its rule says that it writes, or else what comes in, with what is known of the files it names."""
+    if out is not None:
+        return Stream(out.text, out.labels | labels) if labels else out
+    return NOTHING if call.name in ("true", "false", ":") else Stream(None, call.stdin.labels | labels)
 
 
 def _labelled(call: Call, out: Stream) -> Stream:
