@@ -13,8 +13,8 @@ Rule = Callable[[Call], Stream | None]
 _POWER = "it gives a container power over this machine"
 _LOSES_WHEN_FORCED = re.compile(
     r"((system|volume|image|container|network|builder|buildx|machine|pod|manifest) (prune|rm|reset|remove)|"
-    r"system reset|swarm (leave|init)|(service|stack|secret|config|node) rm|compose (down|rm|kill)|kill|stop|context rm|"
-    r"volume rm|rmi|rm)\b"
+    r"system reset|swarm (leave|init)|(service|stack|secret|config|node) rm|compose (down|rm|kill)|"
+    r"kill|stop|context rm|volume rm|rmi|rm)\b"
 )
 _LOSES_ALWAYS = re.compile(
     r"((system|volume|image|container|network|builder|pod|buildx) prune|volume (rm|remove)|system reset|swarm leave|"

@@ -144,22 +144,24 @@ def _texts(call: Call, options: Options, spoken: str) -> tuple[list[str], bool]:
         given += options.operands
     texts = [word.text for word in given]
     unseen = any(word.dynamic and re.fullmatch(r"\$\(\)|\$\{\w+\}", word.text) for word in given)
-    scripted = options.all("f", "file", "queries-file") if call.name != "sqlcmd" else options.all("i")
-    for word in scripted:
-        held = flow.looked_up(call, word)
-        texts += [held.text] if held.text is not None else []
-        unseen = unseen or held.text is None
-    if call.fed:
-        texts.append(call.stdin.text or "")
-        unseen = unseen or call.stdin.text is None
+    streams = _streams(call, options)
+    texts += [stream.text for stream in streams if stream.text is not None]
+    unseen = unseen or any(stream.text is None for stream in streams)
     if unseen and any(word.dynamic for word in given):
         call.ask("sql", "the statements are only known when it runs")
     return texts, unseen
 
 
+def _streams(call: Call, options: Options) -> list[Stream]:
+    """The files of statements that a call names, and what comes in."""
+    scripted = options.all("f", "file", "queries-file") if call.name != "sqlcmd" else options.all("i")
+    streams = [flow.looked_up(call, word) for word in scripted]
+    return [*streams, call.stdin] if call.fed else streams
+
+
 def _production(call: Call, options: Options) -> bool:
     """Whether the database is one that others use: on another host, or called so."""
-    hosts = [word.text for word in options.all("h", "host")] if call.name not in ("duckdb",) else []
+    hosts = [word.text for word in options.all("h", "host")] if call.name != "duckdb" else []
     for text in call.args:
         found = _HOST.match(text)
         hosts += [found[1]] if found else re.findall(r"\bhost=([\w.-]+)", text)

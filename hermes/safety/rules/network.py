@@ -1,7 +1,7 @@
 """Programs that fetch and send."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import urlsplit
 
 from hermes.safety import flow
@@ -45,6 +45,7 @@ _METADATA = re.compile(
     r"192\.0\.0\.192|fd00:ec2:\S+|2852039166|0x[aA]9[fF][eE][aA]9[fF][eE]|0251\.0376\.0251\.0376)$"
 )
 """Hosts at which clouds hand their keys to whoever asks, in the forms that an address can take."""
+_FILES_SENT = "it sends files from outside the session's folder away"
 _KEYS_SENT = "it sends keys or the environment away"
 
 
@@ -84,7 +85,6 @@ def _taken_along(call: Call, options: Options, urls: Sequence[Word], hosts: Sequ
     """What leaves with a request: files, what is piped in, variables with keys."""
     uploads = options.all("T", "upload-file")
     bodies = [*options.all(*_DATA), *uploads, *options.all(*_HEADERS)]
-    sends = bool(options.all(*_DATA) or uploads)
     piped = uploads or any(word.text.endswith(("@-", "-")) for word in bodies)
     labels = call.stdin.labels if piped else NONE
     files = [
@@ -93,16 +93,23 @@ def _taken_along(call: Call, options: Options, urls: Sequence[Word], hosts: Sequ
         if "@" in word.text or word in uploads
     ]
     labels |= call.reads(files) if files else NONE
-    for word in [*urls, *bodies]:
-        if not _credential(word, options, hosts):
-            labels |= word.labels
-    call.effect(EffectKind.SENDS if sends else EffectKind.FETCHES, hosts)
+    labels |= _labels((*urls, *bodies), options, hosts)
+    call.effect(EffectKind.SENDS if uploads or options.all(*_DATA) else EffectKind.FETCHES, hosts)
+    _leaked(call, labels, files, hosts)
+
+
+def _labels(words: Iterable[Word], options: Options, hosts: Sequence[str]) -> frozenset[str]:
+    """What is known of words that leave; a key for the host that is asked does not count."""
+    return NONE.union(*(word.labels for word in words if not _credential(word, options, hosts)))
+
+
+def _leaked(call: Call, labels: frozenset[str], files: Sequence[Word], hosts: Sequence[str]) -> None:
     paths = [call.path(Word(word.text.rpartition("@")[2])) for word in files]
     if SECRET in labels and not all(_LOCAL.match(host) for host in hosts):
         call.effect(EffectKind.SENDS, hosts)
         call.ask("exfiltration", _KEYS_SENT)
     elif any(root_like(path, call.host.places) or archives.kept(call, path) for path in paths):
-        call.ask("exfiltration", "it sends files from outside the session's folder away")
+        call.ask("exfiltration", _FILES_SENT)
 
 
 def _configured(call: Call, options: Options) -> None:
@@ -143,8 +150,8 @@ def _requests(call: Call, options: Options, urls: Sequence[Word], hosts: Sequenc
 
 
 _VENDOR_KEYS = re.compile(
-    r"\b(GITHUB|GH|GITLAB|OPENAI|ANTHROPIC|CLAUDE|AWS|GOOGLE|GEMINI|AZURE|STRIPE|SLACK|NPM|PYPI|DOCKER|HEROKU|HUGGINGFACE|HF|"
-    r"CLOUDFLARE|CF|DIGITALOCEAN|DO|TWILIO|SENDGRID|MAILGUN|DATADOG|DD|SENTRY|LINEAR|NOTION|DISCORD|TELEGRAM|BITBUCKET|"
+    r"\b(GITHUB|GH|GITLAB|OPENAI|ANTHROPIC|CLAUDE|AWS|GOOGLE|GEMINI|AZURE|STRIPE|SLACK|NPM|PYPI|DOCKER|HEROKU|HUGGINGFACE|"
+    r"HF|CLOUDFLARE|CF|DIGITALOCEAN|DO|TWILIO|SENDGRID|MAILGUN|DATADOG|DD|SENTRY|LINEAR|NOTION|DISCORD|TELEGRAM|BITBUCKET|"
     r"GROQ|MISTRAL|COHERE|TOGETHER|REPLICATE|OPENROUTER|DEEPSEEK|XAI|VERCEL|NETLIFY|FLY|SUPABASE|PLANETSCALE|OKTA|AUTH0|"
     r"ATLASSIAN|JIRA|CIRCLE|CIRCLECI|TRAVIS|SNYK|SONAR|CODECOV|NGROK|SHOPIFY|PAYPAL|SQUARE|PLAID)_\w*"
     r"(KEY|TOKEN|SECRET|PAT|PASSWORD|CREDENTIALS?)\b"
@@ -163,8 +170,8 @@ _HOSTS_OF = {
     "PYPI": "pypi",
 }
 _KEY_HEADER = re.compile(
-    r"(proxy-)?(authorization|cookie)\s*:|bearer |(x-|private-|job-|deploy-|api-|circle-|dd-|apikey)?[\w-]*(token|api-?key|"
-    r"auth\w*|access-?key|secret|signature)\s*:|^[\w.@-]*:?\$\{",
+    r"(proxy-)?(authorization|cookie)\s*:|bearer |(x-|private-|job-|deploy-|api-|circle-|dd-|apikey)?[\w-]*(token|"
+    r"api-?key|auth\w*|access-?key|secret|signature)\s*:|^[\w.@-]*:?\$\{",
     re.IGNORECASE,
 )
 
@@ -186,10 +193,7 @@ def _credential(word: Word, options: Options, hosts: Sequence[str]) -> bool:
 def _saved(call: Call, options: Options, urls: Sequence[Word]) -> Stream | None:
     outputs = options.all("o", "output")
     if options.has("O", "remote-name", "remote-name-all"):
-        outputs = [
-            *outputs,
-            *(Word(word.text.split("?")[0].rstrip("/").rpartition("/")[2] or "index.html") for word in urls),
-        ]
+        outputs = [*outputs, *(Word(_last(word.text)) for word in urls)]
     for word in options.all("c", "cookie-jar", "D", "dump-header"):
         call.writes(call.path(word))
     if not outputs:
@@ -209,26 +213,29 @@ def wget(call: Call) -> Stream | None:
     urls = options.operands
     hosts = [_host(word.text) for word in urls]
     judge_hosts(call, hosts)
-    labels = NONE
-    for word in (*options.all("post-data", "body-data", "header"), *urls):
-        if not _credential(word, Options([]), hosts):
-            labels |= word.labels
+    labels = _labels((*options.all("post-data", "body-data", "header"), *urls), Options([]), hosts)
     posted = options.all("post-file", "body-file")
     labels |= call.reads(posted) if posted else NONE
-    if options.all("use-askpass") or any(
-        re.search(r"use_askpass|post_file|output_document", word.text) for word in options.all("e", "execute")
-    ):
+    if options.all("use-askpass") or any(_WGET_SET.search(word.text) for word in options.all("e", "execute")):
         call.ask("nested-program", "it is told to start another program")
     call.effect(EffectKind.SENDS if posted else EffectKind.FETCHES, hosts)
     if SECRET in labels:
         call.ask("exfiltration", _KEYS_SENT)
     elif any(archives.kept(call, call.path(word)) for word in posted):
-        call.ask("exfiltration", "it sends files from outside the session's folder away")
-    method = (options.all("method") or [Word("GET")])[-1].text.upper()
-    local = all(_LOCAL.match(host) for host in hosts)
-    if any(databases.request_loses(method, word.text, options.all("body-data"), local=local) for word in urls):
-        call.ask("remote-loss", "it deletes something elsewhere")
+        call.ask("exfiltration", _FILES_SENT)
+    _wget_requests(call, options, hosts)
     return _downloaded(call, options, urls)
+
+
+_WGET_SET = re.compile(r"use_askpass|post_file|output_document")
+
+
+def _wget_requests(call: Call, options: Options, hosts: Sequence[str]) -> None:
+    method = (options.all("method") or [Word("GET")])[-1].text.upper()
+    bodies = options.all("body-data")
+    local = all(_LOCAL.match(host) for host in hosts)
+    if any(databases.request_loses(method, word.text, bodies, local=local) for word in options.operands):
+        call.ask("remote-loss", "it deletes something elsewhere")
 
 
 def _downloaded(call: Call, options: Options, urls: Sequence[Word]) -> Stream:
@@ -244,7 +251,7 @@ def _downloaded(call: Call, options: Options, urls: Sequence[Word]) -> Stream:
 
 
 def _last(address: str) -> str:
-    return address.split("?", maxsplit=1)[0].rstrip("/").rpartition("/")[2] or "index.html"
+    return address.partition("?")[0].rstrip("/").rpartition("/")[2] or "index.html"
 
 
 def raw(call: Call) -> Stream | None:
@@ -282,12 +289,11 @@ def _carried(call: Call, hosts: Sequence[str]) -> None:
     elif known is None:
         if not all(_LOCAL.match(host) for host in hosts) or not hosts:
             call.ask("raw-connection", "it sends what it is given over a raw connection")
-    elif re.search(
-        r"\bflush(all|db)\b|\bshutdown\b|config set|slaveof", known, re.IGNORECASE
-    ) or databases.statements_lose(known):
+    elif _EMPTIES.search(known) or databases.statements_lose(known):
         call.ask("sql", "it deletes tables or rows without a condition")
 
 
+_EMPTIES = re.compile(r"\bflush(all|db)\b|\bshutdown\b|config set|slaveof", re.IGNORECASE)
 _KEYED = ("-k", "-K", "-pass", "-in")
 
 
@@ -299,18 +305,26 @@ def openssl(call: Call) -> Stream | None:
     if verb == "s_server":
         call.ask("raw-connection", "it waits for connections")
     decodes = "-d" in call.args or "-decrypt" in call.args
-    if decodes and (verb == "base64" or {"-a", "-base64", "-A"} & set(call.args)) and not _keyed(call):
-        if call.stdin.text is not None:
-            return text.decoded(call.stdin.text, "base64", call.stdin.labels)
+    if decodes and call.stdin.text is not None and _in_letters(call, verb):
+        return text.decoded(call.stdin.text, "base64", call.stdin.labels)
     made = frozenset({DECODED}) if decodes else NONE
+    _openssl_files(call, made)
+    if verb == "rand" and any(_vast(word) for word in call.args[1:]):
+        call.ask("fills", "it fills the disk")
+    return Stream(None, call.stdin.labels | made)
+
+
+def _in_letters(call: Call, verb: str) -> bool:
+    """Whether what comes in is base64 without a cipher."""
+    return (verb == "base64" or not {"-a", "-base64", "-A"}.isdisjoint(call.args)) and not _keyed(call)
+
+
+def _openssl_files(call: Call, made: frozenset[str]) -> None:
     for at, option in enumerate(call.args[:-1]):
         if option == "-out":
             path = call.path(call.words[at + 1])
             call.writes(path)
             call.state.files[path] = Stream(None, made)
-    if verb == "rand" and any(_vast(word) for word in call.args[1:]):
-        call.ask("fills", "it fills the disk")
-    return Stream(None, call.stdin.labels | made)
 
 
 def _vast(word: str) -> bool:
@@ -353,13 +367,10 @@ _METHODS = word_set("GET POST PUT PATCH DELETE HEAD OPTIONS PURGE")
 def httpie(call: Call) -> Stream | None:
     """http, https, xh: `field=@file` sends files."""
     options = call.options("aoSp", word_set("auth output session"))
-    method = next((word.text for word in options.operands[:1] if word.text in _METHODS), "")
-    operands = [word for word in options.operands if word.text not in _METHODS]
+    method, operands = _httpie_request(options.operands)
     hosts = [_host(word.text).partition(":")[0] for word in operands[:1]]
     judge_hosts(call, hosts)
-    labels = call.reads([word for word in call.words if "@" in word.text]) | call.stdin.labels
-    for word in call.words:
-        labels |= word.labels if not _KEY_HEADER.match(word.text) else NONE
+    labels = _field_labels(call)
     call.effect(EffectKind.SENDS if len(operands) > 1 or call.fed else EffectKind.FETCHES, hosts)
     if SECRET in labels:
         call.ask("exfiltration", _KEYS_SENT)
@@ -367,9 +378,25 @@ def httpie(call: Call) -> Stream | None:
     if operands and databases.request_loses(method, operands[0].text, operands[1:], local=local):
         call.ask("remote-loss", "it deletes something elsewhere")
     for word in options.all("o", "output"):
-        call.writes(call.path(word))
-        call.state.files[call.path(word)] = Stream(None, _FETCHED)
+        _fetched_into(call, call.path(word))
     return Stream(None, _FETCHED)
+
+
+def _field_labels(call: Call) -> frozenset[str]:
+    """What is known of the fields and files that are sent; keys in their own headers do not count."""
+    labels = call.reads([word for word in call.words if "@" in word.text]) | call.stdin.labels
+    return labels.union(*(word.labels for word in call.words if not _KEY_HEADER.match(word.text)))
+
+
+def _httpie_request(words: Sequence[Word]) -> tuple[str, list[Word]]:
+    """The method, empty when it is not said, and the words behind it."""
+    method = next((word.text for word in words[:1] if word.text in _METHODS), "")
+    return method, [word for word in words if word.text not in _METHODS]
+
+
+def _fetched_into(call: Call, path: str) -> None:
+    call.writes(path)
+    call.state.files[path] = Stream(None, _FETCHED)
 
 
 def aria(call: Call) -> Stream | None:
@@ -381,9 +408,7 @@ def aria(call: Call) -> Stream | None:
     folders = options.all("d", "dir")
     names = options.all("o", "out") or [Word(word.text.rstrip("/").rpartition("/")[2]) for word in options.operands]
     for word in names:
-        path = call.path(Word(f"{folders[0].text}/{word.text}") if folders else word)
-        call.writes(path)
-        call.state.files[path] = Stream(None, _FETCHED)
+        _fetched_into(call, call.path(Word(f"{folders[0].text}/{word.text}") if folders else word))
     return Stream("")
 
 
@@ -405,8 +430,8 @@ def asked_name(call: Call) -> Stream | None:
 
 
 _TUNNEL_SHOWN = word_set(
-    "version --version help --help -h login logout status ip list ls ping netcheck whois config update bugreport exit-node "
-    "info check access --list"
+    "version --version help --help -h login logout status ip list ls ping netcheck whois config update bugreport "
+    "exit-node info check access --list"
 )
 
 

@@ -72,14 +72,7 @@ _ESSENTIAL = re.compile(
     r"libstdc\+\+6|libgcc\S*|ld-linux\S*|libsystemd\S*|ubuntu-(minimal|desktop|server)|debianutils|sed|grep|gzip|tar|"
     r"\*|\.\*|\?\S*|~i|~n\S*)(:\w+)?$"
 )
-_EXTREME = (
-    "--allow-remove-essential",
-    "--force-all",
-    "--force-remove-essential",
-    "--nodeps",
-    "--force-depends",
-    "-Rdd",
-)
+_EXTREME = word_set("--allow-remove-essential --force-all --force-remove-essential --nodeps --force-depends -Rdd")
 _TRIED = word_set("-s --simulate --dry-run --just-print --help --no-act --assumeno --test -n --print --recon")
 _INSTALLING = word_set("install add -S -i -U upgrade update -Syu reinstall -Sy get localinstall in")
 _FOREIGN = re.compile(r"(https?|ftp)://|/tmp/|/dev/shm/")
@@ -99,16 +92,19 @@ def judge(call: Call) -> Stream | None:
     at = next((place for place, text in enumerate(args) if re.fullmatch(wanted, text)), -1)
     if at < 0:
         _installed(call)
-        return None
-    named = [text for text in args[at + 1 :] if not text.startswith("-")]
+    else:
+        _removed(call, args[at], [text for text in args[at + 1 :] if not text.startswith("-")])
+    return None
+
+
+def _removed(call: Call, verb: str, named: Sequence[str]) -> None:
     system = call.name not in _OF_THE_PERSON
-    if system and (any(map(_ESSENTIAL.match, named)) or any(text in _EXTREME for text in args)) and named:
+    if system and named and (any(map(_ESSENTIAL.match, named)) or not _EXTREME.isdisjoint(call.args)):
         call.effect(EffectKind.DELETES, named)
         call.deny("packages-essential", "it removes what the system stands on")
-    elif system or _many(call, args[at], named):
+    elif system or _many(call, verb, named):
         call.effect(EffectKind.DELETES, named)
         call.ask("packages", _LOSES)
-    return None
 
 
 def _many(call: Call, verb: str, named: Sequence[str]) -> bool:

@@ -76,13 +76,14 @@ def powering(call: Call) -> None:
 
 
 _OFF_VERBS = word_set(
-    "reboot poweroff halt kexec soft-reboot exit suspend hibernate hybrid-sleep suspend-then-hibernate rescue emergency "
-    "switch-root sleep"
+    "reboot poweroff halt kexec soft-reboot exit suspend hibernate hybrid-sleep suspend-then-hibernate rescue "
+    "emergency switch-root sleep"
 )
 _OFF_TARGET = re.compile(
-    r"(reboot|poweroff|halt|rescue|emergency|shutdown|suspend|hibernate|kexec|exit|runlevel[016])\.target$"
+    r"(reboot|poweroff|halt|rescue|emergency|shutdown|suspend|hibernate|kexec|exit|"
+    r"runlevel[016])\.target$"
 )
-_UNITS_STOPPED = word_set("stop disable mask kill edit revert set-default set-property freeze clean cancel")
+_UNITS_STOPPED = word_set("isolate stop disable mask kill edit revert set-default set-property freeze clean cancel")
 _UNITS_LATER = word_set(
     "enable link reenable preset preset-all add-wants add-requires set-environment import-environment"
 )
@@ -92,12 +93,12 @@ def systemd(call: Call) -> None:
     """systemctl."""
     options = call.options("HMntps", word_set("host machine type state property signal root kill-who"))
     verbs = [word.text for word in options.operands]
-    verb = verbs[0] if verbs else ""
-    if options.has("help", "version") or not verb:
+    if options.has("help", "version") or not verbs or not verbs[0]:
         return
-    if verb in _OFF_VERBS or (verb in ("isolate", "start", "reboot.target") and any(map(_OFF_TARGET.search, verbs))):
+    verb = verbs[0]
+    if _turns_off(verbs):
         stopped(call)
-    elif verb in _UNITS_STOPPED or verb == "isolate" or (options.has("force") and verb not in _UNITS_LATER):
+    elif verb in _UNITS_STOPPED or (options.has("force") and verb not in _UNITS_LATER):
         call.effect(EffectKind.KILLS, verbs[1:])
         call.ask("service", _STOPS)
     elif verb in ("restart", "try-restart", "reload-or-restart") and _is_own(verbs):
@@ -105,6 +106,12 @@ def systemd(call: Call) -> None:
     elif verb in _UNITS_LATER:
         call.effect(EffectKind.PERSISTS, verbs[1:])
         call.ask("time", _LATER)
+
+
+def _turns_off(verbs: Sequence[str]) -> bool:
+    return verbs[0] in _OFF_VERBS or (
+        verbs[0] in ("isolate", "start", "reboot.target") and any(map(_OFF_TARGET.search, verbs))
+    )
 
 
 def _is_own(verbs: Sequence[str]) -> bool:
@@ -128,9 +135,11 @@ _CONTROLLERS: dict[str, str] = {
     **dict.fromkeys(
         word_set(
             "apachectl apache2ctl rndc unbound-control pdns_control postfix exim monit varnishadm asadmin "
-            "zkServer.sh kafka-server-stop.sh catalina.sh shutdown.sh standalone.sh pg_ctl pg_ctlcluster rabbitmq-server "
+            "zkServer.sh kafka-server-stop.sh catalina.sh shutdown.sh standalone.sh pg_ctl pg_ctlcluster "
+            "rabbitmq-server "
             "haproxyctl birdc keepalived chronyc caddy traefik puppet salt chef-client ossec-control wazuh-control "
-            "auditd clamdscan crowdsec fail2ban-client jetty.sh solr elasticsearch logstash kibana nagios zabbix_agentd "
+            "auditd clamdscan crowdsec fail2ban-client jetty.sh solr elasticsearch logstash kibana nagios "
+            "zabbix_agentd "
             "asterisk slapd named dovecot doveadm cyrus mailman squid lighttpd-angel uwsgi gunicornctl circusctl "
             "mongod mysqld_multi mysqld_safe brew-services net-snmp iscsiadm ipvsadm pcs crm"
         ),
@@ -164,20 +173,28 @@ _ALSO_PATTERNS = {name: re.compile(text) for name, text in _ALSO.items()}
 def controller(call: Call) -> None:
     """service, launchctl, supervisorctl, and the programs with which servers are started and stopped."""
     verbs = [word.text for word in call.options().operands]
-    also = _ALSO_PATTERNS.get(call.name)
-    own = _is_own(["", *verbs]) and bool({"restart", "reload", "kill", "stop", "delete"} & set(verbs))
+    own = _is_own(["", *verbs]) and not _ENDING.isdisjoint(verbs)
     if call.name == "loginctl" and verbs[:1] and verbs[0] in _OFF_VERBS:
         stopped(call)
     elif own:
         call.ask("kill-self", "it may end Hermes itself")
-    elif (_STOPPING.intersection(verbs[:3]) and not (call.name == "pm2" and not _all_of_pm2(verbs))) or (
-        also is not None and also.match(" ".join(call.args))
-    ):
+    elif _stops(call, verbs):
         call.effect(EffectKind.KILLS, verbs)
         call.ask("service", _STOPS)
     elif _CONTROLLERS[call.name] == "later" and _LATER_VERBS.intersection(verbs):
         call.effect(EffectKind.PERSISTS, verbs)
         call.ask("time", _LATER)
+
+
+_ENDING = word_set("restart reload kill stop delete")
+
+
+def _stops(call: Call, verbs: Sequence[str]) -> bool:
+    """Whether it stops a service: by one of its first words, or by what stops it in this program alone."""
+    if _STOPPING.intersection(verbs[:3]) and (call.name != "pm2" or _all_of_pm2(verbs)):
+        return True
+    also = _ALSO_PATTERNS.get(call.name)
+    return also is not None and also.match(" ".join(call.args)) is not None
 
 
 def _all_of_pm2(verbs: Sequence[str]) -> bool:
