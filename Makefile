@@ -9,6 +9,7 @@
 # make bench          whole-process and per-round costs, beside other programs where they are installed
 # make faults         2,000 random scripts of faults against the whole program (make faults COUNT=100 SEED=7)
 # make escapes        172 ways out of the sandbox, tried for real: as this user and, by the superuser, as another
+# make backends       every place where commands run, containers too (needs podman or docker and a static busybox)
 # make cap-race       a cap on money against 50 turns at once in 4 processes, kills among them, ten times
 # make shape          the shape table of the tree
 # make lock           resolve the locked requirements anew (needs uv)
@@ -18,7 +19,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test check matrix faults torture resume-race writers stops escapes cap-race bench shape lint types contracts deps lock clean
+.PHONY: run test check matrix faults torture resume-race writers stops escapes backends cap-race bench shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -74,6 +75,9 @@ stops: $(VENV)/dev.stamp
 
 escapes: $(VENV)/dev.stamp
 	HERMES_ESCAPES=1 $(BIN)/python -m pytest -n 2 tests/attack/test_escapes.py
+
+backends: $(VENV)/dev.stamp
+	HERMES_BACKENDS=1 $(BIN)/python -m pytest -n 2 -rs tests/tools/test_backends.py tests/tools/test_ssh.py
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench

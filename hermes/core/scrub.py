@@ -32,8 +32,8 @@ _TEXTS: dict[type, tuple[str, ...]] = {
     Queued: ("text",),
     FellBack: ("reason",),
     Retrying: ("reason", "message"),
-    ToolStarted: ("arguments", "summary"),
-    ToolEnded: ("preview",),
+    ToolStarted: ("name", "arguments", "summary"),
+    ToolEnded: ("name", "preview"),
     ApprovalAsked: ("subject", "reason", "cwd", "session_covers", "always_covers"),
     Refused: ("subject", "reason", "pattern"),
     Notice: ("text",),
@@ -74,10 +74,14 @@ def _part(part: Part, redact: Redact) -> Part:
         case TextPart() | ToolResultPart():
             text, origin = redact(part.text), _origin(part.provenance, redact)
             same = text is part.text and origin is part.provenance
-            return part if same else structs.replace(part, text=text, provenance=origin)
+            part = part if same else structs.replace(part, text=text, provenance=origin)
+            if isinstance(part, ToolResultPart) and (name := redact(part.name)) is not part.name:
+                part = structs.replace(part, name=name)
+            return part
         case ToolCallPart():
-            arguments = redact(part.arguments)
-            return part if arguments is part.arguments else structs.replace(part, arguments=arguments)
+            name, arguments = redact(part.name), redact(part.arguments)
+            same = name is part.name and arguments is part.arguments
+            return part if same else structs.replace(part, name=name, arguments=arguments)
         case ReasoningPart():
             text = redact(part.text) if part.text else part.text
             # A signature is for the text as it was: without it the reasoning is shown, and not replayed.

@@ -138,20 +138,16 @@ class RuleGate:
         state = context.state
         plain = [one for one in asks if not one.rule.startswith(_TAINTED)]
         taints = state.taint.sources() if len(plain) < len(asks) else ()
-        patterns = _patterns(plain, weighed.line)
-        wider = _grants(patterns, taints, _files_run(weighed)) if patterns or not plain else ()
-        led = {literal_or_folder(one): _led(weighed.effects, one.subject) for one in plain if one.subject}
-        whole = _led(weighed.effects, "", state.environment)
-        wider = tuple(structs.replace(one, places=led.get(one.pattern, whole)) if one.pattern else one for one in wider)
+        patterns = _patterns(plain)
+        wider = _grants(plain, taints, weighed)
         return structs.replace(
             base,
             verdict=Verdict.ASK,
             rule=asks[0].rule,
             reason="; ".join(dict.fromkeys(one.reason for one in asks)),
-            # Where a part of it cannot be named, no wider answer can say what it covers.
             grants=wider,
             always=self._lasting(wider),
-            pattern=patterns[0] if len(patterns) == 1 and not taints else weighed.line,
+            pattern=patterns[0] if len(patterns) == 1 and not taints else literal(weighed.line),
             seal=seal(f"{tool} {weighed.subject}", weighed.cwd or str(state.cwd), state, weighed.effects),
         )
 
@@ -191,9 +187,15 @@ class RuleGate:
         return command and bool(self.policy.off_in) and backend.contained and backend.name == self.policy.off_in
 
 
-def _grants(patterns: Iterable[str], sources: Iterable[str], runs: Sequence[str]) -> tuple[Grant, ...]:
-    bound = _sealed(runs)
-    return (*(Grant(pattern=one, seal=bound) for one in patterns), *(Grant(source=one) for one in sources))
+def _grants(plain: Sequence[Finding], sources: Sequence[str], weighed: "Weighed") -> tuple[Grant, ...]:
+    """What an answer for the session covers. Where a part of the call cannot be named, nothing can say what that is."""
+    patterns = _patterns(plain)
+    if plain and not patterns:
+        return ()
+    bound = _sealed(_files_run(weighed))
+    led = {literal_or_folder(one): _led(weighed.effects, one.subject) for one in plain}
+    named = (Grant(pattern=one, seal=bound, places=led[one]) for one in patterns)
+    return (*named, *(Grant(source=one) for one in sources))
 
 
 def _led(effects: Iterable[Effect], subject: str, variables: Mapping[str, str] | None = None) -> str:
@@ -219,12 +221,10 @@ def _only(finding: Finding) -> "Weighed":
     return Weighed((finding,), (), finding.subject, "", "", (finding.subject,))
 
 
-def _patterns(asks: Sequence[Finding], line: str) -> tuple[str, ...]:
-    """The patterns that cover these findings and nothing else; the whole line's where one of them has no subject."""
-    if not asks:
-        return ()
+def _patterns(asks: Sequence[Finding]) -> tuple[str, ...]:
+    """The patterns that cover these findings and nothing else; none where one of them has no name."""
     if any(not one.subject for one in asks):
-        return (literal(line),) if line else ()
+        return ()
     return tuple(dict.fromkeys(literal_or_folder(one) for one in asks))
 
 

@@ -62,6 +62,7 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
     held = context.backend.contained
     findings += judged.held(sandboxed=held)
     findings += _led_elsewhere(judged, context)
+    findings += _dot_files(judged, context)
     findings += _written_before(judged, context)
     findings += _tainted(judged.effects, context, hosts, held=held)
     effects = (*own, *judged.effects)
@@ -110,9 +111,19 @@ def _path(use: PathUse, tool: str, context: ToolContext) -> Iterator[Finding]:
         judged = judge_path(path, "write" if use.write else "read", str(context.state.cwd), context.places)
     if judged.verdict is not Verdict.ALLOW:
         yield Finding(judged.verdict, judged.rule, f"{path} is not open to tools: {judged.reason}")
+    elif use.write and _starts_something(judged.real, context):
+        yield Finding(Verdict.ASK, "dot-file", f"{judged.real} is a setting of some program", f"write {judged.real}")
     elif use.write and not context.backend.writable(judged.real):
         folder = os.path.dirname(judged.real)
         yield Finding(Verdict.ASK, "outside-workspace", f"{judged.real} is outside the workspace", f"write {folder}/*")
+
+
+def _starts_something(path: str, context: ToolContext) -> bool:
+    """Whether a path is one of the home's dot files, outside of the workspace: there is no list of all that run them."""
+    home, workspace = context.places.home, context.places.workspace
+    if not path.startswith(f"{home}/.") or is_or_below(path, context.places.hermes):
+        return False
+    return not is_or_below(path, workspace) or is_or_below(home, workspace)
 
 
 def _command(command: str, arguments: Arguments, context: ToolContext) -> tuple[str, str, Judgement]:
@@ -126,6 +137,14 @@ def _command(command: str, arguments: Arguments, context: ToolContext) -> tuple[
         places = structs.replace(places, workspace=cwd)  # the session's own folder by the name it goes by here
     line = command.strip() if cwd == places.workspace else f"cd {cwd} && {command.strip()}"
     return cwd, line, analyse(command, cwd, places, context.state.environment)
+
+
+def _dot_files(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
+    """Where no kernel holds them back, commands that write the home's dot files ask, whichever program reads those."""
+    for effect in () if context.backend.contained else judged.effects:
+        for target in effect.targets if effect.kind in _CHANGES else ():
+            if _starts_something(os.path.normpath(target), context) and "/.cache/" not in target:
+                yield Finding(Verdict.ASK, "dot-file", f"{target} is a setting of some program", f"> {target}")
 
 
 def _led_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
@@ -181,9 +200,7 @@ def _written_before(judged: Judgement, context: ToolContext) -> Iterator[Finding
         if effect.kind is not EffectKind.RUNS:
             continue
         found = [path for path in wrote if any(_is_in(path, target) for target in effect.targets)]
-        found += [
-            one for one in effect.targets if one[:1] == "/" and not found and _made_since(one, context.state.began)
-        ]
+        found = found or [one for one in effect.targets if _made_since(one, context.state.began)]
         if found:
             shown = ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
             yield Finding(
@@ -193,6 +210,8 @@ def _written_before(judged: Judgement, context: ToolContext) -> Iterator[Finding
 
 def _made_since(path: str, began: float) -> bool:
     """Whether a file was made, changed, linked or renamed since, by whatever program; its change time cannot be set."""
+    if path[:1] != "/":
+        return False
     try:
         status = os.stat(path)
     except (OSError, ValueError):

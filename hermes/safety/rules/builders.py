@@ -301,6 +301,8 @@ def awk(call: Call) -> Stream | None:
 
 
 def _awk_program(call: Call, text: str) -> None:
+    if reason := without_end(text):
+        call.ask("bomb", reason)
     for found in _AWK_STARTS.finditer(text):
         call.script((found[1] or found[2] or found[3] or "").replace('\\"', '"'), lost=True)
     if _AWK_SHELLS.search(text):

@@ -1,7 +1,7 @@
 """Containers: what is lost with them, and what reaches out of them into this machine."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from hermes.safety.call import Call, Options
 from hermes.safety.findings import EffectKind
@@ -12,8 +12,8 @@ from hermes.safety.words import words as word_set
 Rule = Callable[[Call], Stream | None]
 _POWER = "it gives a container power over this machine"
 _LOSES_WHEN_FORCED = re.compile(
-    r"((system|volume|image|container|network|builder|buildx|machine|pod|manifest) (prune|rm|reset|remove)|system reset|"
-    r"swarm (leave|init)|(service|stack|secret|config|node) rm|compose (down|rm|kill)|kill|stop|context rm|"
+    r"((system|volume|image|container|network|builder|buildx|machine|pod|manifest) (prune|rm|reset|remove)|"
+    r"system reset|swarm (leave|init)|(service|stack|secret|config|node) rm|compose (down|rm|kill)|kill|stop|context rm|"
     r"volume rm|rmi|rm)\b"
 )
 _LOSES_ALWAYS = re.compile(
@@ -22,11 +22,13 @@ _LOSES_ALWAYS = re.compile(
 )
 _LOSES_DATA = frozenset({"--volumes", "--rmi", "-v", "--rmi=all", "--rmi=local"})
 _FORCING = frozenset({"--force", "--volumes", "--all", "-a", "--rmi"})
+_STOPS_HERMES = re.compile(r"\b(stop|kill|restart|rm|pause)\b.*hermes")
 _HOST_PATHS = re.compile(
     r"^(/|~|\$\{HOME\}|/(etc|root|var/run|run|proc|sys|dev|boot|usr|home|var|var/lib)(/.*)?|/home/[^/]+/?|"
     r".*docker\.sock|.*containerd\.sock|.*podman\.sock|.*crio\.sock|.*\.ssh.*|.*\.aws.*|.*\.kube.*)$"
 )
 _POWERS = word_set("privileged device cap-add security-opt userns ipc uts cgroupns device-cgroup-rule")
+_SPACES = ("ipc", "uts", "userns")
 _GLOBAL_VALUED = word_set("-H --host -c --context --config -l --log-level --tlscacert -n --namespace --root --url")
 _COMPOSE_VALUED = word_set("-f --file -p --project-name --profile --env-file --project-directory")
 _RUN_VALUED = "vepuwlhmaPc"
@@ -47,7 +49,15 @@ def judge(call: Call) -> Stream | None:
     _lost(call, operands, verb)
     if verb in ("container", "image") and len(operands) > 1:
         verb, words = operands[1], words[1:]
-    if verb == "compose" and len(operands) > 1 and operands[1] in ("run", "exec"):
+    _done(call, operands, words, verb)
+    if verb in ("pull", "build", "run"):
+        call.effect(EffectKind.FETCHES, ("registry",))
+    return None
+
+
+def _done(call: Call, operands: Sequence[str], words: Sequence[Word], verb: str) -> None:
+    """What a verb starts, builds or copies."""
+    if verb == "compose" and operands[1:2] in (["run"], ["exec"]):
         _opened(call, words[1:], operands[1])
     elif verb in ("run", "create", "exec"):
         _opened(call, words, verb)
@@ -57,9 +67,6 @@ def judge(call: Call) -> Stream | None:
         _copied(call, words)
     elif verb == "plugin" and "install" in operands:
         call.ask("container", _POWER)
-    if verb in ("pull", "build", "run"):
-        call.effect(EffectKind.FETCHES, ("registry",))
-    return None
 
 
 def _parts(call: Call) -> tuple[list[str], Sequence[Word]]:
@@ -85,16 +92,28 @@ def _without_valued(args: Sequence[str]) -> list[str]:
 
 def _lost(call: Call, operands: Sequence[str], verb: str) -> None:
     spoken = " ".join(text for text in operands if not text.startswith("-"))
-    flags = {text for text in operands if text.startswith("-")}
-    grouped = {letter for text in flags if re.fullmatch(r"-[a-zA-Z]+", text) for letter in text[1:]}
-    data = "v" in grouped or bool(_LOSES_DATA & flags)
-    forced = data or "f" in grouped or bool(_FORCING & flags) or any(word.dynamic for word in call.words)
-    lost = _LOSES_ALWAYS.match(spoken) or (_LOSES_WHEN_FORCED.match(spoken) and forced)
-    if lost and (verb != "compose" or data or " kill" in spoken) and "--help" not in flags:
+    if _loses(call, spoken, {text for text in operands if text.startswith("-")}, verb):
         call.effect(EffectKind.DESTROYS, operands[1:])
         call.ask("container-loss", verbs.LOSS)
-    if re.search(r"\b(stop|kill|restart|rm|pause)\b.*hermes", spoken):
+    if _STOPS_HERMES.search(spoken):
         call.ask("kill-self", "it may end Hermes itself")
+
+
+def _loses(call: Call, spoken: str, flags: Set[str], verb: str) -> bool:
+    """Whether something goes for good: by its verb, or by its verb with these options."""
+    data, forced = _flagged(flags)
+    if "--help" in flags or (verb == "compose" and not data and " kill" not in spoken):
+        return False
+    if _LOSES_ALWAYS.match(spoken):
+        return True
+    return bool(_LOSES_WHEN_FORCED.match(spoken)) and (forced or any(word.dynamic for word in call.words))
+
+
+def _flagged(flags: Set[str]) -> tuple[bool, bool]:
+    """Whether options take the data too, and whether they take away what is in use."""
+    letters = set("".join(text[1:] for text in flags if re.fullmatch(r"-[a-zA-Z]+", text)))
+    data = "v" in letters or bool(_LOSES_DATA & flags)
+    return data, data or "f" in letters or bool(_FORCING & flags)
 
 
 def _built(call: Call, words: Sequence[Word]) -> None:
@@ -115,17 +134,21 @@ def _opened(call: Call, words: Sequence[Word], verb: str) -> None:
     options = Options(words, _RUN_VALUED, _RUN_NAMED, stop=True)
     for word in [*options.all("v", "volume"), *options.all("mount")]:
         _mounted(call, word.text)
-    powers = [name for name in options.longs if name in _POWERS]
-    hosts = options.all("pid", "net", "network", "userns", "ipc", "uts", "cgroupns")
-    quiet = all(_HARMLESS_SECURITY.match(word.text) for word in options.all("security-opt"))
-    if any(name != "security-opt" or not quiet for name in powers if name not in ("ipc", "uts", "userns")) or any(
-        word.text == "host" or word.text.startswith("container:") for word in hosts
-    ):
+    if _powerful(options):
         call.ask("container", _POWER)
     inner = options.operands[1:]
     entry = options.all("entrypoint")
     if inner or entry:
-        call.run([*entry, *inner], lost=True) if verb != "exec" else call.run(inner, lost=True)
+        call.run([*entry, *inner] if verb != "exec" else inner, lost=True)
+
+
+def _powerful(options: Options) -> bool:
+    """Whether a container is given rights, devices, or name spaces of the machine or of another container."""
+    powers = _POWERS.difference(_SPACES).intersection(options.longs)
+    if "security-opt" in powers and all(_HARMLESS_SECURITY.match(word.text) for word in options.all("security-opt")):
+        powers -= {"security-opt"}
+    hosts = options.all("pid", "net", "network", "userns", "ipc", "uts", "cgroupns")
+    return bool(powers) or any(word.text == "host" or word.text.startswith("container:") for word in hosts)
 
 
 def _mounted(call: Call, text: str) -> None:
@@ -157,7 +180,7 @@ def asks_power(text: str) -> bool:
 def cluster(call: Call) -> Stream | None:
     """kubectl, oc: verbs, pods with power over their machine, and what stands behind `--`."""
     verbs.judge(call)
-    if any(asks_power(text) for text in call.args) or (call.fed and asks_power(call.stdin.text or "")):
+    if any(map(asks_power, (*call.args, (call.stdin.text or "") if call.fed else ""))):
         call.ask("container", _POWER)
     verb = next((text for text in call.args if not text.startswith("-")), "")
     if verb == "debug" and any(text.startswith(("node/", "no/")) for text in call.args):
@@ -168,8 +191,8 @@ def cluster(call: Call) -> Stream | None:
 
 
 _REACHING = re.compile(
-    r"--privileged|--net-host|type=bind,src=/,|src=/(,|$)|source=/($|,)|:/host|--bind[= ]?/?$|security\.privileged=true|"
-    r"^/:|raw\.lxc|--add-caps|--device=?/dev/(sd|nvme|vd|mem)"
+    r"--privileged|--net-host|type=bind,src=/,|src=/(,|$)|source=/($|,)|:/host|--bind[= ]?/?$|"
+    r"security\.privileged=true|^/:|raw\.lxc|--add-caps|--device=?/dev/(sd|nvme|vd|mem)"
 )
 
 

@@ -4,14 +4,16 @@ import re
 from collections.abc import Callable
 
 from hermes.safety import flow
-from hermes.safety.call import BLOCK_DEVICE, Call, inside, root_like, temporary
+from hermes.safety.call import BLOCK_DEVICE, Call, Options, inside, root_like, temporary
 from hermes.safety.findings import EffectKind
 from hermes.safety.words import NONE, Stream, Word
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
 _OVERWRITES = "it overwrites a disk"
-_NAMED_DISK = re.compile(r"^/dev/(disk/by-\w+/|vg\w*/|mapper/|zvol/|pmem|nbd|ram|bcache|drbd|fd\d|sr\d|st\d|mtd|ubi|raw|nst\d)")
+_NAMED_DISK = re.compile(
+    r"^/dev/(disk/by-\w+/|vg\w*/|mapper/|zvol/|pmem|nbd|ram|bcache|drbd|fd\d|sr\d|st\d|mtd|ubi|raw|nst\d)"
+)
 DATA = re.compile(r"\.(db|sqlite3?|sql|dump|mdb|rdb|bak|csv|parquet|img|qcow2|vmdk)$", re.IGNORECASE)
 _LARGE = 8 << 30
 
@@ -38,21 +40,31 @@ _SHOWING: dict[str, frozenset[str]] = {
 }
 _SHOWING_ALL = word_set("print luksDump --list --print --version --help --dump --json -V free")
 _FORMATS = word_set("cfdisk blkdiscard cryptsetup")
+_OPENING = word_set("open luksOpen close luksClose")
+
+
+def _only_shows(call: Call, options: Options) -> bool:
+    if call.name == "wipefs" and not options.has("a", "all", "o", "offset"):
+        return True
+    showing = _SHOWING_ALL | _SHOWING.get(call.name, NONE)
+    return not showing.isdisjoint(call.args)
+
+
+def _devices(call: Call) -> list[str]:
+    """The devices that are named, also as a value: `of=/dev/sda`."""
+    paths = [call.path(Word(word.text.rpartition("=")[2])) for word in call.words]
+    return [path for path in paths if path.startswith("/dev/")]
 
 
 def made(call: Call) -> None:
     """mkfs, wipefs, parted ...: what makes a disk another one."""
-    if _SHOWING_ALL.intersection(call.args) or _SHOWING.get(call.name, frozenset()).intersection(call.args):
-        return
     options = call.options()
-    if call.name == "wipefs" and not options.has("a", "all", "o", "offset"):
+    if _only_shows(call, options):
         return
-    if call.name == "cryptsetup" and call.args[:1] and call.args[0] in ("open", "luksOpen", "close", "luksClose"):
+    if call.name == "cryptsetup" and call.args[:1] and call.args[0] in _OPENING:
         call.ask("system", "it changes the running system")
         return
-    paths = [call.path(Word(word.text.rpartition("=")[2])) for word in call.words]
-    devices = [path for path in paths if path.startswith("/dev/")]
-    if devices:
+    if devices := _devices(call):
         refused(call, devices)
     elif any(word.dynamic for word in call.words):
         call.ask("raw-disk", "it may overwrite a disk")

@@ -79,16 +79,23 @@ def _removed(call: Call, word: Word, path: str, *, recursive: bool) -> None:
         call.effect(EffectKind.DELETES, (path,))
         call.deny("rm-root", f"it deletes {path}, on which the system stands")
         return
-    if judge_deleted(call, path) or recursive:
-        return
-    places = call.host.places
-    own = inside(path, places) or temporary(path) or under(path, call.cwd)
+    if not judge_deleted(call, path) and not recursive:
+        _removed_file(call, word, path)
+
+
+def _removed_file(call: Call, word: Word, path: str) -> None:
+    """Judge files being deleted one by one, where nothing protects them."""
     if re.search(r"(^|/)(\*|\.\*|\*\.\*|\{\*,\.\*\})$", word.text):
         call.ask("rm-all", "it deletes every file of a folder")
-    elif not own and path.startswith("/"):
+    elif not _own(call, path) and path.startswith("/"):
         call.ask("rm-outside", f"it deletes {path}, outside the session's folder", contained=True)
     elif disks.DATA.search(path) and not temporary(path) and word.text.startswith("/"):
         call.ask("rm-outside", f"it deletes {path}")
+
+
+def _own(call: Call, path: str) -> bool:
+    """Whether a path is the session's, a temporary one, or below where the command runs."""
+    return inside(path, call.host.places) or temporary(path) or under(path, call.cwd)
 
 
 def judge_deleted(call: Call, path: str) -> bool:
@@ -165,10 +172,11 @@ def _listed(call: Call, mode: str, targets: Sequence[Word], recursive: bool) -> 
 
 
 def _rights_of(call: Call, mode: str, targets: Sequence[Word]) -> None:
+    if call.name == "chmod" and _NARROWER.match(mode):
+        return
     for word in targets:
         if word.text.startswith(("/", "~", "..")) or "/.git" in word.text:
-            if not (call.name == "chmod" and _NARROWER.match(mode)):
-                call.writes(call.path(word), how="changes the rights of")
+            call.writes(call.path(word), how="changes the rights of")
 
 
 def attributes(call: Call) -> None:
@@ -187,17 +195,27 @@ _EXAMPLE = re.compile(r"\.(example|sample|template|dist|tmpl)$|(example|sample|t
 def copied(call: Call) -> None:
     """cp, mv, ln, install: what goes where."""
     options = call.options("tSmgo", word_set("target-directory suffix mode owner group"))
-    given = options.all("t", "target-directory")
-    operands = options.operands
     if call.name == "install" and options.has("d", "directory"):
-        for word in operands:
+        for word in options.operands:
             call.writes(call.path(word))
         return
-    targets = given or operands[-1:] if len(operands) > 1 or given or call.name == "ln" else []
-    sources = operands if given else operands[:-1]
+    sources, targets = _ends(call, options)
     if call.name == "cp" and options.has("n", "no-clobber") and _fills_in(call, sources, targets):
         return
     _moved(call, sources, targets)
+    _placed(call, options, sources, targets)
+
+
+def _ends(call: Call, options: Options) -> tuple[list[Word], list[Word]]:
+    """What is copied, and where it goes."""
+    operands = options.operands
+    if given := options.all("t", "target-directory"):
+        return operands, given
+    return operands[:-1], operands[-1:] if len(operands) > 1 or call.name == "ln" else []
+
+
+def _placed(call: Call, options: Options, sources: Sequence[Word], targets: Sequence[Word]) -> None:
+    """Judge what is read, and each place where it is put."""
     symbolic = call.name == "ln" and options.has("s", "symbolic")
     labels = call.reads(sources) if not symbolic else _linked(call, sources)
     if call.name == "install" and any(re.match(r"0?[4-7]\d{3}|.*s", mode.text) for mode in options.all("m", "mode")):
@@ -237,18 +255,21 @@ def _replaced(call: Call, word: Word, sources: Sequence[Word], labels: frozenset
 
 def _kept_elsewhere(call: Call, path: str) -> bool:
     """Whether a path is a file that is kept outside: by its ending, and by its place."""
-    places = call.host.places
-    own = inside(path, places) or temporary(path) or under(path, call.cwd)
-    return not own and "." in path.rpartition("/")[2].lstrip(".") and path not in call.state.files
+    return not _own(call, path) and "." in path.rpartition("/")[2].lstrip(".") and path not in call.state.files
+
+
+_SYSTEM = re.compile(r"(?!/etc/localtime|/etc/alternatives)/(etc|boot|lib|proc|sys)(/|$)")
+"""Folders of the system, without the links that are made to be changed."""
 
 
 def _aliased(call: Call, word: Word, source: Word) -> None:
     """A link to a disk, to the system or to a home: what is done to it is done to that."""
-    path = call.path(source) if source.text.startswith(("/", "~", "$")) else call.path(Word(f"{word.text}/../{source.text}"))
+    whole = source.text.startswith(("/", "~", "$"))
+    path = call.path(source if whole else Word(f"{word.text}/../{source.text}"))
     if disks.is_disk(path):
         call.effect(EffectKind.ESCALATES, (path,))
         call.ask("raw-disk", "it makes a second door to a device")
-    elif re.match(r"/(etc|boot|lib|proc|sys)(/|$)", path) and not path.startswith(("/etc/localtime", "/etc/alternatives")):
+    elif _SYSTEM.match(path):
         call.ask("protected-path", f"it makes another name for {path}, which belongs to the system")
     elif root_like(path, call.host.places):
         call.ask("protected-path", f"it makes another name for {path}")
@@ -285,7 +306,9 @@ def _away(call: Call, path: str) -> None:
         call.ask("mv-away", "it moves away what the person keeps")
 
 
-_DOCUMENTS = re.compile(r"/(Documents|Pictures|Desktop|Music|Videos|Library|Mail|Projects|Work|work|projects|src|Dropbox)/?\*?$")
+_DOCUMENTS = re.compile(
+    r"/(Documents|Pictures|Desktop|Music|Videos|Library|Mail|Projects|Work|work|projects|src|Dropbox)/?\*?$"
+)
 
 
 def written(call: Call) -> Stream | None:
@@ -370,7 +393,7 @@ def _sed_script(call: Call, text: str) -> None:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(("rm", "srm", "rmdir", "unlink", "del", "trash", "rimraf", "trash-put", "grm", "rip", "gio-trash"), remove),
+    **dict.fromkeys(word_set("rm srm rmdir unlink del trash rimraf trash-put grm rip gio-trash"), remove),
     **dict.fromkeys(("chattr", "chflags"), attributes),
     **dict.fromkeys(("chmod", "chown", "chgrp", "setfacl"), permissions),
     **dict.fromkeys(("cp", "mv", "ln", "install", "gcp", "gmv"), copied),

@@ -9,7 +9,9 @@ from hermes.safety.words import Stream, Word
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
-_NARROWING = re.compile(r"-(i?name|i?path|i?wholename|i?regex|[mca]time|[mca]min|newer\w*|size|empty|user|inum|samefile|group|perm)$")
+_NARROWING = re.compile(
+    r"-(i?name|i?path|i?wholename|i?regex|[mca]time|[mca]min|newer\w*|size|empty|user|inum|samefile|group|perm)$"
+)
 _ANYTHING = re.compile(r"\*?(\.\*)?\*?$|\*\.?\*$")
 _EXEC = word_set("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
 _WRITING = word_set("-fprint -fprintf -fls -fprint0")
@@ -32,11 +34,7 @@ def judge(call: Call) -> Stream | None:
     roots = [resolve(text, call.cwd, call.host.places) for text in starts] or [call.cwd]
     deep = any(root_like(path, call.host.places) for path in roots) and not _narrowed(args)
     if "-delete" in args:
-        call.effect(EffectKind.DELETES, roots)
-        if deep:
-            call.deny("find-delete", "it deletes every file that it finds")
-        else:
-            call.ask("find-delete", "it deletes every file that it finds")
+        _deletes(call, roots, "it deletes every file that it finds", deep=deep)
     if sum(text in _EXEC for text in args) > _MOST_STARTS:
         call.ask("nested-program", "it starts too many programs to be judged")
         return None
@@ -45,12 +43,25 @@ def judge(call: Call) -> Stream | None:
             call.writes(call.path(call.words[at + 1]), kind=EffectKind.OVERWRITES)
         if text in _EXEC:
             _started(call, at, roots, deep=deep)
-    places = call.host.places
+    return _found(call, roots, deep=deep)
+
+
+def _found(call: Call, roots: Sequence[str], *, deep: bool) -> Stream | None:
+    """What comes out of it, when that names files outside."""
     if deep:
         return Stream(None, frozenset({EVERYTHING, LISTED}))
-    if all(inside(path, places) or temporary(path) for path in roots):
+    if all(inside(path, call.host.places) or temporary(path) for path in roots):
         return None
     return Stream(None, frozenset({LISTED}))
+
+
+def _deletes(call: Call, roots: Sequence[str], reason: str, *, deep: bool) -> None:
+    """Say that what it finds is deleted: never all of a system."""
+    call.effect(EffectKind.DELETES, roots)
+    if deep:
+        call.deny("find-delete", reason)
+    else:
+        call.ask("find-delete", reason)
 
 
 def _starts(call: Call) -> list[str]:
@@ -106,14 +117,15 @@ def _filled(word: Word, path: str) -> Word:
 
 def _deleting(call: Call, words: Sequence[Word], roots: Sequence[str], *, deep: bool) -> None:
     name = words[0].text.rpartition("/")[2]
-    rooted = any(root_like(path, call.host.places) for path in roots)
     if name in _DELETING or (name in _WRAPPING and any(word.text in _DELETING for word in words)):
-        call.effect(EffectKind.DELETES, roots)
-        if deep:
-            call.deny("find-delete", _REASON)
-        else:
-            call.ask("find-delete", _REASON)
-    elif name in ("chown", "chmod", "chgrp") and rooted:
+        _deletes(call, roots, _REASON, deep=deep)
+    else:
+        _changing(call, name, rooted=any(root_like(path, call.host.places) for path in roots))
+
+
+def _changing(call: Call, name: str, *, rooted: bool) -> None:
+    """Judge a program that changes rights, copies or moves; `rooted`: in the whole system or a home."""
+    if name in ("chown", "chmod", "chgrp") and rooted:
         call.ask("permissions", "it changes owner or rights of the whole system or home")
     elif name in ("cp", "mv") and any("-perm" in text for text in call.args):
         call.ask("privilege", "it takes programs that run with another user's rights")

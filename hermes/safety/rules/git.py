@@ -154,7 +154,8 @@ _STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
     "daemon": ("", ("access-hook",)),
 }
 _COMMANDS = word_set(
-    "exec extcmd open-files-in-pager onto strategy tool sendmail-cmd to-cmd cc-cmd smtp-server browser httpd access-hook"
+    "exec extcmd open-files-in-pager onto strategy tool sendmail-cmd to-cmd cc-cmd smtp-server browser httpd "
+    "access-hook"
 )
 
 
@@ -189,13 +190,18 @@ def _applied(call: Call, inner: Call) -> Stream | None:
     return None
 
 
-_CHANGING = word_set("pull merge rebase checkout switch reset clean apply am restore revert cherry-pick rm mv stash submodule")
+_CHANGING = word_set(
+    "pull merge rebase checkout switch reset clean apply am restore revert cherry-pick rm mv stash submodule"
+)
 _HOOKED = word_set("commit checkout switch merge rebase pull push am cherry-pick revert gc worktree clone reset stash")
 
 
 def _ran(call: Call, verb: str, rest: list[Word], root: str) -> None:
     if verb in _HOOKED and not any(word.text == "--no-verify" for word in rest):
         call.effect(EffectKind.RUNS, (f"{root}/.git/hooks",))
+
+
+_ALL_FILES = word_set(". ./ :/ * .. :")
 
 
 def _overwrites(rest: Call) -> bool:
@@ -206,13 +212,18 @@ def _overwrites(rest: Call) -> bool:
         return False
     if rest.name == "restore":
         return any(_whole(word) for word in options.operands)
-    after = rest.args.index("--") + 1 if "--" in rest.args else None
-    named = rest.args[after:] if after is not None else [word.text for word in options.operands]
-    return any(text in (".", "./", ":/", "*", "..", ":") or "*" in text for text in named)
+    return any(text in _ALL_FILES or "*" in text for text in _named(rest, options))
+
+
+def _named(rest: Call, options: Options) -> list[str]:
+    """What is named: what stands after `--`, or every operand."""
+    if "--" in rest.args:
+        return rest.args[rest.args.index("--") + 1 :]
+    return [word.text for word in options.operands]
 
 
 def _whole(word: Word) -> bool:
-    return word.text in (".", "./", ":/", "*", "..", ":", "src", "src/") or "*" in word.text or word.text.endswith("/")
+    return word.text in _ALL_FILES or word.text == "src" or "*" in word.text or word.text.endswith("/")
 
 
 def _branch(rest: Call) -> bool:

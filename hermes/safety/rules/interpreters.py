@@ -273,6 +273,8 @@ def judge_code(call: Call, language: str, word: Word, rest: Sequence[Word]) -> N
 def _judge(call: Call, code: Code) -> None:
     for finding, contained in code.harmful:
         call.ask("program-text", finding, contained=contained)
+    if code.loads:
+        call.effect(EffectKind.RUNS, sorted({resolve(path, call.cwd, call.host.places) for path in code.loads}))
     if code.bomb:
         call.deny("fork-bomb", "it starts itself without end")
     if code.loads:

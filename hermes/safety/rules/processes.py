@@ -37,10 +37,10 @@ def means_hermes(text: str) -> bool:
 def kill(call: Call) -> None:
     """kill: by number, and by what is only known when it runs."""
     texts = call.args
-    if (texts[:1] and texts[0] in _NO_TARGET) or texts[:1] == ["-0"] or texts[:2] == ["-s", "0"]:
+    if _ends_nothing(texts):
         return
     targets = _targets(texts)
-    if "-1" in targets or targets == ["1"] or (texts[-1:] in (["1"], ["-1"]) and len(texts) > 1):
+    if _ends_all(texts, targets):
         call.effect(EffectKind.KILLS, targets)
         call.deny("kill-all", "it ends every process, or the first one")
     elif targets and all(_CHILD.fullmatch(text) for text in targets):
@@ -48,6 +48,16 @@ def kill(call: Call) -> None:
     elif not targets or any(word.dynamic for word in call.words) or not all(map(_told, targets)):
         call.effect(EffectKind.KILLS, targets)
         call.ask("kill-unknown", "which process it ends is only known when it runs; it may be Hermes itself")
+
+
+def _ends_nothing(texts: Sequence[str]) -> bool:
+    """Whether it only lists signals, or asks whether a process lives."""
+    return (bool(texts) and texts[0] in _NO_TARGET) or texts[:1] == ["-0"] or texts[:2] == ["-s", "0"]
+
+
+def _ends_all(texts: Sequence[str], targets: Sequence[str]) -> bool:
+    """Whether every process is meant, or the first one."""
+    return "-1" in targets or targets == ["1"] or (len(texts) > 1 and texts[-1] in ("1", "-1"))
 
 
 def _told(text: str) -> bool:
@@ -71,18 +81,22 @@ _WIDE = ("u", "U", "user", "uid", "euid", "P", "parent", "G", "t", "s", "g", "se
 def kill_named(call: Call) -> None:
     """pkill, killall, skill, killall5."""
     options = call.options("uUgGPstnoOF" if call.name != "killall" else "suoyZn", _NAMED)
-    call.effect(EffectKind.KILLS, [word.text for word in options.operands])
     names = [word.text for word in options.operands]
+    call.effect(EffectKind.KILLS, names)
     if call.name == "killall5":
         call.deny("kill-all", "it ends every process, or the first one")
     elif (options.has("l", "list", "help", "version", "V") and call.name != "pkill") or "-0" in call.args:
         return
-    elif any(means_hermes(name) or _matches(name, "hermes-gateway") for name in names):
+    elif any(map(_may_mean_hermes, names)):
         call.ask("kill-self", "it may end Hermes itself")
     elif any(map(_DAEMONS.match, names)):
         call.ask("service", "it stops what the machine needs")
     elif _wide(call, options.operands, any(options.all(name) for name in _WIDE)):
         call.ask("kill-all", "it ends every process of a user")
+
+
+def _may_mean_hermes(pattern: str) -> bool:
+    return means_hermes(pattern) or _matches(pattern, "hermes-gateway")
 
 
 def _wide(call: Call, operands: Sequence[Word], by_owner: bool) -> bool:

@@ -5,7 +5,7 @@ followed like a command. A value that is a file among temporary ones is code tha
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from hermes.safety.call import Call, inside, private, temporary
 from hermes.safety.findings import EffectKind
@@ -146,14 +146,14 @@ _NAMED = {name: re.compile(f"(?:{text})$") for name, text in _STARTS.items()}
 _LOADED = {name: re.compile(f"(?:{text})$") for name, text in _LOADS.items()}
 _FLAGS = re.compile(r"-?-shell-escape$|-dNOSAFER$|--write18$")
 _PROGRAM_OPTION = re.compile(
-    r"--?(?:[a-z0-9]+[-_])*(?:exec|execute|cmd|prog|program|shell|filter|pager|editor|wrapper|launcher|preload|askpass|rsh|"
-    r"ssh|opener|handler|renderer|toolexec|interpreter|hook|callback|post-?process|viewer|browser|downloader|"
+    r"--?(?:[a-z0-9]+[-_])*(?:exec|execute|cmd|prog|program|shell|filter|pager|editor|wrapper|launcher|preload|"
+    r"askpass|rsh|ssh|opener|handler|renderer|toolexec|interpreter|hook|callback|post-?process|viewer|browser|downloader|"
     r"(?:on|pre|post|before|after)[-_]\w+)$"
 )
 """What options for programs are called."""
 _CODE_OPTION = re.compile(
-    r"--?(?:[a-z0-9]+[-_])*(?:plugins?|plugin-?(?:dir|path)|config(?:-?file|-?dir)?|conf|init|init-?(?:script|file)|script|load|"
-    r"require|import|include|module|modules-?path|rcfile|rulesdir|library|extensions?|template-?dir|profile-?dir|userconfig|"
+    r"--?(?:[a-z0-9]+[-_])*(?:plugins?|plugin-?(?:dir|path)|config(?:-?file|-?dir)?|conf|init|init-?(?:script|file)|"
+    r"script|load|require|import|include|module|modules-?path|rcfile|rulesdir|library|extensions?|template-?dir|profile-?dir|userconfig|"
     r"globalconfig|file|[fclrxIKSM])$"
 )
 """What options for code, and for settings that name code, are called."""
@@ -164,9 +164,9 @@ _CODE_FILE = re.compile(
 )
 _FOLLOWED_ELSEWHERE = word_set(
     """
-    find fd fdfind gfind xargs parallel tar bsdtar gtar rsync git sort nodemon watchexec entr env sudo ssh sh bash zsh dash
-    ksh fish make gmake just vi vim nvim emacs ex awk gawk sed psql docker podman nerdctl curl wget test [ [[ echo printf
-    grep egrep rg-files cp mv ln rm mkdir touch cat ls stat head tail wc tee chmod chown install dd diff truncate
+    find fd fdfind gfind xargs parallel tar bsdtar gtar rsync git sort nodemon watchexec entr env sudo ssh sh bash zsh
+    dash ksh fish make gmake just vi vim nvim emacs ex awk gawk sed psql docker podman nerdctl curl wget test [ [[ echo
+    printf grep egrep rg-files cp mv ln rm mkdir touch cat ls stat head tail wc tee chmod chown install dd diff truncate
     gcc-ar gzip xz zstd unzip base64 sha256sum md5sum jq yq cut tr uniq read cd python python3 hyperfine shellcheck
     """
 )
@@ -180,24 +180,35 @@ _BACKEND = re.compile(r"(address|lock_address)=https?://")
 
 def judge(call: Call) -> None:
     """Judge what the options of a call name as a program, or as code."""
-    words = call.words
-    if not words or not any(word.text[:1] == "-" for word in words):
+    if not any(word.text[:1] == "-" for word in call.words):
         return
-    starts, loads = _NAMED.get(call.name), _LOADED.get(call.name)
-    elsewhere = call.name in _FOLLOWED_ELSEWHERE
-    if starts is None and loads is None and (elsewhere or not _worth(call)):
+    name = call.name
+    if name not in _NAMED and name not in _LOADED and (name in _FOLLOWED_ELSEWHERE or not _worth(call)):
         return
     for option, value in _options(call):
-        own = starts is not None and starts.match(option) is not None
-        if (own or (not elsewhere and _PROGRAM_OPTION.match(option))) and _starts(call, value, own=own):
+        if _judged(call, option, value):
             return
-        loaded = loads is not None and loads.match(option) is not None
-        if (loaded or (not own and not elsewhere and _CODE_OPTION.match(option))) and _unseen(call, value):
-            call.ask("nested-program", f"it takes code or settings out of {value.text}")
-            return
-        if _FLAGS.match(option):
-            call.ask("nested-program", "it lets a document start programs")
-            return
+
+
+def _judged(call: Call, option: str, value: Word) -> bool:
+    """Judge one option with its value; whether something was said."""
+    elsewhere = call.name in _FOLLOWED_ELSEWHERE
+    own = _known(_NAMED, call.name, option)
+    if (own or (not elsewhere and _PROGRAM_OPTION.match(option))) and _starts(call, value, own=own):
+        return True
+    code = _known(_LOADED, call.name, option) or (not own and not elsewhere and _CODE_OPTION.match(option) is not None)
+    if code and _unseen(call, value):
+        call.ask("nested-program", f"it takes code or settings out of {value.text}")
+    elif _FLAGS.match(option):
+        call.ask("nested-program", "it lets a document start programs")
+    else:
+        return False
+    return True
+
+
+def _known(table: Mapping[str, re.Pattern[str]], name: str, option: str) -> bool:
+    pattern = table.get(name)
+    return pattern is not None and pattern.match(option) is not None
 
 
 def _worth(call: Call) -> bool:
@@ -222,18 +233,25 @@ def _options(call: Call) -> Iterator[tuple[str, Word]]:
 
 
 def _starts(call: Call, value: Word, *, own: bool) -> bool:
-    text = value.text
-    first = text.split(None, 1)[0] if text.strip() else ""
-    harmless = first in _HARMLESS and not (own and first.rpartition("/")[2] in _SHELLS)
-    if not first or (harmless and not _SUSPECT.search(text)) or (own and _setting(text)):
-        return False
-    if "/" in text and " " not in text and inside(call.path(value), call.host.places):
-        return False
-    if not own and not _SUSPECT.search(text):
+    if not _is_program(call, value, own=own):
         return False
     call.ask("nested-program", "it is told to start another program")
-    call.script(text.lstrip("|! "), lost=True)
+    call.script(value.text.lstrip("|! "), lost=True)
     return True
+
+
+def _is_program(call: Call, value: Word, *, own: bool) -> bool:
+    """Whether a value is a program that is worth a question; `own`: the option is known to take one."""
+    text = value.text
+    if not text.strip() or (own and _setting(text)):
+        return False
+    if not _SUSPECT.search(text) and (not own or _harmless(text.split(None, 1)[0])):
+        return False
+    return "/" not in text or " " in text or not inside(call.path(value), call.host.places)
+
+
+def _harmless(program: str) -> bool:
+    return program in _HARMLESS and program.rpartition("/")[2] not in _SHELLS
 
 
 _SHELLS = word_set("sh bash zsh dash ksh")

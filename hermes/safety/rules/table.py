@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+from hermes.safety import flow
 from hermes.safety.call import Call
 from hermes.safety.findings import EffectKind
 from hermes.safety.rules import (
@@ -22,6 +23,7 @@ from hermes.safety.rules import (
     packages,
     processes,
     services,
+    shells,
     smuggled,
     text,
     verbs,
@@ -50,6 +52,7 @@ RULES: dict[str, Rule] = {
     **services.RULES,
     **network.RULES,
     **interpreters.RULES,
+    **shells.RULES,
     **wrappers.RULES,
     **git.RULES,
     **own.RULES,
@@ -96,10 +99,12 @@ _READERS = word_set(
     """
 )
 """Programs that only look, or whose writing is harmless: they run no code out of the folder."""
+_BUILDERS = word_set("cargo rails rake mix")
+"""Programs with rules for something else that also run code out of the folder."""
 KNOWN = frozenset(RULES) | _READERS
 DANGEROUS = tuple(sorted(files.DANGEROUS))
 _COMMANDS = frozenset(
-    {*files.RULES, *disks.RULES, *processes.RULES, *services.RULES, *wrappers.SHELLS}
+    {*files.RULES, *disks.RULES, *processes.RULES, *services.RULES, *shells.SHELLS}
     | word_set("sudo doas xargs curl wget nc busybox crontab iptables useradd userdel usermod passwd chpasswd insmod rmmod")
 ) - word_set(
     "find install sort at host history set unset ip sc service init format erase del tee touch cp port tar ln mount kill zip "
@@ -133,6 +138,8 @@ def judged(call: Call) -> Stream:
         out = rule(call)
     elif name.startswith("mkfs."):
         disks.made(call)
+    if name in _BUILDERS:
+        flow.runs_folder(call, call.cwd)
     labels = NONE
     if name not in LOOKERS and call.words and rule is not interpreters.interpreter:
         labels = call.reads(call.words[1:] if name in _PATTERN_FIRST else call.words)

@@ -106,15 +106,27 @@ def cat(call: Call) -> Stream:
     if call.name in ("less", "more"):
         _paged(call)
     operands = call.options(_VALUED.get(call.name, "")).operands
-    if any(flow.fills(word.text) for word in operands):
-        if call.name in ("tail", "tac"):
-            call.ask("bomb", "it takes all of the machine's processes or memory")
-        elif call.name == "cat" or (call.name == "head" and _huge(call)):
-            call.effect(EffectKind.EXHAUSTS)
-            return Stream(None, frozenset({ENDLESS}))
+    if any(flow.fills(word.text) for word in operands) and _endless(call):
+        return Stream(None, frozenset({ENDLESS}))
     out = NOTHING
     for stream in [flow.looked_up(call, word) for word in operands] or [call.stdin if call.fed else UNTOLD]:
         out = flow.joined(out, stream)
+    return _part(call, out)
+
+
+def _endless(call: Call) -> bool:
+    """Judge a program that shows what has no end; whether its output has none."""
+    if call.name in ("tail", "tac"):
+        call.ask("bomb", "it takes all of the machine's processes or memory")
+        return False
+    endless = call.name == "cat" or (call.name == "head" and _huge(call))
+    if endless:
+        call.effect(EffectKind.EXHAUSTS)
+    return endless
+
+
+def _part(call: Call, out: Stream) -> Stream:
+    """What a program shows of what it reads."""
     if call.name == "rev" and out.text is not None:
         return Stream("\n".join(line[::-1] for line in out.text.split("\n")), out.labels)
     if call.name in _WHOLE or (call.name == "head" and not call.args):

@@ -3,14 +3,13 @@
 import re
 from collections.abc import Callable, Sequence
 
-from hermes.safety import flow
 from hermes.safety.call import Call, Options
 from hermes.safety.findings import EffectKind
+from hermes.safety.rules.shells import SHELLS, given, held
 from hermes.safety.words import DECODED, FETCHED, NOTHING, SECRET, UNTOLD, Stream, Word
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
-SHELLS = word_set("sh bash dash zsh ksh ash fish rbash mksh csh tcsh yash elvish nu")
 _RIGHTS = "it runs with another user's rights"
 
 _PEELED: dict[str, tuple[str, str, int]] = {
@@ -136,26 +135,42 @@ _AS_OTHERS: dict[str, tuple[str, ...]] = {
 }
 
 
+_TIMERS = ("on-calendar", "on-active", "on-boot", "on-startup", "on-unit-active", "timer-property")
+_ATTACHING = ("strace", "ltrace", "perf")
+_REPORTING = ("strace", "ltrace", "time")
+
+
 def _wrapped(call: Call, options: Options) -> None:
     """What a wrapper does besides starting a program."""
-    names = _AS_OTHERS.get(call.name)
-    if names is not None and (not names or options.has(*names)) and not (call.name == "systemd-run" and options.has("user")):
+    if _as_other(call, options):
         call.effect(EffectKind.ESCALATES)
         call.ask("privilege", _RIGHTS)
     if call.name in _ELSEWHERE:
-        call.effect(EffectKind.ESCALATES)
-        if call.name in ("chroot", "nsenter") and not options.has("help", "version"):
-            call.ask("system", "it changes the running system")
-        if call.name == "systemd-run" and options.has(
-            "on-calendar", "on-active", "on-boot", "on-startup", "on-unit-active", "timer-property"
-        ):
-            call.effect(EffectKind.PERSISTS)
-            call.ask("time", "it changes what runs later by itself")
-    if call.name in ("strace", "ltrace", "perf") and options.all("p", "attach"):
+        _elsewhere(call, options)
+    if call.name in _ATTACHING and options.all("p", "attach"):
         call.ask("kill-unknown", "it takes hold of other processes")
-    for word in options.all("o", "output") if call.name in ("strace", "ltrace", "time") else []:
-        if not word.text.startswith(("|", "!")):
-            call.writes(call.path(word))
+    if call.name in _REPORTING:
+        for word in options.all("o", "output"):
+            if not word.text.startswith(("|", "!")):
+                call.writes(call.path(word))
+
+
+def _as_other(call: Call, options: Options) -> bool:
+    """Whether the program gets other rights than the caller's."""
+    names = _AS_OTHERS.get(call.name)
+    if names is None or (call.name == "systemd-run" and options.has("user")):
+        return False
+    return not names or options.has(*names)
+
+
+def _elsewhere(call: Call, options: Options) -> None:
+    """A program in another root, in other name spaces, or at another time."""
+    call.effect(EffectKind.ESCALATES)
+    if call.name in ("chroot", "nsenter") and not options.has("help", "version"):
+        call.ask("system", "it changes the running system")
+    if call.name == "systemd-run" and options.has(*_TIMERS):
+        call.effect(EffectKind.PERSISTS)
+        call.ask("time", "it changes what runs later by itself")
 
 
 def _raised(call: Call, options: Options, rest: Sequence[Word]) -> Stream | None:
@@ -198,124 +213,6 @@ def _shown(word: Word) -> str:
     return "'" + word.text.replace("'", "'\\''") + "'"
 
 
-_SHELL_VALUED = ("--rcfile", "--init-file", "-O", "+O", "-o", "+o")
-
-
-def shell(call: Call) -> Stream | None:
-    """sh -c text, sh file, something | sh, sh <<< text."""
-    letters, words = _shell_options(call)
-    if letters is None:
-        return None
-    commanded = call.name in ("fish", "nu") and any(one.text == "--command" for one in call.words)
-    if "c" in letters or commanded:
-        return _text(call, words[0], words[1:]) if words else None
-    if "n" in letters and words:
-        return None
-    if words and words[0].text not in ("-", "/dev/stdin") and "s" not in letters:
-        return _file(call, words[0])
-    return given(call)
-
-
-def _shell_options(call: Call) -> tuple[set[str] | None, list[Word]]:
-    """The letters given to a shell, and what follows; None when it only shows something."""
-    letters: set[str] = set()
-    words = list(call.words)
-    while words:
-        text = words[0].text
-        if text in _SHELL_VALUED and len(words) > 1:
-            if text.endswith("file"):
-                _file(call, words[1])
-            words = words[2:]
-        elif text in ("--version", "--help"):
-            return None, []
-        elif text.startswith("--"):
-            words = words[1:]
-        elif re.match(r"[-+][a-zA-Z]+$", text):
-            letters |= set(text[1:])
-            words = words[1:]
-        else:
-            break
-    return letters, words
-
-
-def _text(call: Call, text: Word, rest: Sequence[Word]) -> Stream | None:
-    """A program text: constant, or made of pieces that are only known when it runs."""
-    if text.labels & {FETCHED, DECODED}:
-        call.ask("remote-exec", "it runs what it downloads or decodes")
-        if text.dynamic:
-            return UNTOLD
-    state = call.state.copy()
-    if rest:
-        state.positional = list(rest[1:])
-        state.variables["0"] = rest[0]
-    if text.dynamic and re.fullmatch(r"\s*(\$\(\)|\$\{\w+\}|\$\{@\})\s*.*", text.text):
-        call.ask("unknown-command", "the text that runs is only known when it runs")
-        call.effect(EffectKind.UNKNOWN)
-        return UNTOLD
-    return call.host.script(_held(text), state, call.given())
-
-
-def _held(text: Word) -> str:
-    """A text with unknown pieces as a shell text in which they stay unknown."""
-    return text.text.replace("$()", "${_unknown_}") if text.dynamic else text.text
-
-
-def _file(call: Call, word: Word) -> Stream | None:
-    path = word.text if word.text.startswith("/dev/fd/") else call.path(word)
-    if word.dynamic and not word.text.startswith("/dev/fd/"):
-        call.ask("unknown-command", "which script runs is only known when it runs")
-        return None
-    if word.text.startswith("/dev/fd/"):
-        held = call.state.files.get(word.text, UNTOLD)
-        if held.labels & {FETCHED, DECODED}:
-            call.ask("remote-exec", "it runs what it downloads or decodes")
-        elif held.text is not None:
-            return call.script(held.text, stdin=NOTHING)
-        else:
-            call.ask("unknown-command", "what the shell is given is only known when it runs")
-        return None
-    call.effect(EffectKind.RUNS, (path,))
-    call.reads([word])
-    flow.runs_file(call, path, script=True)
-    return None
-
-
-def given(call: Call) -> Stream | None:
-    """A shell that reads its program from its input."""
-    if not call.fed:
-        return None
-    stream = call.stdin
-    if stream.labels & {FETCHED, DECODED}:
-        call.ask("remote-exec", "it runs what it downloads or decodes")
-        return call.script(stream.text, stdin=NOTHING) if stream.text is not None else UNTOLD
-    if stream.text is None:
-        call.ask("unknown-command", "what the shell is given is only known when it runs")
-        call.effect(EffectKind.UNKNOWN)
-        return UNTOLD
-    return call.script(stream.text, stdin=NOTHING)
-
-
-def evaluated(call: Call) -> Stream | None:
-    """eval."""
-    if not call.words:
-        return None
-    labels = frozenset(label for word in call.words for label in word.labels)
-    text = " ".join(word.text for word in call.words)
-    if labels & {FETCHED, DECODED}:
-        call.ask("remote-exec", "it runs what it downloads or decodes")
-    if any(word.dynamic for word in call.words):
-        if re.fullmatch(r"\$\(\)", text) and "hook" in labels:
-            return None
-        call.ask("unknown-command", "the text that runs is only known when it runs")
-        call.effect(EffectKind.UNKNOWN)
-        return UNTOLD
-    before = call.state.where
-    out = call.host.script(text, call.state, call.given())
-    if call.state.where is not before:
-        call.state.where = call.state.where.lost()
-    return out
-
-
 def folder_runner(call: Call) -> Stream | None:
     """direnv exec DIR program, conda run -n NAME program."""
     args = call.args
@@ -336,34 +233,6 @@ def bound(call: Call) -> Stream | None:
                 call.script(word.text.partition(":")[2].strip().strip("'\""), lost=True)
     elif call.options().has("p" if call.name == "hash" else "f"):
         call.ask("hijack", "it puts another program in the place of one")
-    return None
-
-
-def sourced(call: Call) -> Stream | None:
-    """source, `.`: a file that runs in this shell."""
-    if not call.words:
-        return None
-    word = call.words[0]
-    if word.text in ("${0}", "$0", "${BASH_SOURCE}"):
-        call.deny("fork-bomb", "it starts itself without end")
-        return None
-    if word.labels & {FETCHED, DECODED}:
-        call.ask("remote-exec", "it runs what it downloads")
-        return None
-    if word.text == "/dev/stdin":
-        return given(call)
-    if word.text.startswith("/dev/fd/"):
-        return _file(call, word)
-    if word.dynamic:
-        # A script beside a variable folder (`. "$NVM_DIR/nvm.sh"`) is a set-up file; a bare variable is anything.
-        if re.fullmatch(r"\$\{\w+\}|\$\(\)", word.text):
-            call.ask("unknown-command", "which script runs is only known when it runs")
-        return None
-    path = call.path(word)
-    call.effect(EffectKind.RUNS, (path,))
-    held = flow.runs_file(call, path, script=False)
-    if held is not None and held.text is not None:
-        return call.host.script(held.text, call.state, UNTOLD)
     return None
 
 
@@ -498,10 +367,15 @@ def remote(call: Call) -> Stream | None:
         call.ask("exfiltration", "it sends keys, dumps or the environment away")
     if not rest:
         return given(call) if call.fed and hosts else None
-    if any(word.dynamic and word.text in ("$()", "${@}") for word in rest[:1]):
+    return _run_there(call, rest)
+
+
+def _run_there(call: Call, rest: Sequence[Word]) -> Stream | None:
+    """The command that another machine is given."""
+    if rest[0].dynamic and rest[0].text in ("$()", "${@}"):
         call.ask("unknown-command", "the text that runs is only known when it runs")
         return None
-    text = " ".join(_held(word) for word in rest)
+    text = " ".join(held(word) for word in rest)
     call.script(text, lost=True)
     return Stream(None, frozenset({FETCHED}))
 
@@ -578,7 +452,9 @@ def screen(call: Call) -> Stream | None:
     return call.run(options.operands) if options.operands and not options.has("X") else None
 
 
-_NEW_WINDOWS = word_set("new-session new new-window neww split-window splitw run-shell run if-shell respawn-pane pipe-pane")
+_NEW_WINDOWS = word_set(
+    "new-session new new-window neww split-window splitw run-shell run if-shell respawn-pane pipe-pane"
+)
 _KILLS = word_set("kill-server kill-session kill-window kill-pane")
 
 
@@ -619,6 +495,7 @@ def as_program(call: Call) -> Stream | None:
 
 
 _SHELLED = re.compile(r"^\s*(?:!|shell\s|pipe\s|make\s|platform shell\s|process launch.*--\s)\s*(.+)")
+_COMMANDED = ("-ex", "-iex", "-o", "-O", "--eval-command", "--one-line")
 _CODED = re.compile(r"^\s*(python|py|script|source|guile|gu)\b")
 
 
@@ -628,9 +505,7 @@ def debugger(call: Call) -> Stream | None:
     args = call.args
     if options.has("pid", "p", "attach-pid") or "attach" in args:
         call.ask("kill-unknown", "it takes hold of other processes")
-    given_texts = [
-        args[at + 1] for at, text in enumerate(args[:-1]) if text in ("-ex", "-iex", "-o", "-O", "--eval-command", "--one-line")
-    ]
+    given_texts = [args[at + 1] for at, text in enumerate(args[:-1]) if text in _COMMANDED]
     for text in given_texts:
         found = _SHELLED.match(text)
         if found:
@@ -649,6 +524,12 @@ def trapped(call: Call) -> Stream | None:
     if len(operands) > 1 and operands[0].text not in ("-", ""):
         call.script(operands[0].text)
     return None
+
+
+_EVERYDAY = word_set(
+    "ls ll l la cd cat less grep find git cp mv mkdir echo pwd vim vi nano make python python3 npm man ps"
+)
+"""Names that nobody expects to delete or send something."""
 
 
 def aliased(call: Call) -> Stream | None:
@@ -679,9 +560,6 @@ def moved(call: Call) -> Stream | None:
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_PEELED, peeled),
     "env": env,
-    **dict.fromkeys(SHELLS, shell),
-    "eval": evaluated,
-    **dict.fromkeys(("source", "."), sourced),
     **dict.fromkeys(("xargs", "parallel", "gxargs"), multiplied),
     **dict.fromkeys(("ssh", "mosh", "rsh", "autossh", "sshpass-ssh"), remote),
     "su": as_user,

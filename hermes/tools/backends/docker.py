@@ -22,9 +22,9 @@ from hermes.tools.backends.wardens import Wardens
 _PROGRAMS = ("podman", "docker")
 _TMP = "/tmp"  # noqa: S108 - the container's, which is a private folder of the session's here
 _OPENING = (
-    "-v", "--volume", "--mount", "--privileged", "--net", "--pid", "--ipc", "--uts", "--userns", "--cgroupns", "--device",
-    "--cap-add", "--security-opt", "--add-host", "-p", "-P", "--publish", "--pod", "--rootfs", "--group-add",
-    "--gpus", "--sysctl", "--env-host", "--secret",
+    "-v", "--volume", "--mount", "--privileged", "--net", "--pid", "--ipc", "--uts", "--userns", "--cgroupns",
+    "--device", "--cap-add", "--security-opt", "--add-host", "-p", "-P", "--publish", "--pod", "--rootfs",
+    "--group-add", "--gpus", "--sysctl", "--env-host", "--secret",
 )  # fmt: skip
 """Arguments that may open more of this machine than the workspace: with one of them a container holds nothing back."""
 

@@ -1,4 +1,4 @@
-"""Commands that run elsewhere, each through a client program on this machine: the part that ssh and containers share."""
+"""Commands that run elsewhere, each through a client program on this machine: what ssh and containers share."""
 
 import asyncio
 import contextlib
@@ -292,11 +292,7 @@ class FarRunning:
         ending = asyncio.ensure_future(inner.wait())
         try:
             await _first(ending, self._begun, _CONNECT)
-            if not self._begun.done():
-                said = self._early.decode("utf-8", "replace").strip()[-_EARLY:]
-                raise ToolError(f"{self._far.where} cannot be used: {said or 'it does not answer'}")
-            if not self._begun.result():
-                raise ToolError(f"The folder {cwd} does not exist there. Give a workdir that does.")
+            self._check_begun(cwd)
         except BaseException:
             ending.cancel()
             self._far.own(self._abandon(inner), "abandoned command")
@@ -332,6 +328,13 @@ class FarRunning:
         """End of input."""
         if self._inner is not None and not self._ended.done():
             self._inner.close_input()
+
+    def _check_begun(self, cwd: str) -> None:
+        if not self._begun.done():
+            said = self._early.decode("utf-8", "replace").strip()[-_EARLY:]
+            raise ToolError(f"{self._far.where} cannot be used: {said or 'it does not answer'}")
+        if not self._begun.result():
+            raise ToolError(f"The folder {cwd} does not exist there. Give a workdir that does.")
 
     def _targets(self) -> tuple[int, int]:
         """The process ids to go by; those of an ended command may be somebody else's by now."""
@@ -387,16 +390,16 @@ class FarRunning:
             self._early += data[:_EARLY]
 
     def _told(self, letter: str, data: bytes) -> None:
-        if letter == "P" and not self._begun.done():
-            shell, above = data.split()
-            self._pids = int(shell), int(above)
-            self._begun.set_result(True)
-        elif letter == "F" and not self._begun.done():
-            self._begun.set_result(False)
+        if letter in "PF" and not self._begun.done():
+            if letter == "P":
+                shell, above = data.split()
+                self._pids = int(shell), int(above)
+            self._begun.set_result(letter == "P")
         elif letter == "B":
-            block = b64decode(data).split(b"\0")
-            pairs = (item.decode("utf-8", "surrogateescape").partition("=") for item in block if item)
-            self._far.base = {name: value for name, _, value in pairs if name}
+            block = b64decode(data).decode("utf-8", "surrogateescape")
+            self._far.base = {
+                name: value for name, _, value in (one.partition("=") for one in block.split("\0")) if name
+            }
         elif letter == "S" and self._far.base is not None:
             self._state = self._held(data)
         elif letter == "X" and not self._reported.done():

@@ -1,7 +1,7 @@
 """What runs on the far side of a connection: shell scripts of ours, sent with each command.
 
-They need a POSIX shell, /proc as on Linux, awk, grep, base64, tr and env; bash runs the commands where there is one.
-What they tell stands between the command's own output as records: `\\x1e`, the run's mark, `:`, a letter, data, `\\x1f`.
+They need a POSIX shell, /proc as on Linux, awk, grep, base64, tr and env; bash runs commands where there is one.
+What they tell stands between a command's own output as records: `\\x1e`, the run's mark, `:`, a letter, data, `\\x1f`.
 The mark is random, so no output is taken for a record by chance. A command that looks for its mark can forge what is
 told of itself, as it can anywhere: its exit code, its folder, its variables.
 
@@ -22,7 +22,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FOUND = r"""
 say() { printf '\036%s:%s\037' "$mark" "$1"; }
 found() {
-  { grep -lsF "HERMES_RUN=$1" /proc/[0-9]*/environ; cat /proc/[0-9]*/stat; } 2>/dev/null | awk -v top="$2" -v boot="$3" '
+  { grep -lszF "HERMES_RUN=$1" /proc/[0-9]*/environ; cat /proc/[0-9]*/stat; } 2>/dev/null |
+  awk -v top="$2" -v boot="$3" '
     /^\/proc/ { gsub(/[^0-9]/, ""); hit[$0] = 1; next }
     { pid = $1; sub(/^.*\) /, ""); if ($1 == "Z" || $1 == "X") next
       up[pid] = $2
@@ -85,9 +86,11 @@ def boot(command: Command, cwd: str, mark: str, *, environment: Mapping[str, str
     run = f"""printf '\\036{mark}:P%s %s\\037' "$$" "$PPID"; exec "$0" -c "$1" """
     given = {name: value for name, value in environment.items() if _NAME.fullmatch(name)}
     gone = [name for name in command.unset if _NAME.fullmatch(name)]
+    # On a terminal the foreground group is that of this script: another one could not read from it.
+    own_group = ":" if command.pty else '[ -z "$BASH_VERSION" ] || set -m'
     lines += [
         "exec 2>/dev/null",
-        '[ -z "$BASH_VERSION" ] || set -m',
+        own_group,
         f"( cd -- {shlex.quote(cwd)} || {{ say F; exit 125; }}",
         *(f"unset -v {name}" for name in gone),
         *(f"export {name}={shlex.quote(value)}" for name, value in given.items()),
@@ -114,7 +117,8 @@ def keep(session: str) -> str:
 
 def short(script: str, mark: str) -> str:
     """A script of ours, framed so that what it prints and how it ends can be told from what others print."""
-    return f"mark={mark}\nprintf '\\036%s:P0 0\\037' \"$mark\"\n(\n{script}\n) 2>/dev/null\nprintf '\\036%s:X%s 0\\037' \"$mark\" $?"
+    begin, over = f"printf '\\036{mark}:P0 0\\037'", f"printf '\\036{mark}:X%s 0\\037' $?"
+    return f"{begin}\n(\n{script}\n) 2>/dev/null\n{over}"
 
 
 def packed(script: str) -> str:

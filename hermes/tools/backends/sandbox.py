@@ -161,7 +161,11 @@ class SandboxBackend:
         plain = os.path.normpath(path)
         if self._open(plain) or not any(is_or_below(plain, one) for one in self._policy.private):
             return path  # the usual cases, and the layout costs a look at the disk
-        return self._opened().outside(path, self.layout())
+        room = self._opened()
+        there = room.outside(path, self.layout())
+        if there != path and not is_or_below(os.path.realpath(there), room.root):
+            return os.path.join(room.nothing, os.path.basename(plain))  # a link of a command's means its own places
+        return there
 
     def _open(self, path: str) -> bool:
         """Whether a path lies in a folder that commands see, and may write, as this machine does."""

@@ -32,7 +32,10 @@ _MOST_ENTRIES = 100_000
 _MOST_LINES = 5
 _IN_MEMORY = 8 * 1024 * 1024
 _OBEYED = re.compile(r"(^|/)\.git/(hooks(/|$)|config(\.worktree)?$|info/attributes$)|(^|/)\.git$")
-_LIST = r"find . -mindepth 1 \( %s \) -prune -o \( -type f -o -type d -o -type l \) -printf '%%y %%s %%T@ %%C@ %%m %%P\0%%l\0'"
+_LIST = (
+    r"find . -mindepth 1 \( %s \) -prune -o \( -type f -o -type d -o -type l \) "
+    r"-printf '%%y %%s %%T@ %%C@ %%m %%P\0%%l\0'"
+)
 
 
 class Entry(Struct, frozen=True):
@@ -73,7 +76,7 @@ class Sync:
     async def begin(self, folder: str) -> str:
         """Make the folder there when it is missing, and look at it; its absolute path. Nothing there is believed."""
         said = bytearray()
-        name = folder[2:] if folder.startswith("~/") else folder
+        name = folder.removeprefix("~/")
         script = (
             f"umask 077; mkdir -p -- {shlex.quote(name)} && cd -- {shlex.quote(name)} && pwd -P && {self._lister()}"
         )
@@ -84,7 +87,7 @@ class Sync:
                 f"The folder {folder} on {self._far.where} cannot be used: it cannot be made, or there is no GNU find."
             )
         self._root = os.fsdecode(root)
-        self._known_there = self._parsed(listing)
+        self._known_there = _parsed(listing)
         self._known_here = {}
         return self._root
 
@@ -113,8 +116,7 @@ class Sync:
             there = await self._list()
             if there is None:
                 return [f"the folder {self._root} on {self._far.where} is gone; nothing was changed here"]
-            changed = [name for name, entry in there.items() if self._known_there.get(name) != entry]
-            gone = [name for name in self._known_there if name not in there and name in self._known_here]
+            changed, gone = self._differences(there)
             here = await asyncio.to_thread(self._look)
             lines = self._refuse(changed, gone, here)
             chosen, left = self._fitting(changed, there)
@@ -127,12 +129,15 @@ class Sync:
             self._known_there = {name: entry for name, entry in there.items() if name not in failed}
             after = await asyncio.to_thread(self._look)
             for name in (*chosen, *gone):
-                if name in after:
-                    self._known_here[name] = after[name]
-                else:
-                    self._known_here.pop(name, None)
+                self._known_here.pop(name, None)
+            self._known_here.update((name, after[name]) for name in (*chosen, *gone) if name in after)
             lines += [f"{name} could not be written here" for name in failed]
             return [*lines, *self._left_out(left, there, "were not brought back")]
+
+    def _differences(self, there: Listing) -> tuple[list[str], list[str]]:
+        """What is new or changed there, and what went away of what both sides had."""
+        changed = [name for name, entry in there.items() if self._known_there.get(name) != entry]
+        return changed, [name for name in self._known_there if name not in there and name in self._known_here]
 
     def _same(self, name: str, entry: Entry) -> bool:
         """Whether the other side has this already."""
@@ -203,7 +208,7 @@ class Sync:
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for one in sorted(entries, key=lambda entry: entry.name):
                 name = f"{below}{one.name}"
-                if self._excluded(name) or one.path in self._secret:
+                if _excluded(name, self._exclude) or one.path in self._secret:
                     continue
                 with contextlib.suppress(OSError):
                     about = one.stat(follow_symlinks=False)
@@ -214,73 +219,56 @@ class Sync:
                     if entry.kind == "d":
                         yield from self._walk(f"{name}/", one.path)
 
-    def _excluded(self, name: str) -> bool:
-        last = name.rpartition("/")[2]
-        return any(fnmatch.fnmatchcase(name if "/" in one else last, one) for one in self._exclude)
-
     def _lister(self) -> str:
         tests = [
             f"-path {shlex.quote(f'./{one}')}" if "/" in one else f"-name {shlex.quote(one)}" for one in self._exclude
         ]
         return _LIST % (" -o ".join(tests) or "-false")
 
-    def _parsed(self, data: bytes) -> Listing:
-        fields = [os.fsdecode(one) for one in data.split(b"\0")]
-        found: Listing = {}
-        for about, target in zip(fields[::2], fields[1::2], strict=False):
-            parts = about.split(" ", 5)
-            if len(parts) < 6 or len(found) >= 2 * _MOST_ENTRIES:
-                continue
-            kind, size, mtime, ctime, mode, name = parts
-            stamp = f"{mtime} {ctime}" if kind == "f" else ""
-            whole = int(mtime.partition(".")[0]) if kind == "f" else 0
-            length = int(size) if kind == "f" else 0
-            bits = int(mode, 8) & 0o777 if kind != "l" else 0
-            found[name] = Entry(kind, length, whole, bits, stamp, target)
-        return found
-
     async def _list(self) -> Listing | None:
         said = bytearray()
-        code = await self._far.run(f"cd -- {self._quoted()} && {self._lister()}", said.extend, seconds=_SECONDS)
-        return None if code else self._parsed(bytes(said))
-
-    def _quoted(self) -> str:
-        return shlex.quote(self._root)
+        code = await self._far.run(
+            f"cd -- {shlex.quote(self._root)} && {self._lister()}", said.extend, seconds=_SECONDS
+        )
+        return None if code else _parsed(bytes(said))
 
     def _pack(self, names: Sequence[str], here: Listing, file: IO[bytes]) -> None:
         parents = {name[:at] for name in names for at, letter in enumerate(name) if letter == "/"}
         with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
             for name in sorted({*names, *parents}):
-                entry = here.get(name)
-                path = f"{self._here}/{name}"
-                with contextlib.suppress(OSError):
-                    info = archive.gettarinfo(path, f"./{name}")
-                    info.uid = info.gid = 0
-                    info.uname = info.gname = ""
-                    info.mtime = int(os.lstat(path).st_mtime)
-                    if entry is None or entry.kind != "f":
-                        archive.addfile(info)
-                        continue
-                    info.type = tarfile.REGTYPE  # a hard link is a file of its own there
-                    info.linkname = ""
-                    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-                    with os.fdopen(handle, "rb") as source:
-                        about = os.fstat(handle)
-                        if stat.S_ISREG(about.st_mode):
-                            info.size = about.st_size
-                            archive.addfile(info, _Exactly(source, info.size))
+                with contextlib.suppress(OSError):  # it went away
+                    self._add(archive, name, here)
+
+    def _add(self, archive: tarfile.TarFile, name: str, here: Listing) -> None:
+        path = f"{self._here}/{name}"
+        info = archive.gettarinfo(path, f"./{name}")
+        info.uid = info.gid = 0
+        info.uname = info.gname = ""
+        info.mtime = int(os.lstat(path).st_mtime)
+        entry = here.get(name)
+        if entry is None or entry.kind != "f":
+            archive.addfile(info)
+            return
+        info.type = tarfile.REGTYPE  # a hard link is a file of its own there
+        info.linkname = ""
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as source:
+            about = os.fstat(handle)
+            if stat.S_ISREG(about.st_mode):
+                info.size = about.st_size
+                archive.addfile(info, _Exactly(source, info.size))
 
     async def _send(self, data: bytes) -> None:
         said = bytearray()
-        script = f"cd -- {self._quoted()} && tar -xpf - --no-same-owner && printf '\\0\\0' && {self._lister()}"
+        script = f"cd -- {shlex.quote(self._root)} && tar -xpf - --no-same-owner && printf '\\0\\0' && {self._lister()}"
         code = await self._far.run(script, said.extend, data, _SECONDS)
         if code or not said.startswith(b"\0\0"):
             raise ToolError(f"The workspace could not be written on {self._far.where} in {self._root}: is there room?")
-        self._known_there = self._parsed(bytes(said[2:]))
+        self._known_there = _parsed(bytes(said[2:]))
 
     async def _remove_there(self, names: Sequence[str]) -> None:
         data = b"".join(b"./" + os.fsencode(name) + b"\0" for name in sorted(names, reverse=True))
-        await self._far.run(f"cd -- {self._quoted()} && xargs -0 rm -fd --", _nowhere, data, _SECONDS)
+        await self._far.run(f"cd -- {shlex.quote(self._root)} && xargs -0 rm -fd --", _nowhere, data, _SECONDS)
         for name in names:
             self._known_there.pop(name, None)
 
@@ -292,7 +280,7 @@ class Sync:
             if file.tell() < most:
                 file.write(piece)
 
-        script = f"cd -- {self._quoted()} && tar -cf - --no-recursion --null --verbatim-files-from -T -"
+        script = f"cd -- {shlex.quote(self._root)} && tar -cf - --no-recursion --null --verbatim-files-from -T -"
         await self._far.run(script, take, data, _SECONDS)
         file.seek(0)
 
@@ -310,14 +298,22 @@ class Sync:
                     missing.discard(name)
         wanted = {name for name in names if there[name].kind == "f"}
         if wanted:
-            with contextlib.suppress(tarfile.TarError), tarfile.open(fileobj=file, mode="r|") as archive:
-                for info in archive:
-                    name = info.name.removeprefix("./")
-                    if name in wanted and info.isreg() and (source := archive.extractfile(info)) is not None:
-                        with contextlib.suppress(OSError):
-                            self._write(name, there[name], source)
-                            missing.discard(name)
+            missing -= self._unpack_files(wanted, there, file)
         return sorted(missing)
+
+    def _unpack_files(self, wanted: set[str], there: Listing, file: IO[bytes]) -> set[str]:
+        """Write those files of an archive that were asked for; the names of them."""
+        done: set[str] = set()
+        with contextlib.suppress(tarfile.TarError), tarfile.open(fileobj=file, mode="r|") as archive:
+            for info in archive:
+                name = info.name.removeprefix("./")
+                source = archive.extractfile(info) if name in wanted and info.isreg() else None
+                if source is None:
+                    continue
+                with contextlib.suppress(OSError):
+                    self._write(name, there[name], source)
+                    done.add(name)
+        return done
 
     def _write(self, name: str, entry: Entry, source: IO[bytes] | None) -> None:
         """Put a file or link in its place at once; what stands there is not followed."""
@@ -418,3 +414,24 @@ def _obeyed(name: str) -> bool:
 
 def _nowhere(data: bytes) -> None:
     """What it says is of no interest."""
+
+
+def _parsed(data: bytes) -> Listing:
+    fields = [os.fsdecode(one) for one in data.split(b"\0")]
+    found: Listing = {}
+    for about, target in zip(fields[::2], fields[1::2], strict=False):
+        parts = about.split(" ", 5)
+        if len(parts) < 6 or len(found) >= 2 * _MOST_ENTRIES:
+            continue
+        kind, size, mtime, ctime, mode, name = parts
+        stamp = f"{mtime} {ctime}" if kind == "f" else ""
+        whole = int(mtime.partition(".")[0]) if kind == "f" else 0
+        length = int(size) if kind == "f" else 0
+        bits = int(mode, 8) & 0o777 if kind != "l" else 0
+        found[name] = Entry(kind, length, whole, bits, stamp, target)
+    return found
+
+
+def _excluded(name: str, patterns: Sequence[str]) -> bool:
+    last = name.rpartition("/")[2]
+    return any(fnmatch.fnmatchcase(name if "/" in one else last, one) for one in patterns)

@@ -1,0 +1,144 @@
+"""Real places for commands: an sshd on loopback, and an image for a container engine. Made when a test wants them."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hermes.tools.backends.docker import DockerPlace
+from hermes.tools.backends.ssh import SshPlace
+
+_ENGINE_OPTIONS: tuple[tuple[str, ...], ...] = ((), ("--runtime", "runc", "--cgroup-manager", "cgroupfs"))
+_LIMITS = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024")
+"""Some machines refuse the limits that podman sets by itself."""
+
+
+def _said(*command: str | Path) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode:
+        pytest.skip(f"{Path(command[0]).name} does not work here: {done.stderr.strip()[-300:]}")
+    return done.stdout
+
+
+class Host:
+    """An sshd of the test's own, with its own keys, and ssh settings that know it."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder = folder
+        self.port = port
+
+    def says(self, listing: str) -> None:
+        """Have the host lie about what lies in a folder; nothing: have it tell the truth again."""
+        (self.folder / "says").write_text(listing)
+
+    def place(self, folder: str, **changes: object) -> SshPlace:
+        values: dict[str, object] = {
+            "host": "127.0.0.1",
+            "port": self.port,
+            "key": str(self.folder / "user_key"),
+            "config": str(self.folder / "ssh_config"),
+            "folder": folder,
+        }
+        return SshPlace(**{**values, **changes})  # type: ignore[arg-type]
+
+
+@contextmanager
+def sshd(folder: Path) -> Iterator[Host]:
+    program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+    if not program or not shutil.which("ssh"):
+        pytest.skip("no sshd or no ssh here")
+    for name in ("host_key", "user_key", "other_key"):
+        _said("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (folder / "bin").mkdir()
+    find = folder / "bin/find"
+    find.write_text(f'#!/bin/sh\n[ ! -s {folder}/says ] || exec cat {folder}/says\nexec /usr/bin/find "$@"\n')
+    find.chmod(0o755)
+    lines = [
+        f"Port {port}",
+        "ListenAddress 127.0.0.1",
+        f"HostKey {folder}/host_key",
+        f"AuthorizedKeysFile {folder}/user_key.pub",
+        "PidFile none",
+        "PasswordAuthentication no",
+        "StrictModes no",
+        # With that SHLVL bash does not run the tester's own .bashrc, as it else does for sshd.
+        f"SetEnv SHLVL=5 PATH={folder}/bin:/usr/local/bin:/usr/bin:/bin",
+        "PermitRootLogin prohibit-password",
+    ]
+    (folder / "sshd_config").write_text("\n".join(lines) + "\n")
+    known = f"[127.0.0.1]:{port} {(folder / 'host_key.pub').read_text()}"
+    (folder / "known_hosts").write_text(known)
+    own = f"Host *\n  UserKnownHostsFile {folder}/known_hosts\n  GlobalKnownHostsFile /dev/null\n  IdentitiesOnly yes\n"
+    (folder / "ssh_config").write_text(own)
+    if os.getuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)
+    with open(folder / "log", "wb") as log:
+        server = subprocess.Popen([program, "-D", "-e", "-f", folder / "sshd_config"], stderr=log)
+    try:
+        deadline = time.monotonic() + 10
+        while b"listening" not in (folder / "log").read_bytes():
+            if server.poll() is not None or time.monotonic() > deadline:
+                pytest.skip(f"sshd does not work here: {(folder / 'log').read_text()[-300:]}")
+            time.sleep(0.01)
+        yield Host(folder, port)
+    finally:
+        server.terminate()
+        server.wait()
+
+
+@contextmanager
+def image(folder: Path) -> Iterator[DockerPlace]:
+    """An image of a static busybox, and bash if there is a static one, in an engine that runs it."""
+    engine = shutil.which("podman") or shutil.which("docker")
+    busybox = shutil.which("busybox")
+    if not engine or not busybox:
+        pytest.skip("no podman, no docker or no busybox here")
+    root = folder / "root"
+    for name in ("bin", "usr/bin", "tmp", "proc", "etc"):
+        (root / name).mkdir(parents=True)
+    shutil.copy(busybox, root / "bin/busybox")
+    for name in _said(busybox, "--list").split():
+        if not (root / "bin" / name).exists():
+            (root / "bin" / name).symlink_to("/bin/busybox")
+    (root / "usr/bin/env").symlink_to("/bin/busybox")
+    if bash := shutil.which("bash-static"):
+        shutil.copy(bash, root / "bin/bash")
+    with tarfile.open(folder / "image.tar", "w") as archive:
+        archive.add(root, ".")
+    name = f"localhost/hermes-test-{os.getpid()}:1"
+    _said(engine, "import", folder / "image.tar", name)
+    try:
+        why = ""
+        for options in _ENGINE_OPTIONS:
+            run = [
+                engine,
+                *options,
+                "run",
+                "--rm",
+                "--init",
+                "--network",
+                "none",
+                *_LIMITS,
+                name,
+                "sh",
+                "-c",
+                "echo ok",
+            ]
+            done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
+            if done.stdout == "ok\n":
+                yield DockerPlace(image=name, program=engine, options=options, args=_LIMITS, memory="256m")
+                return
+            why = done.stderr.strip()[-300:]
+        pytest.skip(f"no container engine works here: {why}")
+    finally:
+        subprocess.run([engine, "rmi", "--force", name], capture_output=True, timeout=60, check=False)

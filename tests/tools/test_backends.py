@@ -1,0 +1,276 @@
+"""One table for every place where commands run. What differs between them is named here, and in docs/backends.md."""
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from hermes.core.errors import ToolError
+from hermes.core.parts import ToolStatus
+from hermes.safety.places import Places
+from hermes.tools.backends.base import Command, Exit, Running, Stopped, TerminalBackend
+from hermes.tools.backends.docker import DockerBackend, DockerPlace
+from hermes.tools.backends.local import LocalBackend
+from hermes.tools.backends.sandbox import SandboxBackend
+from hermes.tools.backends.sandbox_probe import Way
+from hermes.tools.backends.ssh import SshBackend
+from hermes.tools.registry import Registry
+
+from .conftest import Session, make_context
+from .places import Host, image, sshd
+from .test_sandbox import PROBES, policy
+from .test_terminal import until
+
+KINDS = ("local", "bubblewrap", "landlock", "ssh", "docker")
+SECRET = "canary-" + secrets.token_hex(8)
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    with sshd(tmp_path_factory.mktemp("sshd")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def container(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerPlace]:
+    with image(tmp_path_factory.mktemp("image")) as made:
+        yield made
+
+
+class Place:
+    """A backend of one kind in a folder of its own, and what its last command printed."""
+
+    def __init__(self, kind: str, folder: Path, request: pytest.FixtureRequest) -> None:
+        self.kind = kind
+        self.folder = folder
+        self.work = folder / "work"
+        settings = policy(folder)
+        self.places: Places = settings.places
+        environ = {**os.environ, "HOME": self.places.home, "OPENAI_API_KEY": SECRET, "MY_TOKEN": SECRET}
+        self.backend: TerminalBackend
+        if kind == "ssh":
+            place = request.getfixturevalue("host").place(str(folder / "far"))
+            self.backend = SshBackend(environ, place, self.places)
+        elif kind == "docker":
+            self.backend = DockerBackend(environ, request.getfixturevalue("container"), self.places)
+        elif kind == "local":
+            self.backend = LocalBackend(environ)
+        else:
+            self.backend = SandboxBackend(environ, settings, probe=PROBES[Way(kind)])
+        self.output = bytearray()
+        self.tag = str(secrets.randbelow(10**9) + 10**9)
+        """A number of seconds to sleep by which this test's processes are known."""
+
+    @property
+    def text(self) -> str:
+        return self.output.decode()
+
+    async def start(self, text: str, **changes: object) -> Running:
+        self.output.clear()
+        values: dict[str, object] = {"cwd": str(self.work), **changes}
+        return await self.backend.start(Command(text=text, **values), self.output.extend)  # type: ignore[arg-type]
+
+    async def run(self, text: str, **changes: object) -> Exit:
+        async with asyncio.timeout(30):
+            return await (await self.start(text, **changes)).wait()
+
+    def left(self) -> int:
+        """How many processes of this test still run, on whichever side of a wall."""
+        found = 0
+        for one in Path("/proc").iterdir():
+            if one.name.isdigit():
+                try:
+                    found += self.tag.encode() in (one / "cmdline").read_bytes()
+                except OSError:
+                    continue
+        return found
+
+
+@pytest.fixture(params=KINDS)
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    kind = request.param
+    if kind == "docker" and "HERMES_BACKENDS" not in os.environ:
+        pytest.skip("containers are tried by `make backends`")
+    if kind in tuple(Way) and not (held := await PROBES[Way(kind)].held()).usable:
+        pytest.skip(f"no {kind} here: {held.reason}")
+    made = Place(kind, tmp_path.resolve(), request)
+    yield made
+    await made.backend.close()
+
+
+async def test_exit_codes_and_signals(place: Place) -> None:
+    for text, code in (
+        ("true", 0),
+        ("exit 3", 3),
+        ("exit 255", 255),
+        ("no-such-program", 127),
+        ("kill -KILL $$", -9),
+        ("kill -TERM $$", -15),
+        ("echo 'open", 2),
+    ):
+        assert (await place.run(text)).code == code, text
+
+
+async def test_both_streams_in_order(place: Place) -> None:
+    await place.run("i=0; while [ $i -lt 300 ]; do echo o$i; echo e$i >&2; i=$((i+1)); done")
+    assert place.text == "".join(f"o{number}\ne{number}\n" for number in range(300))
+
+
+async def test_large_output_in_bounded_memory(place: Place) -> None:
+    size = most = 0
+
+    def take(data: bytes) -> None:
+        nonlocal size, most
+        size += len(data)
+        with open("/proc/self/statm", "rb") as file:
+            most = max(most, int(file.read().split()[1]) * 4096)
+
+    await place.run("true")
+    before = int(Path("/proc/self/statm").read_bytes().split()[1]) * 4096
+    command = Command(text="head -c 20000000 /dev/zero | tr '\\0' a", cwd=str(place.work))
+    assert (await (await place.backend.start(command, take)).wait()).code == 0
+    assert size == 20_000_000 and most - before < 20_000_000
+
+
+async def test_keys_of_this_process_are_not_handed_on(place: Place) -> None:
+    await place.run("env; cat /proc/$PPID/environ 2>/dev/null; export")
+    assert "PATH=" in place.text and SECRET not in place.text
+
+
+async def test_folder_and_variables_are_carried_over(place: Place) -> None:
+    first = await place.run("mkdir d; cd d; export NAME='two\nlines'; unset HOME; false", hold_state=True)
+    assert first.code == 1 and first.state is not None
+    assert first.state.cwd == str(place.work / "d") and first.state.environment["NAME"] == "two\nlines"
+    assert "HOME" in first.state.unset
+    follows = {"environment": first.state.environment, "unset": first.state.unset, "cwd": first.state.cwd}
+    second = await place.run('basename "$PWD"; echo "$NAME ${HOME-unset}"', hold_state=True, **follows)
+    assert place.text == "d\ntwo\nlines unset\n"
+    assert second.state == first.state
+
+
+async def test_a_missing_folder_is_said(place: Place) -> None:
+    with pytest.raises(ToolError, match=r"does not exist|is not"):
+        await place.run("pwd", cwd=str(place.work / "nowhere"))
+
+
+async def test_stop_ends_three_shells_deep_in_time(place: Place) -> None:
+    inner = f"trap : INT; echo deep; sleep {place.tag}; sleep {place.tag}; sleep {place.tag}"
+    running = await place.start(f"sh -c 'sh -c \"{inner}\"; true'; true")
+    await until(lambda: b"deep" in place.output)
+    started = time.monotonic()
+    assert await running.stop() is Stopped.GONE
+    assert time.monotonic() - started < 3.5 and place.left() == 0
+    async with asyncio.timeout(2):
+        await running.wait()
+    assert await running.stop() is Stopped.GONE
+
+
+async def test_what_ignores_every_kind_word_is_killed(place: Place) -> None:
+    running = await place.start(f"trap '' INT TERM HUP; echo up; while :; do sleep 0.1; : {place.tag}; done")
+    await until(lambda: b"up" in place.output)
+    started = time.monotonic()
+    assert await running.stop() is Stopped.GONE
+    assert 2.9 < time.monotonic() - started < 4.5 and place.left() == 0
+
+
+async def test_a_cancelled_stop_kills_at_once(place: Place) -> None:
+    running = await place.start(f"trap '' INT TERM HUP; echo up; while :; do sleep 0.1; : {place.tag}; done")
+    await until(lambda: b"up" in place.output)
+    stopping = asyncio.create_task(running.stop())
+    await asyncio.sleep(0.2)  # a person's second stop
+    stopping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping
+    await until(lambda: place.left() == 0, 2.5)
+
+
+async def test_a_cancelled_wait_leaves_the_command_alone(place: Place) -> None:
+    running = await place.start("read line; echo got $line", interactive=True)
+    waiting = asyncio.create_task(running.wait())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    await running.write(b"it\n")
+    async with asyncio.timeout(10):
+        assert (await running.wait()).code == 0
+    assert place.text == "got it\n"
+
+
+async def test_input_and_its_end(place: Place) -> None:
+    running = await place.start("cat; echo over", interactive=True)
+    await running.write(b"one\n")
+    await until(lambda: place.output == b"one\n")
+    running.close_input()
+    async with asyncio.timeout(10):
+        assert (await running.wait()).code == 0
+    assert place.text == "one\nover\n"
+    with pytest.raises(ToolError):
+        await running.write(b"more\n")
+    assert (await place.run("cat; echo none")).code == 0 and place.text == "none\n"
+
+
+async def test_a_terminal(place: Place) -> None:
+    running = await place.start("test -t 0 && test -t 1 && stty size; read x; echo =$x", pty=True, interactive=True)
+    await until(lambda: b"40 120" in place.output)
+    await running.write(b"typed\n")
+    async with asyncio.timeout(10):
+        assert (await running.wait()).code == 0
+    assert "=typed" in place.text
+
+
+async def test_what_is_left_running_is_known_and_can_be_ended(place: Place) -> None:
+    if place.kind == "bubblewrap":
+        pytest.skip("bubblewrap ends them with the command: named in docs/backends.md")
+    running = await place.start(f"sleep {place.tag} >/dev/null 2>&1 & echo started")
+    async with asyncio.timeout(10):
+        assert (await running.wait()).left_running
+    assert place.text == "started\n" and place.left() == 1
+    assert await running.stop() is Stopped.GONE and place.left() == 0
+
+
+async def test_close_ends_what_is_under_way(place: Place) -> None:
+    running = await place.start(f"echo up; sleep {place.tag}; true")
+    await until(lambda: b"up" in place.output)
+    waiting = asyncio.create_task(running.wait())
+    await place.backend.close()
+    await until(lambda: place.left() == 0)
+    async with asyncio.timeout(5):
+        assert (await waiting).code < 0
+
+
+async def test_eight_at_once(place: Place) -> None:
+    async def one(number: int) -> tuple[int, bytes]:
+        output = bytearray()
+        command = Command(text=f"sleep 0.2; echo {number}; exit {number}", cwd=str(place.work))
+        ended = await (await place.backend.start(command, output.extend)).wait()
+        return ended.code, bytes(output)
+
+    async with asyncio.timeout(30):
+        found = await asyncio.gather(*map(one, range(8)))
+    assert found == [(number, f"{number}\n".encode()) for number in range(8)]
+
+
+async def test_file_tools_and_commands_see_the_same_files(place: Place) -> None:
+    session = Session(make_context(place.folder, backend=place.backend, places=place.places), Registry().select())
+    session.allow = ("*",)
+    name = "a b/täxt.txt"
+    assert (await session.call("write_file", path=name, content="from here\n")).status is ToolStatus.OK
+    both = await session.text("terminal", command=f"cat '{name}'; mkdir made; cd made; echo there > new; pwd")
+    assert "from here\n" in both and "exit code 0" in both
+    assert "there" in await session.text("read_file", path="new")
+    assert "there" in await session.text("read_file", path=both.splitlines()[1] + "/new")
+    os.unlink(place.work / name)
+    await session.text("terminal", command=f"rm new; test ! -e '../{name}' && echo deleted > ../both")
+    assert (place.work / "both").read_text() == "deleted\n" and not (place.work / "made/new").exists()
+    await session.state.close()
+
+
+async def test_a_line_for_the_person(place: Place) -> None:
+    assert {"local": "Commands run on this machine", "ssh": "127.0.0.1", "docker": "container"}.get(
+        place.kind, f"Sandbox by {place.kind}"
+    ) in await place.backend.line()
+    assert place.backend.contained is (place.kind in ("bubblewrap", "landlock", "docker"))
