@@ -11,7 +11,7 @@ from hermes.safety.budget import Budget
 from hermes.safety.environment import holds_secret
 from hermes.safety.parameters import arithmetic, expand_parameter
 from hermes.safety.places import Places
-from hermes.safety.syntax import text_of
+from hermes.safety.syntax import decoded, text_of
 from hermes.safety.words import ENDLESS, NONE, SECRET, State, Stream, Word
 
 _ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
@@ -315,7 +315,7 @@ def _literal(text: str) -> list[Part]:
 
 
 def _dequoted(source: bytes) -> str:
-    text = source.decode("utf-8", "replace")
+    text = decoded(source)
     return _IN_QUOTES.sub(lambda found: "" if found[1] == "\n" else found[1], text) if "\\" in text else text
 
 

@@ -6,7 +6,7 @@ from tree_sitter import Node
 
 from hermes.safety import flow
 from hermes.safety.call import resolve
-from hermes.safety.syntax import text_of
+from hermes.safety.syntax import decoded, text_of
 from hermes.safety.walker import Walker
 from hermes.safety.words import NONE, NOTHING, UNTOLD, State, Stream, Word
 
@@ -131,13 +131,13 @@ def _expanded(walker: Walker, node: Node, state: State) -> Stream:
     inner = [child for child in node.named_children if child.type != "heredoc_content"]
     pieces, labels, told, at = [], NONE, True, 0
     for child in inner:
-        pieces.append(source[at : child.start_byte - node.start_byte].decode("utf-8", "replace"))
+        pieces.append(decoded(source[at : child.start_byte - node.start_byte]))
         word = walker.expander.one(child, state)
         pieces.append(word.text)
         labels |= word.labels
         told = told and not word.dynamic
         at = child.end_byte - node.start_byte
-    pieces.append(source[at:].decode("utf-8", "replace"))
+    pieces.append(decoded(source[at:]))
     told = told or all("$()" not in piece for piece in pieces)
     return Stream("".join(pieces) if told else None, labels)
 

@@ -125,11 +125,11 @@ class Walk:
 
     def _tree(self, text: str) -> Node | None:
         """The root of the tree: of the text put another way where the grammar cannot read it as it is."""
-        tree = parse(text.encode("utf-8", "replace"), self.budget.ends)
+        tree = parse(text, self.budget.ends)
         if tree is None or not tree.root_node.has_error:
             return tree.root_node if tree is not None else None
         other = unbraced(text)
-        again = parse(other.encode("utf-8", "replace"), self.budget.ends) if other != text else None
+        again = parse(other, self.budget.ends) if other != text else None
         return (again if again is not None and not again.root_node.has_error else tree).root_node
 
     # statements

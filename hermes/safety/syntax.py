@@ -20,16 +20,23 @@ _OUT_THEN_IN = re.compile(r"(>{1,2}\s*[\w./~-]{1,200})\s+(<<<\s*(?:'[^']*'|\"[^\
 
 _CONTINUED = re.compile(r"(?<=[^\s\\])\\\n(?=[^\s#])")
 
+_MARK = "\x1f"
+_UNSAFE = re.compile(r"[\x1f\x80-\U0010ffff]+")
+_SPELLED = re.compile("\x1f((?:[0-9a-f]{2})+)\x1f")
+
 
 @cache
 def _parser() -> Parser:
     return Parser(Language(language()))
 
 
-def parse(source: bytes, ends: float) -> Tree | None:
-    """The tree; None when it would take too long: longer than such a text should, or until `thread_time` is `ends`."""
+def parse(text: str, ends: float) -> Tree | None:
+    """The tree; None when it would take too long: longer than such a text should, or until `thread_time` is `ends`.
+
+    Its text is to be read with `text_of` and `decoded`.
+    """
     parser = _parser()
-    source = source.replace(b"\0", b"")  # a shell drops them; the parser takes the square of their number
+    source = _spelled(text)
     if len(source) <= _SHORT:
         return parser.parse(source)
     ends = min(ends, time.thread_time() + _SECONDS + len(source) * _SECONDS_A_BYTE)
@@ -53,6 +60,28 @@ def parse(source: bytes, ends: float) -> Tree | None:
     return tree
 
 
+def _spelled(text: str) -> bytes:
+    """The text in ASCII, other characters spelled as their numbers between marks.
+
+    The grammar's scanner looks other characters up beyond the end of a table of the C library: it reads foreign memory
+    and may bring the process down (tree-sitter-bash issue 337). A shell takes them for letters of a word, as these are.
+    """
+    # A shell drops NUL; the parser takes the square of their number.
+    text = text.replace("\0", "")
+    if text.isascii() and _MARK not in text:
+        return text.encode()
+    spelled = _UNSAFE.sub(lambda found: f"{_MARK}{found[0].encode('utf-8', 'replace').hex()}{_MARK}", text)
+    return spelled.encode()
+
+
+def decoded(source: bytes) -> str:
+    """A piece of the source of a tree, as it was written."""
+    text = source.decode("utf-8", "replace")
+    return (
+        _SPELLED.sub(lambda found: bytes.fromhex(found[1]).decode("utf-8", "replace"), text) if _MARK in text else text
+    )
+
+
 def unbraced(text: str) -> str:
     """The text with what the grammar cannot read put another way: `{a,b}` as a command, `> file <<< text`, `<>`."""
     text = _BRACES.sub(lambda found: found[1] + found[2].replace(",", " "), text)
@@ -67,4 +96,4 @@ def continued(text: str) -> Iterator[str]:
 
 def text_of(node: Node) -> str:
     """The source text of a node."""
-    return (node.text or b"").decode("utf-8", "replace")
+    return decoded(node.text or b"")

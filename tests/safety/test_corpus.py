@@ -150,3 +150,20 @@ def test_the_worst_texts_stay_within_their_budget(piece: str) -> None:
 )
 def test_names_with_numbers_break_no_rule(name: str) -> None:
     analyse(f"{name} a.zip -d out", PLACES.workspace, PLACES)
+
+
+def test_letters_of_all_scripts_are_read_as_they_are_written() -> None:
+    # The parser's scanner reads foreign memory for characters beyond Latin-1 where braces may stand, and crashes.
+    for text in ("{\U00031860", "{\U000b7d0e", "\\\U000ee52f\x91\xf1{\U0005a3fb\x82", "{\u4e00,b}", "${\U0010fffd"):
+        analyse(text * 50, PLACES.workspace, PLACES)
+    for text in (
+        "rm -r ~/\u6587\u6863",
+        "rm -r ~/'\u6587\u6863'",
+        'rm -r ~/"\u6587\u6863"',
+        "rm -r ~/{\u6587,x}\u6863",
+    ):
+        listed = analyse(text, PLACES.workspace, PLACES)
+        assert "~/\u6587\u6863" in listed.commands[0].argv and listed.verdict(sandboxed=False) is not Verdict.ALLOW
+    heredoc = analyse("bash <<E\nrm -r ~/\u6587$x\nE", PLACES.workspace, PLACES)
+    assert ("rm", "-r", "~/\u6587${x}") in [one.argv for one in heredoc.commands]
+    assert analyse("echo \x1f41\x1f", PLACES.workspace, PLACES).commands[0].argv == ("echo", "\x1f41\x1f")
