@@ -119,7 +119,7 @@ def _path(use: PathUse, tool: str, context: ToolContext) -> Iterator[Finding]:
 
 
 def _starts_something(path: str, context: ToolContext) -> bool:
-    """Whether a path is one of the home's dot files, outside of the workspace: there is no list of all that run them."""
+    """Whether a path is one of the home's dot files, outside of the workspace: nobody knows all that run them."""
     home, workspace = context.places.home, context.places.workspace
     if not path.startswith(f"{home}/.") or is_or_below(path, context.places.hermes):
         return False

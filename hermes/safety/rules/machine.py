@@ -70,7 +70,8 @@ _WALLS: dict[str, str] = {
     "setenforce": r"",
 }
 _CHAINS = re.compile(
-    r"(^| )(-F|--fl\w*|-X|--delete-chain|-P|--policy|-D|--delete|-A|--append|-I|--insert|-Z|-R|-N|-E|--zero|--replace)\b|^$"
+    r"(^| )(-F|--fl\w*|-X|--delete-chain|-P|--policy|-D|--delete|-A|--append|-I|--insert|-Z|-R|-N|-E|"
+    r"--zero|--replace)\b|^$"
 )
 _WALL_PATTERNS = {name: re.compile(text) for name, text in _WALLS.items()}
 _WALL_SHOWN = re.compile(r"^(-L|--list|list|status|show|-S|-s|--state|--get|-vL|-nL|-nvL|--help|-h$|--version)")
@@ -393,10 +394,12 @@ RULES: dict[str, Rule] = {
         "users",
         EffectKind.ESCALATES,
         "it changes who may use the machine",
-        "useradd userdel usermod adduser deluser groupadd groupdel groupmod gpasswd chpasswd chgpasswd visudo vipw vigr "
+        "useradd userdel usermod adduser deluser groupadd groupdel groupmod gpasswd chpasswd "
+        "chgpasswd visudo vipw vigr "
         "chsh chfn newusers dscl sysadminctl chage pwconv pwunconv grpconv faillock delgroup addgroup lchage luseradd "
         "luserdel lpasswd pw rmuser ypchsh htpasswd-root smbpasswd pdbedit samba-tool kadmin kadmin.local ipa "
-        "ldapmodify ldapdelete ldapadd ldappasswd saslpasswd2 ssh-copy-id ssh-import-id pwck grpck pam_tally2 sss_cache "
+        "ldapmodify ldapdelete ldapadd ldappasswd saslpasswd2 ssh-copy-id ssh-import-id pwck grpck "
+        "pam_tally2 sss_cache "
         "dseditgroup dsenableroot",
         "-l",
         "--list",
@@ -416,7 +419,8 @@ RULES: dict[str, Rule] = {
         "swapoff swapon fsfreeze hdparm efibootmgr setcap bootctl mokutil debugfs resize2fs xfs_repair csrutil spctl "
         "update-alternatives hostnamectl timedatectl localectl aa-teardown aa-disable aa-complain dpkg-reconfigure "
         "pivot_root sg_format zerofree xfs_growfs e2fsck fsck fsck.ext4 reiserfsck ntfsfix e4defrag "
-        "hwclock ntpdate date-set setserial setpci flashrom fwupdtool mcopy-root ldconfig alternatives chcon restorecon "
+        "hwclock ntpdate date-set setserial setpci flashrom fwupdtool mcopy-root ldconfig "
+        "alternatives chcon restorecon "
         "semanage semodule teamd dmsetup multipath kpartx partprobe sfill growpart rpcdebug bpftool bpftrace "
         "ftrace-set trace-cmd livepatch kpatch ksplice kexec-load zramctl cgdelete cgset cset tuned-adm cpupower "
         "nvidia-smi-reset turbostat wrmsr pcie-reset isolate setkeycodes loadkeys chvt",
@@ -475,7 +479,8 @@ RULES: dict[str, Rule] = {
         EffectKind.SENDS,
         "it opens this machine to others",
         "tmate upterm teleconsole sshx ttyd gotty wetty shellinaboxd webssh sish serveo pagekite rathole inlets "
-        "ligolo pwncat evil-winrm dnscat dnscat2 iodine iodined ptunnel sshuttle-server x11vnc vncserver tightvncserver "
+        "ligolo pwncat evil-winrm dnscat dnscat2 iodine iodined ptunnel sshuttle-server x11vnc "
+        "vncserver tightvncserver "
         "xrdp rustdesk anydesk teamviewer chisel-server gsocket gs-netcat revsocks x0vncserver wayvnc krfb",
         "--help",
         "version",

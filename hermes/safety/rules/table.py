@@ -109,9 +109,12 @@ _COMMANDS = frozenset(
         "sudo doas xargs curl wget nc busybox crontab iptables useradd userdel usermod passwd chpasswd insmod rmmod"
     )
 ) - word_set(
-    "find install sort at host history set unset ip sc service init format erase del tee touch cp port tar ln mount kill zip "
-    "route level skill crash sed ln rip trash wipe scrub server caddy solr named puppet salt exim mongod halt isolate pause "
-    "mtd asr nvme hdfs zfs wsl elasticsearch logstash kibana nagios asterisk squid slapd traefik httpd nginx haproxy zzz apm "
+    "find install sort at host history set unset ip sc service init format erase del tee touch cp "
+    "port tar ln mount kill zip "
+    "route level skill crash sed ln rip trash wipe scrub server caddy solr named puppet salt exim "
+    "mongod halt isolate pause "
+    "mtd asr nvme hdfs zfs wsl elasticsearch logstash kibana nagios asterisk squid slapd traefik "
+    "httpd nginx haproxy zzz apm "
     "monit postfix pcs crm sv dovecot mailman"
 )
 """Names that mean a program wherever they stand among the arguments of a program that is not known."""
@@ -135,18 +138,12 @@ def judged(call: Call) -> Stream:
     """Judge a call by every rule that is for it; what it writes to its output."""
     name = call.name
     rule = RULES.get(name) or (_of_version(name) if name[-1:].isdigit() else None)
-    out: Stream | None = None
-    if rule is not None:
-        out = rule(call)
-    elif name.startswith("mkfs."):
-        disks.made(call)
+    out = rule(call) if rule is not None else None
     if name in _BUILDERS:
         flow.runs_folder(call, call.cwd)
-    labels = NONE
-    if name not in LOOKERS and call.words and rule is not interpreters.interpreter:
-        labels = call.reads(call.words[1:] if name in _PATTERN_FIRST else call.words)
-    if rule is None and name not in _READERS:
-        _unknown_program(call)
+    labels = _read(call, rule)
+    if rule is None:
+        _without_rule(call)
     smuggled.judge(call)
     if name in _SEARCHERS:
         keystores.searched(call)
@@ -155,6 +152,20 @@ def judged(call: Call) -> Stream:
     elif labels:
         out = Stream(out.text, out.labels | labels)
     return _labelled(call, out)
+
+
+def _read(call: Call, rule: Rule | None) -> frozenset[str]:
+    """What the files that a program is given make of its output."""
+    if call.name in LOOKERS or not call.words or rule is interpreters.interpreter:
+        return NONE
+    return call.reads(call.words[1:] if call.name in _PATTERN_FIRST else call.words)
+
+
+def _without_rule(call: Call) -> None:
+    if call.name.startswith("mkfs."):
+        disks.made(call)
+    if call.name not in _READERS:
+        _unknown_program(call)
 
 
 def _labelled(call: Call, out: Stream) -> Stream:

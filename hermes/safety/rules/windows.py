@@ -11,7 +11,8 @@ Rule = Callable[[Call], Stream | None]
 _CHANGES = "it changes the running system"
 _HARMFUL: dict[str, str] = {
     # By program: what asks, over its words in lower case.
-    "net": r"\b(user|localgroup|stop|share|accounts|group|pause)\b.*(/add|/delete|/active)|\bstop\b|user \S+ \S+|use .*/delete",
+    "net": r"\b(user|localgroup|stop|share|accounts|group|pause)\b.*(/add|/delete|/active)|\bstop\b|user \S+ \S+|"
+    r"use .*/delete",
     "net1": r"\b(user|localgroup|stop|share)\b",
     "reg": r"\b(delete|add|import|restore|load|save)\b",
     "regedit": r"/s",
@@ -48,7 +49,8 @@ _HARMFUL: dict[str, str] = {
     "format": r"^\w:|^-|^/",
     "format.com": "",
     "robocopy": r"/(mir|purge|mov)",
-    "cmd": r"\b(del|rd|rmdir|format|erase|reg|net|shutdown|taskkill|schtasks|vssadmin|bcdedit|wmic|sc|powershell|certutil)\b",
+    "cmd": r"\b(del|rd|rmdir|format|erase|reg|net|shutdown|taskkill|schtasks|vssadmin|bcdedit|wmic|sc|powershell|"
+    r"certutil)\b",
     "manage-bde": r"-(off|lock|forcerecovery|protectors|changekey|wipefreespace)",
     "dism": r"/(disable-feature|remove|apply|cleanup-image.*/resetbase)",
     "msiexec": r"/(x|uninstall|i\s*https?:)",
