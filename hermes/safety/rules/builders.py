@@ -100,15 +100,20 @@ def project_runner(call: Call) -> Stream | None:
     if verb in ("run", "exec", "tool") or call.name in _RUNNERS:
         return _project_run(call, verb, call.words[at:])
     if verb in _CHANGING:
-        call.effect(EffectKind.FETCHES, ("registry",))
-        call.effect(EffectKind.RUNS, (call.cwd,))
-        if verb in ("publish", "push"):
-            call.ask("publishes", "it publishes, or takes back what was published")
-        if any(map(_ADDRESSED.match, args)) and verb in ("add", "pip"):
-            call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
+        _project_changed(call, verb)
     elif call.name in ("poetry", "pdm", "pipenv", "hatch") and verb in ("config", "env") and "remove" in args:
         call.ask("packages", "it removes programs that others may need")
     return None
+
+
+def _project_changed(call: Call, verb: str) -> None:
+    """Packages added to a project, or the project itself published."""
+    call.effect(EffectKind.FETCHES, ("registry",))
+    call.effect(EffectKind.RUNS, (call.cwd,))
+    if verb in ("publish", "push"):
+        call.ask("publishes", "it publishes, or takes back what was published")
+    if any(map(_ADDRESSED.match, call.args)) and verb in ("add", "pip"):
+        call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
 
 
 def _project_run(call: Call, verb: str, rest: Sequence[Word]) -> Stream | None:
@@ -207,13 +212,15 @@ def _recipes(call: Call, stream: Stream) -> None:
                 call.script(text.replace("$$", "$"), lost=True)
 
 
+_SILENT = frozenset({"-es", "-e", "-Es"})
 _EDITORS = word_set("vi vim nvim ex view gvim nano emacs")
 
 
 def editor(call: Call) -> Stream | None:
     """vim, less, man, emacs: commands given to an editor or pager, some of which start programs."""
     if call.name in _EDITORS:
-        return _edited(call)
+        _edited(call)
+        return None
     for text in call.args:
         if text.startswith("+") and "!" in text:
             call.script(text.partition("!")[2], lost=True)
@@ -229,12 +236,17 @@ def _edited(call: Call) -> None:
     for word in options.all("S", "u", "l", "load"):
         flow.runs_file(call, call.path(word), script=False)
         call.effect(EffectKind.RUNS, (call.path(word),))
-    if call.name == "ex" or {"-es", "-e", "-Es"} & set(call.args):
-        for word in options.operands:
-            if not word.text.startswith("+"):
-                call.writes(call.path(word))
+    if call.name == "ex" or not _SILENT.isdisjoint(call.args):
+        _edited_files(call, options)
     if call.fed and call.name in ("ex", "vim") and call.stdin.text:
         _editor_command(call, call.stdin.text)
+
+
+def _edited_files(call: Call, options: Options) -> None:
+    """The files that an editor writes without being looked at."""
+    for word in options.operands:
+        if not word.text.startswith("+"):
+            call.writes(call.path(word))
 
 
 def _editor_command(call: Call, text: str) -> None:
@@ -335,16 +347,24 @@ def infrastructure(call: Call) -> Stream | None:
     plays = [call.path(word) for word in options.operands if word.text.endswith((".yml", ".yaml"))]
     call.effect(EffectKind.RUNS, plays or [call.cwd])
     runs_folder(call, call.cwd)
+    _ansible_modules(call, options)
+    if options.has("b", "become") and call.name == "ansible":
+        call.ask("privilege", "it runs with another user's rights")
+    return None
+
+
+_ENDS = re.compile(r"state=(absent|stopped|killed)|reboot")
+
+
+def _ansible_modules(call: Call, options: Options) -> None:
+    """What the modules named on the command line do on every host."""
     modules = [word.text for word in options.all("m", "module-name")]
     given = options.all("a", "args")
     if _SHELLING.intersection(modules) or (not modules and given and call.name == "ansible"):
         for word in given:
             call.script(word.text, lost=True)
-    elif any(re.search(r"state=(absent|stopped|killed)|reboot", text) for text in call.args) or "reboot" in modules:
+    elif any(map(_ENDS.search, call.args)) or "reboot" in modules:
         call.ask("remote-loss", "it deletes or stops what others may need")
-    if options.has("b", "become") and call.name == "ansible":
-        call.ask("privilege", "it runs with another user's rights")
-    return None
 
 
 def watcher(call: Call) -> Stream | None:
@@ -366,8 +386,8 @@ RULES: dict[str, Rule] = {
             invoke fab phpunit rspec bundle-exec jekyll hugo sphinx-build mkdocs django-admin flask
             uvicorn gunicorn celery
             streamlit jupyter ipython coverage lerna nx turbo playwright cypress alembic-run ctest ninja nmake
-            xcodebuild pod vsce ovsx jsr diesel sqlx goose migrate dbmate atlas drizzle-kit prisma sequelize typeorm knex
-            hasura sequelize-cli artisan symfony sail console rails-console
+            xcodebuild pod vsce ovsx jsr diesel sqlx goose migrate dbmate atlas drizzle-kit prisma sequelize typeorm
+            knex hasura sequelize-cli artisan symfony sail console rails-console
             """
         ),
         folder,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from hermes.safety import flow
 from hermes.safety.call import Call, Options, names_secret, private, resolve, root_like
@@ -10,7 +11,7 @@ from hermes.safety.findings import EffectKind
 from hermes.safety.loading import given_modules
 from hermes.safety.pycode import python_code
 from hermes.safety.rules import network, own, verbs
-from hermes.safety.words import DECODED, FETCHED, NOTHING, SECRET, UNTOLD, Stream, Word
+from hermes.safety.words import DECODED, FETCHED, NONE, NOTHING, SECRET, UNTOLD, Stream, Word
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
@@ -57,6 +58,7 @@ _LANGUAGES: dict[str, tuple[str, str, str]] = {
 }
 
 
+_ENCODED = re.compile(r"-e(nc?\w*|c)?$", re.IGNORECASE)
 _SPOKEN_AS = {
     "python2": "python",
     "pypy": "python",
@@ -72,13 +74,13 @@ def interpreter(call: Call) -> Stream | None:
     """python, perl, ruby, node, php, lua and their like."""
     name = call.name if call.name in _LANGUAGES else call.name.rstrip("0123456789.") or call.name
     language = _SPOKEN_AS.get(name, name)
-    if language == "pwsh" and any(re.match(r"-e(nc?\w*|c)?$", text, re.IGNORECASE) for text in call.args):
+    if language == "pwsh" and any(map(_ENCODED.match, call.args)):
         call.ask("program-text", "its program is hidden")
         return None
     for path in sorted(given_modules(call.args, language)):
         call.effect(EffectKind.RUNS, (resolve(path, call.cwd, call.host.places),))
     codes, script, rest = _Reading(call.words, name).programs()
-    labels = frozenset(label for word in codes for label in word.labels)
+    labels = NONE.union(*(word.labels for word in codes))
     if labels & {FETCHED, DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
         return UNTOLD
@@ -287,14 +289,14 @@ def _judge(call: Call, code: Code) -> None:
             call,
             argv,
             f"the program text starts {argv[0]}",
-            lambda words=words: call.run(words, lost=True, stdin=NOTHING),
+            partial(call.run, words, lost=True, stdin=NOTHING),
         )
     for text in code.shelled:
         _started(
             call,
             text.split(),
             "the program text starts a shell",
-            lambda text=text: call.script(text, lost=True, stdin=NOTHING),
+            partial(call.script, text, lost=True, stdin=NOTHING),
         )
 
 
@@ -314,7 +316,7 @@ def _files(call: Call, code: Code) -> None:
 
 
 def _started(call: Call, argv: Sequence[str], reason: str, follow: Callable[[], Stream]) -> None:
-    """A program or a shell that a program text starts: asked about when following it said nothing, unless it only reads."""
+    """What a program text starts: asked about when following it says nothing, unless it only reads."""
     before = len(getattr(call.host, "findings", ()))
     follow()
     if not _reader(argv) and len(getattr(call.host, "findings", ())) == before:
@@ -331,14 +333,19 @@ def _reader(argv: Sequence[str]) -> bool:
     return bool(argv) and argv[0].rpartition("/")[2] in _READERS
 
 
-def _leaks(call: Call, code: Code) -> None:
-    secret = code.environment or any(private(path) for path in code.paths)
+def _names_keys(call: Call, code: Code) -> bool:
+    """Whether a program text names a file that holds keys, which is asked about."""
     for path in sorted(code.paths):
         if reason := names_secret(Word(path), call.cwd, call.host.places):
-            secret = True
             call.effect(EffectKind.READS, (resolve(path, call.cwd, call.host.places),))
             call.ask("reads-secret", reason)
-            break
+            return True
+    return False
+
+
+def _leaks(call: Call, code: Code) -> None:
+    named = _names_keys(call, code)
+    secret = named or code.environment or any(map(private, code.paths))
     if code.hosts or code.sends:
         call.effect(EffectKind.SENDS if code.sends else EffectKind.FETCHES, sorted(code.hosts))
     given = call.fed and SECRET in call.stdin.labels
