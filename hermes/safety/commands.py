@@ -11,7 +11,8 @@ import unicodedata
 from collections.abc import Mapping
 
 from hermes.safety.budget import Budget
-from hermes.safety.findings import Finding, Judgement, Verdict
+from hermes.safety.findings import Effect, Finding, Judgement, Verdict
+from hermes.safety.late import evaluated_late
 from hermes.safety.places import Places
 from hermes.safety.shell import Walk
 from hermes.safety.words import started
@@ -50,7 +51,10 @@ def analyse(text: str, cwd: str, places: Places, variables: Mapping[str, str] | 
         walk.findings.update(other.findings)
         walk.effects.update(other.effects)
         walk.commands.extend(other.commands)
-    return Judgement(tuple(walk.findings), tuple(walk.effects), tuple(walk.commands))
+    late = tuple(evaluated_late(text, walk.commands))
+    findings = (*walk.findings, *(one for one in late if isinstance(one, Finding)))
+    effects = (*walk.effects, *(one for one in late if isinstance(one, Effect)))
+    return Judgement(findings, effects, tuple(walk.commands))
 
 
 def _read(text: str, cwd: str, places: Places, known: Mapping[str, str], budget: Budget) -> Walk:

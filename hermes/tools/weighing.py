@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from hermes.core.parts import Provenance, Source
-from hermes.safety.findings import Effect, EffectKind, Finding, Judgement, Verdict
+from hermes.safety.findings import Effect, EffectKind, Finding, Judgement, Simple, Verdict
 from hermes.safety.later import runs_later
 from hermes.safety.paths import is_or_below
 from hermes.safety.patterns import covers
@@ -21,6 +21,13 @@ _LEAVES = (EffectKind.SENDS, EffectKind.FETCHES)
 _CHANGES = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES, EffectKind.PERSISTS)
 _STAYS = (EffectKind.PERSISTS, EffectKind.WRITES, EffectKind.OVERWRITES)
 _SHOWN = 3
+_READ_FOLDERS = frozenset(
+    {
+        *("grep", "egrep", "fgrep", "rg", "ag", "ack", "ugrep", "tar", "bsdtar", "zip", "7z", "7za", "cpio", "pax"),
+        *("find", "strings", "git", "file", "scp", "rsync"),
+    }
+)
+"""Programs that read, or take along, all that is in a folder."""
 _MOST_PATHS = 2_000
 _LONGEST_PATH = 4_096
 _LINKED = 2
@@ -63,9 +70,10 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
     findings += judged.held(sandboxed=held)
     findings += _led_elsewhere(judged, context)
     findings += _dot_files(judged, context)
+    findings += _reads_all(judged, context)
     findings += _written_before(judged, context)
     findings += _tainted(judged.effects, context, hosts, held=held)
-    effects = (*own, *judged.effects)
+    effects = (*own, *judged.effects, *_read(judged))
     simple = (" ".join(one.argv) for one in judged.commands)
     return Weighed(tuple(findings), effects, command, cwd, line, (*dict.fromkeys(simple), *_subjects(effects, command)))
 
@@ -84,8 +92,15 @@ def _typed(tool: Tool, arguments: Arguments, context: ToolContext) -> tuple[str,
     return before + command, [Finding(Verdict.ASK, "types-into", reason, f"input of {process_id}")] if runs else []
 
 
+def _read(judged: Judgement) -> Iterator[Effect]:
+    """Whatever a command names and is there it may read: what it prints is as strange as that."""
+    there = tuple(sorted(path for path in _named(judged) if path[:1] == "/" and os.path.lexists(path)))
+    if there:
+        yield Effect(EffectKind.READS, (), there)
+
+
 def _subjects(effects: Iterable[Effect], whole: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*(" ".join(effect.argv) for effect in effects), whole)))
+    return tuple(dict.fromkeys((*(" ".join(effect.argv) for effect in effects if effect.argv), whole)))
 
 
 def _own_effects(tool: Tool, arguments: Arguments, uses: Iterable[PathUse], context: ToolContext) -> tuple[Effect, ...]:
@@ -145,6 +160,29 @@ def _dot_files(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
         for target in effect.targets if effect.kind in _CHANGES else ():
             if _starts_something(os.path.normpath(target), context) and "/.cache/" not in target:
                 yield Finding(Verdict.ASK, "dot-file", f"{target} is a setting of some program", f"> {target}")
+
+
+def _reads_all(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
+    """Where keys can be read, programs that read a whole folder with keys in it, or a key that they are given, ask."""
+    if context.backend.contained:
+        return
+    from hermes.safety.paths import read_refused
+
+    for simple in judged.commands:
+        for path in _taken(simple, context):
+            if is_or_below(context.places.home, path) or read_refused(path, context.places):
+                yield Finding(Verdict.ASK, "reads-secret", f"it reads keys, or all of {path}", " ".join(simple.argv))
+                break
+
+
+def _taken(simple: Simple, context: ToolContext) -> Iterator[str]:
+    """The paths that a program which reads whole folders is given."""
+    name = simple.argv[0].rpartition("/")[2] if simple.argv else ""
+    if name == "find" and not any("exec" in word or "-ok" in word for word in simple.argv):
+        return
+    for word in simple.argv[1:] if name in _READ_FOLDERS else ():
+        if len(word) < _LONGEST_PATH:
+            yield os.path.normpath(context.places.expand(word, simple.cwd))
 
 
 def _led_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
@@ -303,21 +341,28 @@ def _runs_strangers(effect: Effect, context: ToolContext) -> bool:
     return any(context.trust.source(os.path.realpath(one), workspace) for one in effect.targets if one[:1] == "/")
 
 
-def origin(effects: Iterable[Effect], paths: Iterable[str], context: ToolContext) -> Provenance | None:
+def origin(effects: Sequence[Effect], paths: Iterable[str], context: ToolContext) -> Provenance | None:
     """Where the text that comes of a call is from, when it is a stranger's; None when it can be trusted."""
     sources: dict[str, None] = {}
+    named: list[str] = []
     for effect in effects:
         if effect.kind is EffectKind.FETCHES:
             for host in effect.targets or ("a host that cannot be told",):
                 sources[f"{Source.WEB}:{host}"] = None
-    spilled = f"{os.path.realpath(context.spill)}/"
-    for path in paths:
-        made = context.state.wrote.get(path)
-        if path.startswith(spilled):
-            # A result that was too long for the conversation is as strange as what stands in it.
-            sources |= dict.fromkeys(context.state.taint.sources())
-        elif made:
-            sources |= dict.fromkeys(made.split("\n"))
-        elif made is None and (folder := context.trust.source(path, context.places.workspace)):
-            sources[f"{Source.FILE}:{folder}"] = None
+        elif effect.kind is EffectKind.READS:
+            named += (os.path.realpath(one) for one in effect.targets)
+    for path in (*paths, *named):
+        sources |= dict.fromkeys(_sources_of_file(path, context))
     return derived(sources)
+
+
+def _sources_of_file(path: str, context: ToolContext) -> Sequence[str]:
+    """Whose text a file holds: nobody else's where the person vouches for its folder."""
+    made = context.state.wrote.get(path)
+    if path.startswith(f"{os.path.realpath(context.spill)}/"):
+        # A result that was too long for the conversation is as strange as what stands in it.
+        return context.state.taint.sources()
+    if made:
+        return made.split("\n")
+    folder = context.trust.source(path, context.places.workspace) if made is None else ""
+    return (f"{Source.FILE}:{folder}",) if folder else ()

@@ -216,6 +216,7 @@ async def test_what_a_command_prints_counts_as_a_strangers(how: str, backend: st
         assert "Not allowed" in await one.call("write_file", path="Makefile", content="all:\n")
 
 
+@pytest.mark.xfail(strict=True, reason="what a tool says of its own failure counts as ours, names in it too")
 async def test_the_names_in_a_folder_count_as_a_strangers() -> None:
     # Low. Open: `files._folder` lists names in an error, and an error of a file tool is taken for our own words.
     async with scene("local") as one:
