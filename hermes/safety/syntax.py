@@ -20,6 +20,8 @@ _OUT_THEN_IN = re.compile(r"(>{1,2}\s*[\w./~-]{1,200})\s+(<<<\s*(?:'[^']*'|\"[^\
 
 _CONTINUED = re.compile(r"(?<=[^\s\\])\\\n(?=[^\s#])")
 
+_PIPES = 500
+"""Pipes of one statement: giving up on thousands of them takes the parser longer than its clock allows."""
 _MARK = "\x1f"
 _UNSAFE = re.compile(r"[\x1f\x80-\U0010ffff]+")
 _SPELLED = re.compile("\x1f((?:[0-9a-f]{2})+)\x1f")
@@ -35,6 +37,8 @@ def parse(text: str, ends: float) -> Tree | None:
 
     Its text is to be read with `text_of` and `decoded`.
     """
+    if text.count("|") > _PIPES and any(part.count("|") > _PIPES for part in re.split(r"[;\n]", text)):
+        return None
     parser = _parser()
     source = _spelled(text)
     if len(source) <= _SHORT:
