@@ -166,6 +166,7 @@ async def test_processes_that_a_command_leaves_are_named(session: Session) -> No
 
 
 async def test_a_background_process_is_talked_to(session: Session) -> None:
+    session.allow = ("input of *", "one", "two")  # what is typed is judged as a command, too
     started = await session.text("terminal", command="while read x; do echo got $x; done; echo bye", background=True)
     process_id = started.split()[1]
     assert f"{process_id}: running" in await session.text("process", action="list")
