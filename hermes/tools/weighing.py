@@ -94,7 +94,7 @@ def _typed(tool: Tool, arguments: Arguments, context: ToolContext) -> tuple[str,
 
 def _read(judged: Judgement) -> Iterator[Effect]:
     """Whatever a command names and is there it may read: what it prints is as strange as that."""
-    there = tuple(sorted(path for path in _named(judged) if path[:1] == "/" and os.path.lexists(path)))
+    there = tuple(sorted(path for path in _named(judged) if path[:1] == "/" and os.path.isfile(path)))
     if there:
         yield Effect(EffectKind.READS, (), there)
 
