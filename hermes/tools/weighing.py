@@ -55,9 +55,10 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
     addresses = tuple(tool.hosts(arguments))
     uses = tuple(tool.paths(arguments))
     findings = [*typed, *tool.doubts(arguments, context.state.taint.sources())]
-    findings += [one for use in uses for one in _path(use, tool.name, context)]
+    # A path is looked up once: what is judged is what may be written, whatever is swapped meanwhile.
+    written = [_path(use, tool.name, context, findings) for use in uses]
     findings += _addresses(addresses, tool.name, context)
-    own = _own_effects(tool, arguments, uses, context)
+    own = (*(one for one in written if one is not None), *_own_effects(tool, arguments))
     findings += _tainted(own, context, hosts, held=False)
     if not command:
         named = (tool.name, *(use.path for use in uses[:1]), *addresses, tool.shown(arguments))
@@ -103,34 +104,32 @@ def _subjects(effects: Iterable[Effect], whole: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*(" ".join(effect.argv) for effect in effects if effect.argv), whole)))
 
 
-def _own_effects(tool: Tool, arguments: Arguments, uses: Iterable[PathUse], context: ToolContext) -> tuple[Effect, ...]:
-    """What a tool would do by itself, without a command."""
-    found = [
-        Effect(EffectKind.WRITES, (tool.name, use.path), (context.real(use.path) or use.path,))
-        for use in uses
-        if use.write
-    ]
-    found += [Effect(EffectKind.FETCHES, (tool.name, url), (_host(url),)) for url in tool.hosts(arguments)]
+def _own_effects(tool: Tool, arguments: Arguments) -> Iterator[Effect]:
+    """What a tool would do by itself, besides writing files and without a command."""
+    for url in tool.hosts(arguments):
+        yield Effect(EffectKind.FETCHES, (tool.name, url), (_host(url),))
     kept = tool.keeps(arguments)
     if kept:
-        found.append(Effect(EffectKind.PERSISTS, (tool.name,), (kept,)))
-    return tuple(found)
+        yield Effect(EffectKind.PERSISTS, (tool.name,), (kept,))
 
 
-def _path(use: PathUse, tool: str, context: ToolContext) -> Iterator[Finding]:
+def _path(use: PathUse, tool: str, context: ToolContext, findings: list[Finding]) -> Effect | None:
+    """Judge one path; what it is written as, when it is."""
     from hermes.safety.path_judge import judge_path
 
     path, outside = use.path, str(context.resolve(use.path))
     judged = judge_path(outside, "write" if use.write else "read", str(context.state.cwd), context.places)
     if judged.verdict is Verdict.ALLOW and path.startswith(("file:", "$")):
         judged = judge_path(path, "write" if use.write else "read", str(context.state.cwd), context.places)
+    real = judged.real
     if judged.verdict is not Verdict.ALLOW:
-        yield Finding(judged.verdict, judged.rule, f"{path} is not open to tools: {judged.reason}")
-    elif use.write and _starts_something(judged.real, context):
-        yield Finding(Verdict.ASK, "dot-file", f"{judged.real} is a setting of some program", f"write {judged.real}")
-    elif use.write and not context.backend.writable(judged.real):
-        folder = os.path.dirname(judged.real)
-        yield Finding(Verdict.ASK, "outside-workspace", f"{judged.real} is outside the workspace", f"write {folder}/*")
+        findings.append(Finding(judged.verdict, judged.rule, f"{path} is not open to tools: {judged.reason}"))
+    elif use.write and _starts_something(real, context):
+        findings.append(Finding(Verdict.ASK, "dot-file", f"{real} is a setting of some program", f"write {real}"))
+    elif use.write and not context.backend.writable(real):
+        subject = f"write {os.path.dirname(real)}/*"
+        findings.append(Finding(Verdict.ASK, "outside-workspace", f"{real} is outside the workspace", subject))
+    return Effect(EffectKind.WRITES, (tool, path), (real or path,)) if use.write else None
 
 
 def _starts_something(path: str, context: ToolContext) -> bool:
