@@ -68,7 +68,7 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
     if context.redactor is not None and context.redactor.holds_placeholder(command):
         findings.append(Finding(Verdict.DENY, "placeholder", _PLACEHOLDER, command))
     held = context.backend.contained
-    findings += judged.held(sandboxed=held)
+    findings += judged.held(sandboxed=held and not _touches_opened(judged, context))
     findings += _led_elsewhere(judged, context)
     findings += _dot_files(judged, context)
     findings += _reads_all(judged, context)
@@ -77,6 +77,13 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
     effects = (*own, *judged.effects, *_read(judged))
     simple = (" ".join(one.argv) for one in judged.commands)
     return Weighed(tuple(findings), effects, command, cwd, line, (*dict.fromkeys(simple), *_subjects(effects, command)))
+
+
+def _touches_opened(judged: Judgement, context: ToolContext) -> bool:
+    """Whether a sandboxed command changes a place outside of the workspace that was opened: nothing holds it there."""
+    changed = (target for effect in judged.effects if effect.kind in _CHANGES for target in effect.targets)
+    outside = (one for one in changed if one[:1] == "/" and not is_or_below(one, context.places.workspace))
+    return any(context.backend.writable(os.path.realpath(one.rstrip("*"))) for one in outside)
 
 
 def _typed(tool: Tool, arguments: Arguments, context: ToolContext) -> tuple[str, list[Finding]]:
