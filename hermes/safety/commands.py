@@ -42,11 +42,14 @@ def analyse(text: str, cwd: str, places: Places, variables: Mapping[str, str] | 
     """
     if len(text) > MAX_TEXT:
         return Judgement((Finding(Verdict.ASK, "too-long", "the command is too long to be judged"),))
+    # A shell drops NUL.
+    text = text.replace("\0", "")
     known = variables or {}
     budget = Budget(len(text))
     walk = _read(text, cwd, places, known, budget)
     shown = normalise(text)
-    if shown != text:
+    # What takes too long to be parsed asks, in both readings.
+    if shown != text and not walk.unread:
         other = _read(shown, cwd, places, known, budget)
         walk.findings.update(other.findings)
         walk.effects.update(other.effects)
