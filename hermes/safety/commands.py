@@ -15,6 +15,7 @@ from hermes.safety.findings import Effect, Finding, Judgement, Verdict
 from hermes.safety.late import evaluated_late
 from hermes.safety.places import Places
 from hermes.safety.shell import Walk
+from hermes.safety.variables import started_with
 from hermes.safety.words import started
 
 MAX_TEXT = 200_000
@@ -63,7 +64,10 @@ def analyse(text: str, cwd: str, places: Places, variables: Mapping[str, str] | 
 def _read(text: str, cwd: str, places: Places, known: Mapping[str, str], budget: Budget) -> Walk:
     walk = Walk(places, budget)
     try:
-        walk.script(text, started(places.workspace, cwd, known), None)
+        state = started(places.workspace, cwd, known)
+        if known:
+            started_with(walk, state)
+        walk.script(text, state, None)
     except RecursionError:
         walk.unclear("the command is nested too deeply to be read")
     return walk

@@ -70,9 +70,14 @@ _SPOKEN_AS = {
 }
 
 
+def unversioned(name: str) -> str:
+    """`python` for `python3.11`, `gcc` for `gcc-12`."""
+    return name.rstrip("0123456789.-") or name
+
+
 def interpreter(call: Call) -> Stream | None:
     """python, perl, ruby, node, php, lua and their like."""
-    name = call.name if call.name in _LANGUAGES else call.name.rstrip("0123456789.") or call.name
+    name = call.name if call.name in _LANGUAGES else unversioned(call.name)
     language = _SPOKEN_AS.get(name, name)
     if language == "pwsh" and any(map(_ENCODED.match, call.args)):
         call.ask("program-text", "its program is hidden")
