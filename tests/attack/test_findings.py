@@ -30,6 +30,18 @@ async def test_a_copy_of_what_was_written_runs_only_with_a_yes(way: str) -> None
         assert not (one.home.home / "pwned").exists()
 
 
+async def test_a_search_does_not_show_another_name_of_a_key() -> None:
+    # Low, local. The fix: `search_files._secret`.
+    async with scene("local", trusted=True) as one:
+        key = one.home.home / ".ssh" / "id_ed25519"
+        key.parent.mkdir()
+        key.write_text("words of a key\n")
+        os.link(key, one.home.cwd / "notes.txt")
+        (one.home.cwd / "other.txt").write_text("words of a note\n")
+        found = await one.call("search_files", pattern="words")
+        assert "other.txt" in found and "notes.txt" not in found
+
+
 async def test_what_a_search_path_leads_to_runs_only_with_a_yes() -> None:
     # High, local: set by one call, filled by the next, used by a third. The fix: `variables.started_with`.
     async with scene("local", trusted=True) as one:
