@@ -159,8 +159,7 @@ def save(path: Path, shown: str, data: bytes, ctx: ToolContext) -> None:
             raise ToolError(f"{shown} is not open to tools: {why}.")
 
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, data, check=check)
+        write_atomic(path, data, check=check, folders=True)
         remember(ctx.state, path, stamp_of(os.stat(path)))
     except OSError as error:
         raise ToolError(f"{shown} cannot be written: {error.strerror}.") from None
