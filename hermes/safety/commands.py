@@ -32,7 +32,8 @@ def normalise(text: str) -> str:
     if text.isascii():
         return _CONTROL.sub("", text)
     folded = unicodedata.normalize("NFKC", text)
-    return "".join(char for char in folded if char in "\n\t" or unicodedata.category(char) not in _INVISIBLE)
+    hidden = [char for char in set(folded) - {"\n", "\t"} if unicodedata.category(char) in _INVISIBLE]
+    return folded.translate(dict.fromkeys(map(ord, hidden))) if hidden else folded
 
 
 def analyse(text: str, cwd: str, places: Places, variables: Mapping[str, str] | None = None) -> Judgement:
