@@ -12,7 +12,7 @@ from hermes.safety.environment import holds_secret
 from hermes.safety.parameters import arithmetic, expand_parameter
 from hermes.safety.places import Places
 from hermes.safety.syntax import decoded, text_of
-from hermes.safety.words import ENDLESS, NONE, SECRET, State, Stream, Word
+from hermes.safety.words import ENDLESS, MADE_HERE, NONE, SECRET, State, Stream, Word
 
 _ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
 _BACKTICKS = re.compile(r"`([^`]{1,4000})`")
@@ -201,7 +201,7 @@ class Expander:
             self._host.takes_all()
         if stream.text is None or len(stream.text) > _MOST_TEXT:
             return Word("$()", dynamic=True, labels=stream.labels)
-        return Word(stream.text.rstrip("\n"), labels=stream.labels)
+        return Word(stream.text.rstrip("\n"), MADE_HERE in stream.text, labels=stream.labels)
 
     def _number(self, node: Node, state: State) -> Word:
         for child in node.named_children:

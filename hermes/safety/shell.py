@@ -59,6 +59,7 @@ class Walk:
         self.written: list[str] = []
         self.aside = 0
         self.uncalled: dict[str, tuple[Node, State]] = {}
+        self._last: list[tuple[str, State]] = []
         self._nesting = 0
         self._depth = 0
         self._pseudo = 0
@@ -83,6 +84,11 @@ class Walk:
             self.commands.append(Simple(argv, state.where.now))
         else:
             self.unclear("the command has too many words to be judged")
+
+    def at_end(self, text: str, state: State) -> None:
+        """Note a text that runs when its shell ends."""
+        if not any(text == other and state is at for other, at in self._last):
+            self._last.append((text, state))
 
     def unclear(self, reason: str = _UNREAD) -> None:
         """Note that something could not be followed."""
@@ -121,6 +127,9 @@ class Walk:
         if self._nesting == 1:
             for name, (body, at) in list(self.uncalled.items()):
                 self._call(name, body, at.copy(at.where.lost()), (), UNTOLD)
+            for last, at in self._last[: _MAX_CALLS * 2]:
+                self.script(last, at.copy(at.where.lost()), None)
+            self._last.clear()
         return out
 
     def _tree(self, text: str) -> Node | None:

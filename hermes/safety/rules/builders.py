@@ -358,6 +358,8 @@ _ENDS = re.compile(r"state=(absent|stopped|killed)|reboot")
 
 def _ansible_modules(call: Call, options: Options) -> None:
     """What the modules named on the command line do on every host."""
+    if options.has("C", "check"):
+        return
     modules = [word.text for word in options.all("m", "module-name")]
     given = options.all("a", "args")
     if _SHELLING.intersection(modules) or (not modules and given and call.name == "ansible"):

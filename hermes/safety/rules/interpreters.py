@@ -11,7 +11,7 @@ from hermes.safety.findings import EffectKind
 from hermes.safety.loading import given_modules
 from hermes.safety.pycode import python_code
 from hermes.safety.rules import network, own, verbs
-from hermes.safety.words import DECODED, FETCHED, NONE, NOTHING, SECRET, UNTOLD, Stream, Word
+from hermes.safety.words import DECODED, FETCHED, NONE, NOTHING, SECRET, UNTOLD, Stream, Word, is_bare
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
@@ -72,6 +72,10 @@ _SPOKEN_AS = {
 
 def interpreter(call: Call) -> Stream | None:
     """python, perl, ruby, node, php, lua and their like."""
+    return None if call.name in _CHECKING and _only_checks(call) else _interpreted(call)
+
+
+def _interpreted(call: Call) -> Stream | None:
     name = call.name if call.name in _LANGUAGES else call.name.rstrip("0123456789.") or call.name
     language = _SPOKEN_AS.get(name, name)
     if language == "pwsh" and any(map(_ENCODED.match, call.args)):
@@ -91,6 +95,23 @@ def interpreter(call: Call) -> Stream | None:
     if script is None:
         return _from_input(call, language) if call.fed else None
     return _script(call, language, script, rest)
+
+
+_CHECKING: dict[str, tuple[str, str, frozenset[str]]] = {
+    # By program: what says that a text is only checked, the letters with a value, and the long names it goes with.
+    "node": ("c", "repC", word_set("check")),
+    "ruby": ("c", "rIECTKFxe", NONE),
+    "php": ("l", "rBREcdzfFStT", NONE),
+}
+_LOADING = word_set("r d B R E z e p")
+"""Letters that run something all the same."""
+
+
+def _only_checks(call: Call) -> bool:
+    """Whether it only looks whether a text can be read. Perl's `-c` is none: it runs what stands in `BEGIN`."""
+    said, valued, longs = _CHECKING[call.name]
+    options = Options(call.words, valued, stop=True)
+    return options.has(said, *longs) and _LOADING.isdisjoint(options.letters) and longs.issuperset(options.longs)
 
 
 _Programs = tuple[list[Word], Word | None, list[Word]]
@@ -194,7 +215,7 @@ def _script(call: Call, language: str, script: Word, rest: Sequence[Word]) -> St
         held = call.state.files.get(script.text, UNTOLD)
         inner = Call(call.name, [], call.state, held, call.host)
         return _from_input(inner, language)
-    if script.dynamic and re.fullmatch(r"\$\{\w+\}|\$\(\)", script.text):
+    if is_bare(script):
         call.ask("unknown-command", "which script runs is only known when it runs")
         return None
     _managed(call, script, rest)

@@ -45,6 +45,8 @@ _DELETING_OPTION = re.compile(
     r"factory-reset|force-destroy|force-delete)(=(?!false|no|0).*)?$"
 )
 _DEEPEST = 5
+_PLANNING = word_set("plan preview diff validate show list ls get describe status help version explain graph")
+"""Verbs that change nothing, whatever options say that something would be deleted."""
 _VENDORS = word_set(
     """
     aws gcloud gsutil az doctl heroku flyctl fly gh glab vercel netlify wrangler firebase supabase linode-cli hcloud
@@ -227,7 +229,9 @@ def judge(call: Call) -> None:
 
 
 def _loses(call: Call, operands: Sequence[str], spoken: str) -> bool:
-    if call.name in _VENDORS and (taken(operands, _TAKES) or _deletes_by_option(call.args)):
+    if call.name in _VENDORS and (
+        taken(operands, _TAKES) or (_deletes_by_option(call.args) and _PLANNING.isdisjoint(operands[:2]))
+    ):
         return True
     pattern = _PATTERNS.get(call.name)
     if pattern is None:
