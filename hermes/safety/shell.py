@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tree_sitter import Node
 
-from hermes.safety import flow, made, redirects
+from hermes.safety import flow, made, redirects, sums, variables
 from hermes.safety.budget import Budget
 from hermes.safety.call import Call, resolve
 from hermes.safety.expand import Expander
@@ -115,6 +115,7 @@ class Walk:
             self._nesting -= 1
 
     def _parsed(self, text: str, state: State, stdin: Stream | None) -> Stream:
+        state.sums.update(sums.set_in(text))
         root = self._tree(text)
         if root is None or root.has_error:
             if len(text) < _MAX_GUESSED and "|" in text and _FORK_BOMB.search(_BLANK.sub("", text)):
@@ -193,6 +194,10 @@ class Walk:
         self.note(EffectKind.EXHAUSTS, (), ())
         self.say(Verdict.ASK, "bomb", "it takes memory without end", "", contained=True)
 
+    def assigned(self, name: str, value: Word, state: State) -> None:
+        """Judge a variable that `${NAME:=...}` may set."""
+        variables.judge_variable(self, name, value, state)
+
     def pseudo_file(self, node: Node, state: State) -> Word:
         """The file that stands for a process."""
         stream = self.substitute(node, state)
@@ -261,14 +266,15 @@ class Walk:
                 self.say(Verdict.DENY, "fork-bomb", "it starts itself without end", "", contained=False)
             return UNTOLD
         self._running.append(name)
-        outer = state.positional
+        outer, references = state.positional, state.references
+        state.references = dict(references)
         try:
             if isinstance(body, str):
                 return self.script(" ".join([body, *[_spelled(word) for word in words]]), state, stdin)
             state.positional = words
             return self.visit(body, state, stdin)
         finally:
-            state.positional = outer
+            state.positional, state.references = outer, references
             self._running.pop()
 
     def _folded(self, name: str, words: Sequence[Word], state: State) -> str:

@@ -3,7 +3,7 @@
 import os.path
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from msgspec import Struct
 from tree_sitter import Node
@@ -109,6 +109,18 @@ class State:
     """Bodies of functions, and texts of aliases."""
     files: dict[str, Stream]
     positional: Sequence[Word] | None = None
+    references: dict[str, str] = field(default_factory=dict)
+    """Variables that stand for others, by `declare -n`; empty where it cannot be told for which."""
+    sums: set[str] = field(default_factory=set)
+    """Variables that are set inside of arithmetic: their values are not followed."""
+
+    def named(self, name: str) -> str:
+        """The variable that a name means; empty when it cannot be told."""
+        for _ in range(8):
+            if name not in self.references:
+                return name
+            name = self.references[name]
+        return ""
 
     def copy(self, where: Where | None = None) -> "State":
         """For a subshell: it knows what this one knows, and changes nothing here but files."""
@@ -119,6 +131,8 @@ class State:
             dict(self.functions),
             self.files,
             self.positional,
+            dict(self.references),
+            self.sums,
         )
 
 

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable
 
+from hermes.safety import variables
 from hermes.safety.call import Call
-from hermes.safety.words import NOTHING, Stream
+from hermes.safety.words import NONE, NOTHING, Stream
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
@@ -56,9 +57,25 @@ def moved(call: Call) -> Stream | None:
     return NOTHING
 
 
+def waited(call: Call) -> Stream | None:
+    """wait -p NAME."""
+    for word in call.options("p").all("p"):
+        variables.bind_given(call.host, word.text, NONE, call.state)
+    return None
+
+
+def parsed(call: Call) -> Stream | None:
+    """getopts LETTERS NAME."""
+    for name in ([call.args[1]] if len(call.args) > 1 else []) + ["OPTARG", "OPTIND"]:
+        variables.bind_given(call.host, name, call.stdin.labels, call.state)
+    return None
+
+
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("bind", "hash", "enable"), bound),
     "trap": trapped,
+    "wait": waited,
+    "getopts": parsed,
     "alias": aliased,
     **dict.fromkeys(("cd", "pushd", "popd", "chdir"), moved),
 }

@@ -13,6 +13,7 @@ from hermes.safety.rules import (
     containers,
     databases,
     disks,
+    fetched,
     files,
     finding,
     git,
@@ -59,12 +60,14 @@ RULES: dict[str, Rule] = {
     **builtins.RULES,
     **git.RULES,
     **own.RULES,
+    "bun": interpreters.bun,
     "npm": builders.node_packages,
     "yarn": builders.node_packages,
     "pnpm": builders.node_packages,
     "pip": builders.pip,
 }
 """What judges a call, by the name of the program."""
+RULES |= {name: fetched.before(RULES.get(name)) for name in fetched.PROGRAMS}
 
 LOOKERS = word_set(
     """

@@ -91,7 +91,8 @@ _OWN_WORDS: dict[str, str] = {
     "flyctl": r"scale count 0|ssh console",
     "fly": r"scale count 0",
     "gh": r"secret set|repo edit\b.*--visibility|api\b.*(-X|--method)[= ]?(DELETE|PUT|PATCH)|auth (token|logout|"
-    r"refresh)|pr merge\b.*--admin|ssh-key add|gpg-key add|extension install|repo (transfer|rename)|api\b.*mutation",
+    r"refresh)|pr merge\b.*--admin|ssh-key add|gpg-key add|ext(ension)?s? install|"
+    r"repo (transfer|rename)|api\b.*mutation",
     "glab": r"api\b.*(-X|--method)[= ]?(DELETE|PUT|PATCH)",
     "hcloud": r".*\brebuild\b",
     "rclone": r"(deletefile|rmdirs?|cleanup|sync|move|moveto|dedupe|bisync)\b",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from hermes.safety.call import Call, Options
 from hermes.safety.findings import EffectKind
 from hermes.safety.rules.shells import SHELLS, given, held
-from hermes.safety.words import DECODED, FETCHED, REMADE, SECRET, UNTOLD, Stream, Word
+from hermes.safety.words import DECODED, FETCHED, REMADE, SECRET, UNTOLD, State, Stream, Word
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
@@ -201,12 +201,18 @@ def env(call: Call) -> Stream | None:
         words.pop(0)
     split = options.all("S", "split-string")
     if split:
-        return call.script(" ".join([split[0].text, *(_shown(word) for word in words)]), lost=options.has("C", "chdir"))
+        text = " ".join([split[0].text, *(_shown(word) for word in words)])
+        return call.host.script(text, _in_folder(call, options, state), call.given())
     if not words:
         return Stream(None, frozenset({SECRET})) if not options.has("help", "version") else None
-    if options.has("C", "chdir"):
-        state.where = state.where.lost()
-    return call.host.run(words, state, call.given())
+    return call.host.run(words, _in_folder(call, options, state), call.given())
+
+
+def _in_folder(call: Call, options: Options, state: State) -> State:
+    """The state of a program that a wrapper starts in another folder."""
+    for word in options.all("C", "chdir")[-1:]:
+        state.where = (state.where if word.dynamic else state.where.to(call.path(word))).lost()
+    return state
 
 
 def _shown(word: Word) -> str:
