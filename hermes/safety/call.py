@@ -66,6 +66,9 @@ class Host(Protocol):
         """Judge a shell text."""
         ...
 
+    def at_end(self, text: str, state: State) -> None:
+        """Judge a shell text once more when all else of this line is judged, with what its shell knows then."""
+
 
 class Options:
     """The options of a command line, read as GNU programs do: groups of letters, `--name=value`, abbreviations."""

@@ -12,12 +12,13 @@ from hermes.safety.environment import holds_secret
 from hermes.safety.parameters import arithmetic, expand_parameter
 from hermes.safety.places import Places
 from hermes.safety.syntax import decoded, text_of
-from hermes.safety.words import ENDLESS, NONE, SECRET, State, Stream, Word
+from hermes.safety.words import ENDLESS, MADE_HERE, NONE, SECRET, State, Stream, Word
 
 _ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
 _BACKTICKS = re.compile(r"`([^`]{1,4000})`")
 """The grammar leaves them as text behind the operator of an expansion."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_SETS = re.compile(r"\$\{(\w+):?=")
 _IN_QUOTES = re.compile(r'\\([$`"\\\n])')
 _ANSI = re.compile(
     r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|c(.)|(.))", re.DOTALL
@@ -51,6 +52,9 @@ class Substitutes(Protocol):
 
     def takes_all(self) -> None:
         """Note that something never ends where its output is kept in memory."""
+
+    def assigned(self, name: str, value: Word, state: State) -> None:
+        """Judge a variable that `${NAME:=...}` may set."""
 
     def pseudo_file(self, node: Node, state: State) -> Word:
         """The file that stands for a process."""
@@ -201,7 +205,7 @@ class Expander:
             self._host.takes_all()
         if stream.text is None or len(stream.text) > _MOST_TEXT:
             return Word("$()", dynamic=True, labels=stream.labels)
-        return Word(stream.text.rstrip("\n"), labels=stream.labels)
+        return Word(stream.text.rstrip("\n"), MADE_HERE in stream.text, labels=stream.labels)
 
     def _number(self, node: Node, state: State) -> Word:
         for child in node.named_children:
@@ -235,8 +239,8 @@ class Expander:
             for inner in _BACKTICKS.findall(source):
                 self._host.script(inner, state.copy(), None)
         found = expand_parameter(source[2:-1], state, self.variable, operand)
-        if isinstance(found, list) and not quoted:
-            return found
+        if "=" in source and isinstance(found, Word) and (sets := _SETS.match(source)):
+            self._host.assigned(sets[1], found, state)
         return found
 
     def _operand(self, node: Node, state: State) -> Word:
@@ -257,7 +261,9 @@ class Expander:
         if name.isdigit() and name != "0" and state.positional is not None:
             at = int(name) - 1 if len(name) < 5 else 9999
             return state.positional[at] if at < len(state.positional) else Word("")
-        value = state.variables.get(name)
+        if state.references:
+            name = state.named(name)
+        value = state.variables.get(name) if name not in state.sums else Word("${" + name + "}", dynamic=True)
         if value is None:
             value = self._unset(name, state)
         if holds_secret(name):

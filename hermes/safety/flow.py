@@ -4,7 +4,7 @@ import re
 
 from hermes.safety.call import BLOCK_DEVICE, Call, Host, judge_write, names_secret, private, resolve, temporary
 from hermes.safety.findings import EffectKind, Verdict
-from hermes.safety.words import DECODED, ENDLESS, FETCHED, NONE, NOTHING, SECRET, UNTOLD, State, Stream, Word
+from hermes.safety.words import DECODED, ENDLESS, FETCHED, NONE, NOTHING, REMADE, SECRET, UNTOLD, State, Stream, Word
 
 _SYSTEM_PROGRAMS = ("/bin/", "/usr/", "/sbin/", "/opt/", "/snap/", "/nix/")
 _MOST = 100_000
@@ -19,7 +19,10 @@ def joined(one: Stream, other: Stream) -> Stream:
     if other is NOTHING:
         return one
     known = one.text is not None and other.text is not None and len(one.text) + len(other.text) < _MOST
-    return Stream((one.text or "") + (other.text or "") if known else None, one.labels | other.labels)
+    labels = one.labels | other.labels
+    if REMADE in labels and REMADE not in one.labels & other.labels:
+        labels -= {REMADE}
+    return Stream((one.text or "") + (other.text or "") if known else None, labels)
 
 
 def read_from(host: Host, target: Word, state: State) -> Stream:

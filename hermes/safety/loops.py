@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from tree_sitter import Node
 
-from hermes.safety import flow
+from hermes.safety import flow, variables
 from hermes.safety.findings import EffectKind, Simple, Verdict
 from hermes.safety.syntax import text_of
 from hermes.safety.walker import Walker
@@ -39,13 +39,13 @@ def over_values(walker: Walker, node: Node, state: State, stdin: Stream | None) 
     if told and walker.budget.unrolls(len(values)):
         out = NOTHING
         for word in values:
-            state.variables[name] = word
+            variables.bind(walker, name, word, state)
             out = flow.joined(out, walker.visit(body, state, stdin))
     else:
         labels = NONE
         # Which value it has is not told; a few of them stand for all, so that a protected path among them is seen.
         for word in _instructive(values) or [Word("${" + name + "}")]:
-            state.variables[name] = Word(word.text, dynamic=True, labels=word.labels)
+            variables.bind(walker, name, Word(word.text, dynamic=True, labels=word.labels), state)
             labels |= walker.visit(body, state, stdin).labels
         out = Stream(None, labels)
     _judge(walker, node, body, began)

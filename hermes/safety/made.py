@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from hermes.safety.call import Call
 from hermes.safety.flow import judge_stored, looked_up
-from hermes.safety.words import DECODED, FETCHED, NONE, Stream, Word
+from hermes.safety.remade import loses_nothing
+from hermes.safety.words import DECODED, FETCHED, NONE, REMADE, Stream, Word
 from hermes.safety.words import words as word_set
 
 FOUND = "found"
@@ -66,13 +67,20 @@ def _decompressed(call: Call) -> None:
 
 
 def searched(call: Call, out: Stream) -> Stream:
-    """The output of a program, marked when it is a list of files that were searched for."""
+    """The output of a program, marked when it is a list of files that were searched for.
+
+    That all of them can be made again is true of what `find` says alone: a program behind it may change the names.
+    """
+    if REMADE in out.labels and call.name not in ("find", "gfind"):
+        out = Stream(out.text, out.labels - {REMADE})
     return Stream(out.text, out.labels | {FOUND}) if call.name in _FINDERS and out.text is None else out
 
 
 def judge_given(call: Call) -> None:
     """Judge what a program is given: files that were searched for and are deleted, and nothing that replaces files."""
-    if call.name in _DELETERS and any(word.dynamic and FOUND in word.labels for word in call.words):
+    if call.name in _DELETERS and any(
+        word.dynamic and FOUND in word.labels and not loses_nothing(call, word) for word in call.words
+    ):
         call.ask("deletes-given", "it deletes everything that it is given")
     if call.name in ("tee", "sponge") and call.fed and call.stdin.text in ("", "\n") and "-a" not in call.args:
         for word in call.options().operands:

@@ -33,6 +33,7 @@ def expand_parameter(text: str, state: State, variable: _Variable, operand: Call
     if form is None:
         return Word("${" + text + "}", dynamic=True)
     mark, name, index, rest = form.groups()
+    name = name if mark else state.named(name) or name
     value = _element(name, index, state, variable) if index is not None else variable(name, state)
     if mark == "#":
         return _length(value)
@@ -40,8 +41,11 @@ def expand_parameter(text: str, state: State, variable: _Variable, operand: Call
         value = _indirect(name, value, state, variable)
     if not rest:
         return value
-    if isinstance(value, list):
-        return _sliced(value, rest, state)
+    return _sliced(value, rest, state) if isinstance(value, list) else _modified(value, name, rest, state, operand)
+
+
+def _modified(value: Word, name: str, rest: str, state: State, operand: Callable[[], Word]) -> Word:
+    """A value with what stands behind its name: a default, or a change."""
     if rest.startswith(_DEFAULTS):
         sign = rest[: 2 if rest[0] == ":" else 1]
         return _defaulted(value, name, sign, state, operand)
@@ -182,7 +186,7 @@ def arithmetic(text: str, state: State) -> int | None:
         return None
 
     def known(found: re.Match[str]) -> str:
-        value = state.variables.get(found[1])
+        value = state.variables.get(found[1]) if found[1] not in state.sums else None
         return value.text if value is not None and not value.dynamic and value.text.isdigit() else found[0]
 
     text = re.sub(r"\$?\{?\b([A-Za-z_]\w{0,60})\}?", known, text)

@@ -14,6 +14,9 @@ _Targets = list[tuple[str, str]]
 """(operator, path) of the files that an output goes to."""
 
 
+_EXEC = re.compile(r"exec\b")
+
+
 def redirected(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:
     """A statement with redirects."""
     body = node.child_by_field_name("body")
@@ -31,14 +34,25 @@ def redirected(walker: Walker, node: Node, state: State, stdin: Stream | None) -
                 stdin = herestring(walker, child, state)
             case "heredoc_redirect":
                 stdin = _heredoc(walker, child, state, targets, after)
-    out = NOTHING
-    if body is not None:
-        made = walker.visit(body, state, stdin)
-        out = made if text_of(body) != "exec" else NOTHING
-    out = _stored(walker, out, targets, state)
+    out = walker.visit(body, state, stdin) if body is not None else NOTHING
+    out = _stored(walker, out, targets, state) if not _opens(body) else _left_open(walker, targets, state)
     for child in after:
         out = _piped(walker, child, state, out)
     return out
+
+
+def _opens(body: Node | None) -> bool:
+    """Whether a statement is an `exec`, whose redirects stay."""
+    return body is not None and _EXEC.match(text_of(body)) is not None
+
+
+def _left_open(walker: Walker, targets: _Targets, state: State) -> Stream:
+    """Files that stay open behind `exec > FILE`: what they come to hold is not followed."""
+    _stored(walker, NOTHING, targets, state)
+    for _, path in targets:
+        if not path.startswith("/dev/"):
+            state.files[path] = UNTOLD
+    return NOTHING
 
 
 def _piped(walker: Walker, node: Node, state: State, out: Stream) -> Stream:
@@ -78,8 +92,11 @@ def to_file(walker: Walker, node: Node, state: State, targets: _Targets | None =
     flow.written_to(walker, path, operator, state)
     if path.startswith(("/dev/tcp/", "/dev/udp/")):
         flow.sent(walker, path)
-    if targets is not None and descriptor in ("", "1"):
+    if targets is not None and descriptor in ("", "1") and operator != "<>":
         targets.append((operator, path))
+    elif not path.startswith("/dev/"):
+        # Whatever is started with this descriptor may write into it.
+        state.files.setdefault(path, UNTOLD)
     return None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tree_sitter import Node
 
-from hermes.safety import flow, made, redirects
+from hermes.safety import flow, made, redirects, sums, variables
 from hermes.safety.budget import Budget
 from hermes.safety.call import Call, resolve
 from hermes.safety.expand import Expander
@@ -60,6 +60,7 @@ class Walk:
         self.aside = 0
         self.unread = False
         self.uncalled: dict[str, tuple[Node, State]] = {}
+        self._last: list[tuple[str, State]] = []
         self._nesting = 0
         self._depth = 0
         self._pseudo = 0
@@ -84,6 +85,11 @@ class Walk:
             self.commands.append(Simple(argv, state.where.now))
         else:
             self.unclear("the command has too many words to be judged")
+
+    def at_end(self, text: str, state: State) -> None:
+        """Note a text that runs when its shell ends."""
+        if not any(text == other and state is at for other, at in self._last):
+            self._last.append((text, state))
 
     def unclear(self, reason: str = _UNREAD) -> None:
         """Note that something could not be followed."""
@@ -110,6 +116,7 @@ class Walk:
             self._nesting -= 1
 
     def _parsed(self, text: str, state: State, stdin: Stream | None) -> Stream:
+        state.sums.update(sums.set_in(text))
         root = self._tree(text)
         if root is None or root.has_error:
             if len(text) < _MAX_GUESSED and "|" in text and _FORK_BOMB.search(_BLANK.sub("", text)):
@@ -123,6 +130,9 @@ class Walk:
         if self._nesting == 1:
             for name, (body, at) in list(self.uncalled.items()):
                 self._call(name, body, at.copy(at.where.lost()), (), UNTOLD)
+            for last, at in self._last[: _MAX_CALLS * 2]:
+                self.script(last, at.copy(at.where.lost()), None)
+            self._last.clear()
         return out
 
     def _tree(self, text: str) -> Node | None:
@@ -187,6 +197,10 @@ class Walk:
         """Note that something never ends where its output is kept in memory."""
         self.note(EffectKind.EXHAUSTS, (), ())
         self.say(Verdict.ASK, "bomb", "it takes memory without end", "", contained=True)
+
+    def assigned(self, name: str, value: Word, state: State) -> None:
+        """Judge a variable that `${NAME:=...}` may set."""
+        variables.judge_variable(self, name, value, state)
 
     def pseudo_file(self, node: Node, state: State) -> Word:
         """The file that stands for a process."""
@@ -256,14 +270,15 @@ class Walk:
                 self.say(Verdict.DENY, "fork-bomb", "it starts itself without end", "", contained=False)
             return UNTOLD
         self._running.append(name)
-        outer = state.positional
+        outer, references = state.positional, state.references
+        state.references = dict(references)
         try:
             if isinstance(body, str):
                 return self.script(" ".join([body, *[_spelled(word) for word in words]]), state, stdin)
             state.positional = words
             return self.visit(body, state, stdin)
         finally:
-            state.positional = outer
+            state.positional, state.references = outer, references
             self._running.pop()
 
     def _folded(self, name: str, words: Sequence[Word], state: State) -> str:

@@ -1,5 +1,6 @@
 """The statements of a shell text that are not loops: commands, pipes, functions, declarations."""
 
+import re
 from collections.abc import Callable, Sequence
 
 from tree_sitter import Node
@@ -21,6 +22,8 @@ _CHANGE_THE_SHELL = word_set(
 """Built-ins whose work stays; that the variables set before them do so too is no harm."""
 _LOOKED_AT = 400
 """Nodes of a function's body in which a start of itself is looked for."""
+
+_REFERRING = re.compile(r"-[a-zA-Z]*n")
 
 Handler = Callable[[Walker, Node, State, Stream | None], Stream]
 
@@ -149,8 +152,9 @@ def _declaration(walker: Walker, node: Node, state: State, stdin: Stream | None)
     children = node.children
     name = text_of(children[0]) if children else ""
     rest: list[Node] = []
+    refers = _refers(children)
     for child in children[1:]:
-        if child.type == "variable_assignment":
+        if child.type == "variable_assignment" and not (refers and variables.refers(walker, child, state)):
             variables.assign(walker, child, state)
         elif child.is_named:
             rest.append(child)
@@ -161,6 +165,11 @@ def _declaration(walker: Walker, node: Node, state: State, stdin: Stream | None)
     ]
     walker.met((name, *[word.text for word in words]), state)
     return judged(Call(name, words, state, stdin, walker))
+
+
+def _refers(children: Sequence[Node]) -> bool:
+    """Whether a declaration makes names stand for other variables."""
+    return any(child.type == "word" and _REFERRING.match(text_of(child)) for child in children[1:])
 
 
 def _nothing(*_: object) -> Stream:

@@ -62,7 +62,7 @@ def assign(host: _Reader, node: Node, state: State) -> None:
         value = _value(host, value_node, state)
         _set_element(state, text_of(inner) if inner is not None else "", text_of(name_node), value)
         return
-    name = text_of(name_node)
+    name = state.named(text_of(name_node)) or text_of(name_node)
     if value_node is not None and value_node.type == "array":
         held = host.expander.words(value_node.named_children, state)
         state.arrays[name] = [*state.arrays.get(name, []), *held] if appends else held
@@ -91,12 +91,47 @@ def _set_element(state: State, name: str, text: str, value: Word) -> None:
 
 
 def bind(host: Host, name: str, value: Word, state: State) -> None:
-    """Judge a variable being set, and set it."""
+    """Judge a variable being set, and set it; an element of an array, where the name is one."""
+    if "[" in name:
+        _set_element(state, name.partition("[")[0], name, value)
+        return
+    if state.references and not (name := _meant(host, name, state)):
+        return
     judge_variable(host, name, value, state)
     if len(value.text) > 65_536:
         value = Word("${" + name + "}", dynamic=True, labels=value.labels)
     state.variables[name] = Word(value.text, value.dynamic, labels=value.labels)
     state.arrays.pop(name, None)
+
+
+def _meant(host: Host, name: str, state: State) -> str:
+    """The variable that is set by a name."""
+    meant = state.named(name)
+    if not meant:
+        reason = "which variable it sets is only known when it runs"
+        host.say(Verdict.ASK, "hijack", reason, "", contained=True)
+    return meant
+
+
+def refer(name: str, value: Word, state: State) -> None:
+    """What `declare -n NAME=VALUE` does."""
+    state.references[name] = value.text if value.text.isidentifier() and not value.dynamic else ""
+
+
+def refers(host: _Reader, node: Node, state: State) -> bool:
+    """Take over an assignment that makes one variable stand for another; whether it is one."""
+    name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+    if name is None or value is None or value.type == "array":
+        return False
+    refer(text_of(name), host.expander.one(value, state), state)
+    return True
+
+
+def bind_given(host: Host, name: str, labels: frozenset[str], state: State) -> None:
+    """Set a variable to what is only known when it runs: what programs do where to look for code needs a question."""
+    if name in _FOLDERS or name in _PROGRAMS or name in _OPTION_LISTS:
+        _hijacks(host, name, "")
+    bind(host, name, Word("${" + name.partition("[")[0] + "}", dynamic=True, labels=labels), state)
 
 
 def judge_variable(host: Host, name: str, value: Word, state: State) -> None:
@@ -152,11 +187,11 @@ def started_with(host: Host, state: State) -> None:
             host.note(EffectKind.RUNS, (f"{name}={':'.join(own)}",), tuple(own))
 
 
-def read_into(names: Sequence[str], text: str | None, labels: frozenset[str], state: State) -> None:
+def read_into(host: Host, names: Sequence[str], text: str | None, labels: frozenset[str], state: State) -> None:
     """What `read NAMES` does."""
     known = None if text is None else text.split("\n", 1)[0].split(None, max(len(names) - 1, 0))
     for at, name in enumerate(names):
         if known is None:
-            state.variables[name] = Word("${" + name + "}", dynamic=True, labels=labels)
+            bind_given(host, name, labels, state)
         else:
-            state.variables[name] = Word(known[at] if at < len(known) else "", labels=labels or NONE)
+            bind(host, name, Word(known[at] if at < len(known) else "", labels=labels or NONE), state)

@@ -1,8 +1,9 @@
 """What a shell command is made of, as far as it can be told before it runs: words, streams, folders, state."""
 
 import os.path
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from msgspec import Struct
 from tree_sitter import Node
@@ -15,10 +16,17 @@ DECODED = "decoded"
 """Was decoded from a form that hides what it says."""
 ENDLESS = "endless"
 """Never ends."""
+REMADE = "remade"
+"""Names only files that can be made again."""
+MADE_HERE = "${:mktemp}"
+"""Stands for what `mktemp` put into a name: no variable can be called so."""
 NONE: frozenset[str] = frozenset()
 _LONGEST_SUBJECT = 2_000
 _DEEPEST = 4096
 """Characters of a folder's path that are followed: Linux's PATH_MAX."""
+
+
+_BARE = re.compile(r"\$\{\w+\}|\$\(\)")
 
 
 def words(text: str) -> frozenset[str]:
@@ -36,6 +44,11 @@ class Word(Struct, frozen=True, gc=False):
     dynamic: bool = False
     quoted: bool = False
     labels: frozenset[str] = NONE
+
+
+def is_bare(word: Word) -> bool:
+    """Whether nothing of a word is known before it runs, but perhaps that it names a temporary file."""
+    return word.dynamic and (_BARE.fullmatch(word.text) is not None or word.text.endswith(MADE_HERE))
 
 
 class Stream(Struct, frozen=True, gc=False):
@@ -96,6 +109,18 @@ class State:
     """Bodies of functions, and texts of aliases."""
     files: dict[str, Stream]
     positional: Sequence[Word] | None = None
+    references: dict[str, str] = field(default_factory=dict)
+    """Variables that stand for others, by `declare -n`; empty where it cannot be told for which."""
+    sums: set[str] = field(default_factory=set)
+    """Variables that are set inside of arithmetic: their values are not followed."""
+
+    def named(self, name: str) -> str:
+        """The variable that a name means; empty when it cannot be told."""
+        for _ in range(8):
+            if name not in self.references:
+                return name
+            name = self.references[name]
+        return ""
 
     def copy(self, where: Where | None = None) -> "State":
         """For a subshell: it knows what this one knows, and changes nothing here but files."""
@@ -106,6 +131,8 @@ class State:
             dict(self.functions),
             self.files,
             self.positional,
+            dict(self.references),
+            self.sums,
         )
 
 

@@ -70,6 +70,7 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
     held = context.backend.contained
     findings += judged.held(sandboxed=held and not _touches_opened(judged, context))
     findings += _led_elsewhere(judged, context)
+    findings += _deletes_elsewhere(judged, context)
     findings += _dot_files(judged, context)
     findings += _reads_all(judged, context)
     findings += _written_before(judged, context)
@@ -208,6 +209,21 @@ def _led_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Finding]
             own = is_or_below(real, context.places.hermes)
             verdict = Verdict.DENY if own else Verdict.ASK
             yield Finding(verdict, "protected-path", f"{path} leads to {real}: {found.reason}", f"> {real}")
+
+
+def _deletes_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
+    """What is deleted by a name in the session's folder, though a link on the way leads out of it as things are now.
+
+    A link that is named itself is only unlinked, but a search goes through the one that it starts at.
+    """
+    workspace = os.path.realpath(context.places.workspace)
+    for effect in judged.effects if not context.backend.contained else ():
+        searches = effect.argv[:1] in (("find",), ("gfind",))
+        for target in effect.targets if effect.kind is EffectKind.DELETES else ():
+            real = os.path.realpath(target if searches else os.path.dirname(target))
+            if is_or_below(target, context.places.workspace) and not is_or_below(real, workspace):
+                reason = f"{target} leads to {real}, outside the session's folder"
+                yield Finding(Verdict.ASK, "rm-outside", f"it deletes there: {reason}", " ".join(effect.argv))
 
 
 def _named(judged: Judgement) -> set[str]:

@@ -82,13 +82,13 @@ async def test_a_refusal_is_told_to_the_model_and_to_the_person() -> None:
 
 
 async def test_an_allowed_pattern_runs_without_a_question() -> None:
-    replies: list[Reply] = [Say(calls=(Call("terminal", {"command": "rm -r build"}),)), Say("Gone.")]
+    replies: list[Reply] = [Say(calls=(Call("terminal", {"command": "rm -r old"}),)), Say("Gone.")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
-            (home.cwd / "build").mkdir()
-            done = await hermes(home, "-z", "clean", "--allow", "rm -r build")
+            (home.cwd / "old").mkdir()
+            done = await hermes(home, "-z", "clean", "--allow", "rm -r old")
             assert (done.code, done.stdout) == (0, "Gone.\n")
-            assert not (home.cwd / "build").exists()
+            assert not (home.cwd / "old").exists()
 
 
 async def test_the_line_that_was_refused_names_what_lets_it_run() -> None:

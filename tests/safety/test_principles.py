@@ -405,7 +405,7 @@ def test_effects_name_what_is_touched(command: str, kind: EffectKind, target: st
     ("command", "contained"),
     [
         ("rm -rf /srv/x", True),
-        ("rm -rf build", True),
+        ("rm -rf src", False),
         ("rm -rf .", False),
         ("rm -rf .git", False),
         ("git reset --hard", False),

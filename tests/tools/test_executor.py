@@ -236,11 +236,11 @@ async def test_what_changed_after_it_was_allowed_is_refused(session: Session) ->
 
 
 async def test_an_approval_is_for_one_folder(session: Session) -> None:
-    (session.cwd / "d" / "build").mkdir(parents=True)
-    (session.cwd / "build").mkdir()
+    (session.cwd / "d" / "old").mkdir(parents=True)
+    (session.cwd / "old").mkdir()
     session.person = Person(True)
-    _, second = await session.batch(("terminal", {"command": "cd d"}), ("terminal", {"command": "rm -r build"}))
-    assert second.status is ToolStatus.REFUSED and (session.cwd / "build").is_dir()
+    _, second = await session.batch(("terminal", {"command": "cd d"}), ("terminal", {"command": "rm -r old"}))
+    assert second.status is ToolStatus.REFUSED and (session.cwd / "old").is_dir()
 
 
 async def test_cancelling_leaves_a_result_for_every_call(tools: Session, meeting: Meeting) -> None:

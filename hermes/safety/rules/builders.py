@@ -7,7 +7,7 @@ from hermes.safety import flow
 from hermes.safety.call import Call, Options
 from hermes.safety.code import without_end
 from hermes.safety.findings import EffectKind
-from hermes.safety.rules import verbs
+from hermes.safety.rules import fetched, verbs
 from hermes.safety.words import FETCHED, UNTOLD, Stream, Word
 from hermes.safety.words import words as word_set
 
@@ -47,7 +47,6 @@ _HARMLESS_NPM = word_set(
     "ls list view info outdated audit help version whoami search ping docs root prefix bin config get why explain"
 )
 _INSTALLING = ("install", "i", "ci", "add", "update", "upgrade", "up")
-_ADDRESSED = re.compile(r"(git\+|https?://|git@|github:)")
 
 
 def node_packages(call: Call) -> Stream | None:
@@ -57,7 +56,7 @@ def node_packages(call: Call) -> Stream | None:
     args = [text for text in call.args if not text.startswith("-")]
     verb = args[0] if args else "install"
     if call.name in ("npx", "bunx") or verb in ("exec", "x", "dlx", "create"):
-        return _package_run(call, verb)
+        return _package_run(call)
     if verb in _HARMLESS_NPM:
         return None
     if verb in _INSTALLING:
@@ -70,21 +69,23 @@ def node_packages(call: Call) -> Stream | None:
 
 def _packages_installed(call: Call, verb: str, named: Sequence[str]) -> None:
     call.effect(EffectKind.FETCHES, ("registry",))
-    if any(map(_ADDRESSED.match, named)):
+    if any(map(fetched.foreign, named)):
         call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
     if verb in ("install", "i", "add") and any(text.startswith("--registry") for text in call.args):
         call.ask("runs-fetched", "it installs packages from another registry", contained=True)
 
 
-def _package_run(call: Call, verb: str) -> Stream | None:
+def _package_run(call: Call) -> Stream | None:
     options = Options(call.words, "pcw", word_set("package call workspace"), stop=call.name in ("npx", "bunx"))
     verbs.migrations(call)
     call.effect(EffectKind.FETCHES, ("registry",))
     call.effect(EffectKind.RUNS, ("registry", call.cwd))
     for word in options.all("c", "call"):
         call.script(word.text)
+    packages = options.all("p", "package") or options.operands[0 if call.name in ("npx", "bunx") else 1 :][:1]
+    if any(fetched.foreign(word.text, package=True) for word in packages):
+        fetched.asked(call)
     rest = options.operands if call.name in ("npx", "bunx") else options.operands[1:]
-    del verb
     return call.run(rest) if rest else None
 
 
@@ -96,7 +97,7 @@ def project_runner(call: Call) -> Stream | None:
     """uv run, poetry run, pipenv run, hatch run, pdm run, bundle exec, rye run, dotenv run, conda run."""
     args = call.args
     verb = next((text for text in args if not text.startswith("-")), "")
-    at = args.index(verb) + 1 if verb else len(args)
+    at = 0 if call.name == "uvx" else args.index(verb) + 1 if verb else len(args)
     if verb in ("run", "exec", "tool") or call.name in _RUNNERS:
         return _project_run(call, verb, call.words[at:])
     if verb in _CHANGING:
@@ -112,7 +113,7 @@ def _project_changed(call: Call, verb: str) -> None:
     call.effect(EffectKind.RUNS, (call.cwd,))
     if verb in ("publish", "push"):
         call.ask("publishes", "it publishes, or takes back what was published")
-    if any(map(_ADDRESSED.match, call.args)) and verb in ("add", "pip"):
+    if any(map(fetched.foreign, call.args)) and verb in ("add", "pip"):
         call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
 
 
@@ -122,12 +123,16 @@ def _project_run(call: Call, verb: str, rest: Sequence[Word]) -> Stream | None:
     options = Options(
         rest,
         "pwemngC",
-        word_set("with python env-file extra group package directory project name prefix env from"),
+        word_set("with python env-file extra group package directory project name prefix env from spec"),
         stop=True,
     )
     call.effect(EffectKind.RUNS, (call.cwd,))
     if call.name in ("pipx", "uvx") or verb == "tool":
         call.effect(EffectKind.FETCHES, ("registry",))
+    named = [*options.all("from", "spec", "with"), *(() if verb == "exec" else options.operands[:1])]
+    if any(fetched.foreign(word.text) for word in named):
+        fetched.asked(call)
+        return None
     if call.name == "bundle" or (options.operands and verb != "exec"):
         return call.run(options.operands)
     return None
@@ -358,6 +363,8 @@ _ENDS = re.compile(r"state=(absent|stopped|killed)|reboot")
 
 def _ansible_modules(call: Call, options: Options) -> None:
     """What the modules named on the command line do on every host."""
+    if options.has("C", "check"):
+        return
     modules = [word.text for word in options.all("m", "module-name")]
     given = options.all("a", "args")
     if _SHELLING.intersection(modules) or (not modules and given and call.name == "ansible"):

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from hermes.safety import flow
 from hermes.safety.call import Call, Options, inside, root_like, temporary, under
 from hermes.safety.findings import EffectKind
+from hermes.safety.remade import below, loses_nothing
 from hermes.safety.rules import disks, windows
-from hermes.safety.words import ENDLESS, NONE, SECRET, Stream, Word
+from hermes.safety.words import ENDLESS, MADE_HERE, NONE, SECRET, UNTOLD, Stream, Word
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
@@ -20,13 +21,10 @@ _WORLD = re.compile(
     r"0*[0-7]?[0-7][0-7][2367]$|[ugoa]*[oa][ugoa]*[+=][rwxXst]*w|[+=][rwxX]*w[rwxX]*$|[ugoa]*[+=][rwxX]*s|"
     r"0*[4-7][0-7]{3}$"
 )
-_MADE = re.compile(
-    r"/(build|builds|dist|out|target|node_modules|__pycache__|coverage|htmlcov|\.(venv|tox|nox|cache|"
-    r"pytest_cache|mypy_cache|"
-    r"ruff_cache|next|nuxt|parcel-cache|gradle|eggs|turbo|coverage)|venv|env|tmp|temp|_build|site|public|bin|"
-    r"obj|logs?|[\w.*-]+\.egg-info|"
-    r"[\w.*-]+\.(o|pyc|log|tmp|bak|orig|class|out))(/|$)"
-)
+
+
+_WHOLE = frozenset({"rimraf", "del-cli"})
+"""Programs that delete folders with all that is in them without being told so."""
 
 
 def remove(call: Call) -> None:
@@ -34,14 +32,14 @@ def remove(call: Call) -> None:
     if call.name in ("del", "rmdir", "rd") and windows.deleted(call):
         return
     options = call.options()
-    recursive = call.name != "unlink" and options.has("r", "R", "recursive")
+    recursive = call.name in _WHOLE or (call.name != "unlink" and options.has("r", "R", "recursive"))
     paths = [call.path(word) for word in options.operands]
     call.effect(EffectKind.DELETES, paths)
     if recursive and _loses_root(call, options.operands, paths):
         return
     for word, path in zip(options.operands, paths, strict=True):
         _removed(call, word, path, recursive=recursive)
-    if recursive and options.operands:
+    if recursive and not all(loses_nothing(call, word) for word in options.operands):
         call.ask(
             "rm-recursive", "it deletes folders with all that is in them", contained=_replaceable(call, options, paths)
         )
@@ -85,6 +83,8 @@ def _removed(call: Call, word: Word, path: str, *, recursive: bool) -> None:
 
 def _removed_file(call: Call, word: Word, path: str) -> None:
     """Judge files being deleted one by one, where nothing protects them."""
+    if loses_nothing(call, word):
+        return
     if re.search(r"(^|/)(\*|\.\*|\*\.\*|\{\*,\.\*\})$", word.text):
         call.ask("rm-all", "it deletes every file of a folder")
     elif not _own(call, path) and path.startswith("/"):
@@ -108,8 +108,7 @@ def _replaceable(call: Call, options: Options, paths: Sequence[str]) -> bool:
     if any(word.dynamic for word in options.operands) or any("/.git" in path for path in paths):
         return False
     return all(
-        (not under(path, places.workspace) and not under(places.workspace, path))
-        or bool(_MADE.search(path[len(places.workspace) :]))
+        (not under(path, places.workspace) and not under(places.workspace, path)) or below(path, places)
         for path in paths
     )
 
@@ -342,6 +341,58 @@ def _stored(call: Call, path: str, given: Stream, *, appends: bool) -> None:
 _PASSING = re.compile(r"^(/tmp|/var/tmp|/dev|/proc|/sys)/|\.(log|tmp|lock|pid|out|err)$|/\.?(gitkeep|keep|nojekyll)$")
 
 
+def temporary_made(call: Call) -> Stream:
+    """mktemp: a file or folder of this line's own, of which only the place is known."""
+    options = call.options("p", word_set("suffix"))
+    if options.has("u", "dry-run") or any(word.dynamic for word in call.words):
+        return UNTOLD
+    template = options.operands[0].text if options.operands else ""
+    given = options.all("p", "tmpdir")
+    if "/" in template:
+        folder = call.path(Word(template)).rpartition("/")[0]
+    elif given:
+        folder = call.path(given[-1])
+    else:
+        folder = call.cwd if template and not options.has("t", "tmpdir") else "/tmp"  # noqa: S108 - where it is made
+    return Stream(f"{folder}/{MADE_HERE}\n")
+
+
+def formatted(call: Call) -> None:
+    """shfmt, beautysh: with `-w` they write what they are given."""
+    options = call.options("", word_set("language-dialect indent filename"))
+    if call.name == "beautysh" or options.has("w", "write"):
+        for word in options.operands:
+            call.writes(call.path(word), kind=EffectKind.OVERWRITES)
+
+
+_DESKTOP = {"remove": "rm", "rm": "rm", "del": "rm", "move": "mv", "rename": "mv", "mv": "mv", "copy": "cp", "cp": "cp"}
+
+
+def desktop(call: Call) -> None:
+    """gio, gvfs-rm, kioclient: the files of a desktop, by verbs. What goes to the trash can be had back."""
+    named = call.name.startswith("gvfs-")
+    verb = call.name[5:] if named else (call.args or [""])[0]
+    name, rest = _DESKTOP.get(verb, ""), _without_scheme(call.words if named else call.words[1:])
+    if name == "rm":
+        deep = [Word("-r")] if call.name.startswith("kio") else []
+        remove(Call(name, [*deep, *rest], call.state, call.given(), call.host))
+    elif name:
+        copied(Call(name, rest, call.state, call.given(), call.host))
+    elif verb == "trash" and "--empty" in call.args:
+        emptied_trash(call)
+    elif verb == "save":
+        written(Call("tee", rest, call.state, call.given(), call.host))
+
+
+def _without_scheme(words: Sequence[Word]) -> list[Word]:
+    return [Word(word.text.removeprefix("file://"), word.dynamic, word.quoted, word.labels) for word in words]
+
+
+def emptied_trash(call: Call) -> None:
+    """trash-empty, trash-rm."""
+    call.ask("deletes-given", "it deletes what could still be had back")
+
+
 def truncated(call: Call) -> None:
     """truncate."""
     options = call.options("sro", word_set("size reference"))
@@ -397,6 +448,10 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("chmod", "chown", "chgrp", "setfacl"), permissions),
     **dict.fromkeys(("cp", "mv", "ln", "install", "gcp", "gmv"), copied),
     **dict.fromkeys(("tee", "touch", "sponge"), written),
+    **dict.fromkeys(word_set("gio gvfs-rm gvfs-move gvfs-copy kioclient kioclient5 kioclient6"), desktop),
+    **dict.fromkeys(("trash-empty", "trash-rm"), emptied_trash),
+    **dict.fromkeys(("shfmt", "beautysh"), formatted),
+    "mktemp": temporary_made,
     "truncate": truncated,
     "sed": edited,
     "gsed": edited,

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 
 from hermes.safety.call import Call, inside, resolve, root_like, temporary
 from hermes.safety.findings import EffectKind
-from hermes.safety.words import Stream, Word
+from hermes.safety.rules import searching
+from hermes.safety.words import REMADE, Stream, Word
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
@@ -34,7 +35,7 @@ def judge(call: Call) -> Stream | None:
     roots = [resolve(text, call.cwd, call.host.places) for text in starts] or [call.cwd]
     deep = any(root_like(path, call.host.places) for path in roots) and not _narrowed(args)
     if "-delete" in args:
-        _deletes(call, roots, "it deletes every file that it finds", deep=deep)
+        _deleted(call, starts, roots, deep=deep)
     if sum(text in _EXEC for text in args) > _MOST_STARTS:
         call.ask("nested-program", "it starts too many programs to be judged")
         return None
@@ -43,11 +44,22 @@ def judge(call: Call) -> Stream | None:
             call.writes(call.path(call.words[at + 1]), kind=EffectKind.OVERWRITES)
         if text in _EXEC:
             _started(call, at, roots, deep=deep)
-    return _found(call, roots, deep=deep)
+    return _found(call, starts, roots, deep=deep)
 
 
-def _found(call: Call, roots: Sequence[str], *, deep: bool) -> Stream | None:
-    """What comes out of it, when that names files outside."""
+def _deleted(call: Call, starts: Sequence[str], roots: Sequence[str], *, deep: bool) -> None:
+    """Judge `-delete`."""
+    places = [at for at, text in enumerate(call.args) if text == "-delete"]
+    if len(places) > _MOST_STARTS or any(searching.reached(call, starts, at) is None for at in places):
+        _deletes(call, roots, "it deletes every file that it finds", deep=deep)
+    else:
+        call.effect(EffectKind.DELETES, roots)
+
+
+def _found(call: Call, starts: Sequence[str], roots: Sequence[str], *, deep: bool) -> Stream | None:
+    """What comes out of it, when that names files outside, or only what can be made again."""
+    if searching.printed(call, starts):
+        return Stream(None, frozenset({REMADE}))
     if deep:
         return Stream(None, frozenset({EVERYTHING, LISTED}))
     if all(inside(path, call.host.places) or temporary(path) for path in roots):
@@ -94,10 +106,24 @@ def _started(call: Call, at: int, roots: Sequence[str], *, deep: bool) -> None:
             break
     if not words:
         return
+    if _removed(call, at, words, roots):
+        return
     for root in roots[:2]:
         for path in [f"{root}/*"] if deep else _named(call.args, root):
             call.run([_filled(word, path) for word in words], lost=True)
     _deleting(call, words, roots, deep=deep)
+
+
+def _removed(call: Call, at: int, words: Sequence[Word], roots: Sequence[str]) -> bool:
+    """Judge a program that only deletes what can be made again; whether it is one."""
+    found = searching.reached(call, _starts(call), at) if searching.only_removes(words) else None
+    if found is None:
+        return False
+    call.effect(EffectKind.DELETES, roots)
+    for root in roots[:2]:
+        for name in found or [".found"]:
+            call.run([_filled(word, f"{root}/{name}") for word in words])
+    return True
 
 
 def _named(args: Sequence[str], root: str) -> list[str]:

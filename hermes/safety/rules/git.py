@@ -271,6 +271,10 @@ def _adds_keys(rest: Call) -> bool:
     return any(private(f"/{word.text}") for word in rest.options().operands)
 
 
+def _unless_tried(judge: Callable[[Call], bool]) -> Callable[[Call], bool]:
+    return lambda rest: judge(rest) and not rest.options().has("n", "dry-run")
+
+
 _VERBS: dict[str, tuple[Callable[[Call], bool], str]] = {
     "add": (_adds_keys, "it puts a file with keys into what others get"),
     "notes": (_begins("remove", "prune"), _LOSES),
@@ -291,16 +295,16 @@ _VERBS: dict[str, tuple[Callable[[Call], bool], str]] = {
     "branch": (_branch, "it deletes commits that were not merged"),
     "stash": (_begins("clear", "drop"), "it throws away stashed changes"),
     "filter-branch": (_always, "it rewrites history"),
-    "filter-repo": (_always, "it rewrites history"),
+    "filter-repo": (lambda rest: "--dry-run" not in rest.args, "it rewrites history"),
     "update-ref": (_moved_ref, _WAY_BACK),
     "symbolic-ref": (lambda rest: len(rest.options("m").operands) > 1, _WAY_BACK),
-    "reflog": (_begins("expire", "delete"), _WAY_BACK),
+    "reflog": (_unless_tried(_begins("expire", "delete")), _WAY_BACK),
     "gc": (_pruned, _WAY_BACK),
-    "prune": (lambda rest: not rest.options().has("n", "dry-run"), _WAY_BACK),
+    "prune": (_unless_tried(_always), _WAY_BACK),
     "worktree": (lambda rest: rest.args[:1] == ["remove"] and rest.options().has("f", "force"), _LOSES),
     "submodule": (lambda rest: "deinit" in rest.args and rest.options().has("f", "force"), _LOSES),
     "replace": (lambda rest: rest.options().has("d", "f", "edit"), "it rewrites history"),
-    "lfs": (_begins("prune"), _LOSES),
+    "lfs": (_unless_tried(_begins("prune")), _LOSES),
 }
 _FOLLOWED: dict[str, Callable[[Call, Call], Stream | None]] = {
     "config": _config,

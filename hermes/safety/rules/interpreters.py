@@ -10,8 +10,8 @@ from hermes.safety.code import Code, other_code
 from hermes.safety.findings import EffectKind
 from hermes.safety.loading import given_modules
 from hermes.safety.pycode import python_code
-from hermes.safety.rules import network, own, verbs
-from hermes.safety.words import DECODED, FETCHED, NONE, NOTHING, SECRET, UNTOLD, Stream, Word
+from hermes.safety.rules import builders, network, own, verbs
+from hermes.safety.words import DECODED, FETCHED, NONE, NOTHING, SECRET, UNTOLD, Stream, Word, is_bare
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
@@ -77,6 +77,10 @@ def unversioned(name: str) -> str:
 
 def interpreter(call: Call) -> Stream | None:
     """python, perl, ruby, node, php, lua and their like."""
+    return None if call.name in _CHECKING and _only_checks(call) else _interpreted(call)
+
+
+def _interpreted(call: Call) -> Stream | None:
     name = call.name if call.name in _LANGUAGES else unversioned(call.name)
     language = _SPOKEN_AS.get(name, name)
     if language == "pwsh" and any(map(_ENCODED.match, call.args)):
@@ -98,7 +102,50 @@ def interpreter(call: Call) -> Stream | None:
     return _script(call, language, script, rest)
 
 
+_CHECKING: dict[str, tuple[str, str, frozenset[str]]] = {
+    # By program: what says that a text is only checked, the letters with a value, and the long names it goes with.
+    "node": ("c", "repC", word_set("check")),
+    "ruby": ("c", "rIECTKFxe", NONE),
+    "php": ("l", "rBREcdzfFStT", NONE),
+}
+_LOADING = word_set("r d B R E z e p")
+"""Letters that run something all the same."""
+
+
+def _only_checks(call: Call) -> bool:
+    """Whether it only looks whether a text can be read. Perl's `-c` is none: it runs what stands in `BEGIN`."""
+    said, valued, longs = _CHECKING[call.name]
+    options = Options(call.words, valued, stop=True)
+    return options.has(said, *longs) and _LOADING.isdisjoint(options.letters) and longs.issuperset(options.longs)
+
+
 _Programs = tuple[list[Word], Word | None, list[Word]]
+
+
+def _deno(rest: Sequence[Word]) -> _Programs:
+    """What `deno run` is given: options of its own, the script, and what that is given."""
+    at = next((at for at, word in enumerate(rest) if not word.text.startswith("-")), len(rest))
+    return [], (rest[at] if at < len(rest) else None), list(rest[at + 1 :])
+
+
+_DENO_RUNS = word_set("run test bench install x serve compile cache")
+_BUN_PACKAGES = word_set("x add a install i create c update link publish remove rm")
+_ELSEWHERE = re.compile(r"(https?|ftp|git|ssh)://", re.IGNORECASE)
+
+
+def bun(call: Call) -> Stream | None:
+    """bun: packages as npm does, programs as node does."""
+    if call.args and call.args[0] in _BUN_PACKAGES:
+        return builders.node_packages(
+            Call(
+                "npm" if call.args[0] != "x" else "bunx",
+                call.words[call.args[0] == "x" :],
+                call.state,
+                call.given(),
+                call.host,
+            )
+        )
+    return interpreter(call)
 
 
 class _Reading:
@@ -141,9 +188,10 @@ class _Reading:
         if self._codes:
             return self._codes, None, self._words[self._at - 1 :]
         if text == "--":
-            rest = self._words[self._at + 1 :]
-            return [], (self._following() if self._at < len(self._words) else None), rest
+            return [], (self._following() if self._at < len(self._words) else None), self._words[self._at + 1 :]
         rest = self._words[self._at :]
+        if self._name == "deno" and text in _DENO_RUNS:
+            return _deno(rest)
         if self._name in ("deno", "bun", "osascript") and text in ("eval", "run", "repl"):
             codes = [rest[0]] if text == "eval" and rest else []
             return codes, (rest[0] if text == "run" and rest else Word("-m repl")), rest[1:]
@@ -199,8 +247,15 @@ def _script(call: Call, language: str, script: Word, rest: Sequence[Word]) -> St
         held = call.state.files.get(script.text, UNTOLD)
         inner = Call(call.name, [], call.state, held, call.host)
         return _from_input(inner, language)
-    if script.dynamic and re.fullmatch(r"\$\{\w+\}|\$\(\)", script.text):
+    if is_bare(script):
         call.ask("unknown-command", "which script runs is only known when it runs")
+        return None
+    if script.text.startswith(("npm:", "jsr:")):
+        call.effect(EffectKind.FETCHES, ("registry",))
+        return None
+    if _ELSEWHERE.match(script.text):
+        call.effect(EffectKind.FETCHES, (script.text.split("/")[2],))
+        call.ask("remote-exec", "it runs what it downloads")
         return None
     _managed(call, script, rest)
     path = call.path(script)

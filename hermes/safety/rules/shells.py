@@ -6,24 +6,24 @@ from collections.abc import Callable, Sequence
 from hermes.safety import flow
 from hermes.safety.call import Call
 from hermes.safety.findings import EffectKind
-from hermes.safety.words import DECODED, FETCHED, NOTHING, UNTOLD, Stream, Word
+from hermes.safety.words import DECODED, FETCHED, NOTHING, UNTOLD, Stream, Word, is_bare
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
 SHELLS = word_set("sh bash dash zsh ksh ash fish rbash mksh csh tcsh yash elvish nu")
+_OTHER_N = ("nu", "elvish")
+"""Shells to which `-n` means something else than to read a text without running it."""
+_ONLY_READS = ("--no-execute", "--noexec", "--no-exec")
 _SHELL_VALUED = ("--rcfile", "--init-file", "-O", "+O", "-o", "+o")
 
 
 def shell(call: Call) -> Stream | None:
     """sh -c text, sh file, something | sh, sh <<< text."""
     letters, words = _shell_options(call)
-    if letters is None:
+    if letters is None or ("n" in letters and "i" not in letters and call.name not in _OTHER_N):
         return None
-    commanded = call.name in ("fish", "nu") and any(one.text == "--command" for one in call.words)
-    if "c" in letters or commanded:
+    if "c" in letters or (call.name in ("fish", "nu") and "--command" in call.args):
         return _text(call, words[0], words[1:]) if words else None
-    if "n" in letters and words:
-        return None
     if words and words[0].text not in ("-", "/dev/stdin") and "s" not in letters:
         return _file(call, words[0])
     return given(call)
@@ -38,13 +38,16 @@ def _shell_options(call: Call) -> tuple[set[str] | None, list[Word]]:
         if text in _SHELL_VALUED and len(words) > 1:
             if text.endswith("file"):
                 _file(call, words[1])
+            elif text == "-o" and words[1].text == "noexec":
+                letters.add("n")
             words = words[2:]
         elif text in ("--version", "--help"):
             return None, []
         elif text.startswith("--"):
+            letters |= {"n"} if text in _ONLY_READS else set()
             words = words[1:]
         elif re.match(r"[-+][a-zA-Z]+$", text):
-            letters |= set(text[1:])
+            letters |= set(text[1:]) if text[0] == "-" else set(text[1:]) - {"n"}
             words = words[1:]
         else:
             break
@@ -146,7 +149,7 @@ def sourced(call: Call) -> Stream | None:
         return _file(call, word)
     if word.dynamic:
         # A script beside a variable folder (`. "$NVM_DIR/nvm.sh"`) is a set-up file; a bare variable is anything.
-        if re.fullmatch(r"\$\{\w+\}|\$\(\)", word.text):
+        if is_bare(word):
             call.ask("unknown-command", "which script runs is only known when it runs")
         return None
     path = call.path(word)

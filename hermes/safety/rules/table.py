@@ -9,9 +9,11 @@ from hermes.safety.findings import EffectKind
 from hermes.safety.rules import (
     archives,
     builders,
+    builtins,
     containers,
     databases,
     disks,
+    fetched,
     files,
     finding,
     git,
@@ -21,6 +23,7 @@ from hermes.safety.rules import (
     network,
     own,
     packages,
+    plans,
     processes,
     services,
     shells,
@@ -54,14 +57,17 @@ RULES: dict[str, Rule] = {
     **interpreters.RULES,
     **shells.RULES,
     **wrappers.RULES,
+    **builtins.RULES,
     **git.RULES,
     **own.RULES,
+    "bun": interpreters.bun,
     "npm": builders.node_packages,
     "yarn": builders.node_packages,
     "pnpm": builders.node_packages,
     "pip": builders.pip,
 }
 """What judges a call, by the name of the program."""
+RULES |= {name: fetched.before(RULES.get(name)) for name in fetched.PROGRAMS}
 
 LOOKERS = word_set(
     """
@@ -95,7 +101,7 @@ _READERS = word_set(
     md5deep identify exiftool ffprobe mediainfo pdfinfo pdftotext sha224sum sum zipinfo unrar-list gzip gunzip bzip2
     xz unxz zstd
     ssh-keygen ssh-add ssh-copy-id ssh-keyscan pytest-show python-config mkfifo coproc enable builtin-show
-    command-show suspend logout popd-show
+    shellcheck checkbashisms batcat bashate command-show suspend logout popd-show
     """
 )
 """Programs that only look, or whose writing is harmless: they run no code out of the folder."""
@@ -138,6 +144,8 @@ def judged(call: Call) -> Stream:
     """Judge a call by every rule that is for it; what it writes to its output."""
     name = call.name
     rule = RULES.get(name) or (_of_version(name) if name[-1:].isdigit() else None)
+    if name in plans.PLANS and plans.only(call):
+        rule = _changes_nothing
     out = rule(call) if rule is not None else None
     if name in _BUILDERS:
         flow.runs_folder(call, call.cwd)
@@ -159,6 +167,10 @@ def _read(call: Call, rule: Rule | None) -> frozenset[str]:
     if call.name in LOOKERS or not call.words or rule is interpreters.interpreter:
         return NONE
     return call.reads(call.words[1:] if call.name in _PATTERN_FIRST else call.words)
+
+
+def _changes_nothing(call: Call) -> None:
+    """The rule for programs that only say what they would do."""
 
 
 def _without_rule(call: Call) -> None:

@@ -39,17 +39,26 @@ def echo(call: Call) -> Stream:
 def printf(call: Call) -> Stream:
     """printf: formats with `%s`, `%b`, `%d`, `%c` and `%x`."""
     words = list(call.words)
-    if words[:1] and words[0].text == "-v" and len(words) > 2:
-        inner = printf(Call("printf", words[2:], call.state, None, call.host))
-        value = Word(inner.text or "${" + words[1].text + "}", inner.text is None, labels=inner.labels)
-        call.state.variables[words[1].text] = value
-        return NOTHING
+    if words[:1] and words[0].text.startswith("-v") and len(words) > 1:
+        return _printed_into(call, words)
     if words[:1] and words[0].text == "--":
         words = words[1:]
     if not words or any(word.dynamic for word in words):
         return Stream(None, _labels(call))
     text = _printed(words[0].text, [word.text for word in words[1:]])
     return Stream(text if len(text) < _MOST else None, _labels(call))
+
+
+def _printed_into(call: Call, words: Sequence[Word]) -> Stream:
+    """`printf -v NAME`."""
+    glued = words[0].text[2:]
+    name, rest = (glued, words[1:]) if glued else (words[1].text, words[2:])
+    made = printf(Call("printf", rest, call.state, None, call.host))
+    if made.text is None:
+        variables.bind_given(call.host, name, made.labels, call.state)
+    else:
+        variables.bind(call.host, name, Word(made.text, labels=made.labels), call.state)
+    return NOTHING
 
 
 _FORMAT = re.compile(r"(%[-+ #0]*\d*(?:\.\d+)?[a-zA-Z%])")
@@ -263,23 +272,27 @@ def printed(call: Call) -> Stream:
 
 def declared(call: Call) -> Stream | None:
     """declare, export: variables set; `-p` and nothing show every one of them."""
-    operands = call.options().operands
+    options = call.options()
+    operands = options.operands
     if not operands:
         return Stream(None, frozenset({SECRET})) if not call.words or call.options().has("p", "x") else None
     for word in operands:
         name, equals, value = word.text.partition("=")
-        if equals:
+        if equals and options.has("n") and call.name != "export":
+            variables.refer(name, Word(value, word.dynamic), call.state)
+        elif equals:
             variables.bind(call.host, name, Word(value, word.dynamic, labels=word.labels), call.state)
     return None
 
 
 def read(call: Call) -> Stream:
     """read, mapfile: variables out of the input."""
-    options = call.options("dinNptuaOsSCc")
+    options = call.options("dinNptua" if call.name == "read" else "dnOsucC")
     names = [word.text for word in options.operands] or ["REPLY"]
     text = call.stdin.text if call.fed else None
     if call.name != "read" or options.has("a"):
         name = (options.all("a") or options.operands or [Word("MAPFILE")])[0].text
+        variables.bind_given(call.host, name, call.stdin.labels, call.state)
         if text is None:
             call.state.arrays[name] = [Word("${" + name + "}", dynamic=True, labels=call.stdin.labels)]
         else:
@@ -287,7 +300,7 @@ def read(call: Call) -> Stream:
             call.state.arrays[name] = [Word(piece, labels=call.stdin.labels) for piece in pieces[:200]]
         call.state.variables.pop(name, None)
         return NOTHING
-    variables.read_into(names, text, call.stdin.labels, call.state)
+    variables.read_into(call.host, names, text, call.stdin.labels, call.state)
     return NOTHING
 
 

@@ -45,6 +45,8 @@ _DELETING_OPTION = re.compile(
     r"factory-reset|force-destroy|force-delete)(=(?!false|no|0).*)?$"
 )
 _DEEPEST = 5
+_PLANNING = word_set("plan preview diff validate show list ls get describe status help version explain graph")
+"""Verbs that change nothing, whatever options say that something would be deleted."""
 _VENDORS = word_set(
     """
     aws gcloud gsutil az doctl heroku flyctl fly gh glab vercel netlify wrangler firebase supabase linode-cli hcloud
@@ -89,7 +91,8 @@ _OWN_WORDS: dict[str, str] = {
     "flyctl": r"scale count 0|ssh console",
     "fly": r"scale count 0",
     "gh": r"secret set|repo edit\b.*--visibility|api\b.*(-X|--method)[= ]?(DELETE|PUT|PATCH)|auth (token|logout|"
-    r"refresh)|pr merge\b.*--admin|ssh-key add|gpg-key add|extension install|repo (transfer|rename)|api\b.*mutation",
+    r"refresh)|pr merge\b.*--admin|ssh-key add|gpg-key add|ext(ension)?s? install|"
+    r"repo (transfer|rename)|api\b.*mutation",
     "glab": r"api\b.*(-X|--method)[= ]?(DELETE|PUT|PATCH)",
     "hcloud": r".*\brebuild\b",
     "rclone": r"(deletefile|rmdirs?|cleanup|sync|move|moveto|dedupe|bisync)\b",
@@ -227,7 +230,9 @@ def judge(call: Call) -> None:
 
 
 def _loses(call: Call, operands: Sequence[str], spoken: str) -> bool:
-    if call.name in _VENDORS and (taken(operands, _TAKES) or _deletes_by_option(call.args)):
+    if call.name in _VENDORS and (
+        taken(operands, _TAKES) or (_deletes_by_option(call.args) and _PLANNING.isdisjoint(operands[:2]))
+    ):
         return True
     pattern = _PATTERNS.get(call.name)
     if pattern is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from hermes.safety.call import Call, Options
 from hermes.safety.findings import EffectKind
 from hermes.safety.rules.shells import SHELLS, given, held
-from hermes.safety.words import DECODED, FETCHED, NOTHING, SECRET, UNTOLD, Stream, Word
+from hermes.safety.words import DECODED, FETCHED, REMADE, SECRET, UNTOLD, State, Stream, Word
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
@@ -201,12 +201,18 @@ def env(call: Call) -> Stream | None:
         words.pop(0)
     split = options.all("S", "split-string")
     if split:
-        return call.script(" ".join([split[0].text, *(_shown(word) for word in words)]), lost=options.has("C", "chdir"))
+        text = " ".join([split[0].text, *(_shown(word) for word in words)])
+        return call.host.script(text, _in_folder(call, options, state), call.given())
     if not words:
         return Stream(None, frozenset({SECRET})) if not options.has("help", "version") else None
-    if options.has("C", "chdir"):
-        state.where = state.where.lost()
-    return call.host.run(words, state, call.given())
+    return call.host.run(words, _in_folder(call, options, state), call.given())
+
+
+def _in_folder(call: Call, options: Options, state: State) -> State:
+    """The state of a program that a wrapper starts in another folder."""
+    for word in options.all("C", "chdir")[-1:]:
+        state.where = (state.where if word.dynamic else state.where.to(call.path(word))).lost()
+    return state
 
 
 def _shown(word: Word) -> str:
@@ -225,19 +231,7 @@ def folder_runner(call: Call) -> Stream | None:
     return None
 
 
-def bound(call: Call) -> Stream | None:
-    """bind -x, hash -p, enable -f: other names and keys for programs."""
-    if call.name == "bind":
-        for word in call.words:
-            if ":" in word.text:
-                call.script(word.text.partition(":")[2].strip().strip("'\""), lost=True)
-    elif call.options().has("p" if call.name == "hash" else "f"):
-        call.ask("hijack", "it puts another program in the place of one")
-    return None
-
-
 _DELETING = word_set("rm unlink shred rmdir srm del truncate")
-_SIGNALLING = word_set("kill pkill skill")
 
 
 def multiplied(call: Call) -> Stream | None:
@@ -247,16 +241,27 @@ def multiplied(call: Call) -> Stream | None:
         return _over(call, rest, values)
     if not rest:
         return given(call) if call.name == "parallel" else None
-    text = call.stdin.text if call.fed else None
-    if text is not None and len(text) < 4000:
-        values = [Word(piece, labels=call.stdin.labels) for piece in _split_args(text, bool(marks))]
-    else:
-        values = [Word("$()", dynamic=True, labels=call.stdin.labels)]
-    _deletes_given(call, rest, text)
     if call.fed and call.stdin.labels & {FETCHED, DECODED} and _runs_text(rest):
+        _deletes_given(call, rest)
         call.ask("remote-exec", "it runs what it downloads or decodes")
         return UNTOLD
-    return _filled(call, rest, values, marks)
+    remade = REMADE in call.stdin.labels and call.state.where.told and _by_input(call)
+    if not remade:
+        _deletes_given(call, rest)
+    return _filled(call, rest, _values(call, lines=bool(marks)), marks, lost=not remade)
+
+
+def _values(call: Call, *, lines: bool) -> list[Word]:
+    """What it is given: the words, or the lines, of a text that is known."""
+    text = _short(call)
+    if text is None:
+        return [Word("$()", dynamic=True, labels=call.stdin.labels)]
+    return [Word(piece, labels=call.stdin.labels) for piece in _split_args(text, lines)]
+
+
+def _short(call: Call) -> str | None:
+    text = call.stdin.text if call.fed else None
+    return text if text is not None and len(text) < 4000 else None
 
 
 _Given = tuple[list[Word], list[str], Sequence[Word] | None]
@@ -286,9 +291,9 @@ def _parallel(call: Call) -> _Given:
     return rest, ["{}"], None
 
 
-def _deletes_given(call: Call, rest: Sequence[Word], text: str | None) -> None:
+def _deletes_given(call: Call, rest: Sequence[Word]) -> None:
     name = rest[0].text.rpartition("/")[2]
-    if name not in _DELETING or text is not None:
+    if name not in _DELETING or (call.fed and call.stdin.text is not None):
         return
     call.effect(EffectKind.DELETES)
     if "everything" in call.stdin.labels:
@@ -301,13 +306,20 @@ def _runs_text(rest: Sequence[Word]) -> bool:
     return rest[0].text.rpartition("/")[2] in SHELLS or any(word.text == "-c" for word in rest)
 
 
-def _filled(call: Call, rest: Sequence[Word], values: Sequence[Word], marks: Sequence[str]) -> Stream | None:
+def _by_input(call: Call) -> bool:
+    """Whether what is given comes by the input, and not out of a file that is named."""
+    return call.name != "parallel" and not any(re.match(r"-\w*a|--arg-f", text) for text in call.args)
+
+
+def _filled(
+    call: Call, rest: Sequence[Word], values: Sequence[Word], marks: Sequence[str], *, lost: bool
+) -> Stream | None:
     out: Stream | None = None
     if marks:
         for value in values[:8]:
             words = [_replaced(word, marks[0] or "{}", value) for word in rest]
             out = (
-                call.run(words, lost=True, stdin=UNTOLD)
+                call.run(words, lost=lost, stdin=UNTOLD)
                 if len(words) > 1 or " " not in words[0].text
                 else call.script(words[0].text, lost=True)
             )
@@ -320,7 +332,7 @@ def _filled(call: Call, rest: Sequence[Word], values: Sequence[Word], marks: Seq
         for value in values[:8]:
             out = call.run([*rest, value], lost=True, stdin=UNTOLD)
         return out
-    return call.run([*rest, *values[:50]], lost=True, stdin=UNTOLD)
+    return call.run([*rest, *values[:50]], lost=lost, stdin=UNTOLD)
 
 
 def _split_args(text: str, lines: bool) -> list[str]:
@@ -518,45 +530,6 @@ def debugger(call: Call) -> Stream | None:
     return None
 
 
-def trapped(call: Call) -> Stream | None:
-    """trap."""
-    operands = [word for word in call.words if word.text not in ("-l", "-p", "--")]
-    if len(operands) > 1 and operands[0].text not in ("-", ""):
-        call.script(operands[0].text)
-    return None
-
-
-_EVERYDAY = word_set(
-    "ls ll l la cd cat less grep find git cp mv mkdir echo pwd vim vi nano make python python3 npm man ps"
-)
-"""Names that nobody expects to delete or send something."""
-
-
-def aliased(call: Call) -> Stream | None:
-    """alias NAME=TEXT: what it stands for is judged as if something followed it."""
-    for word in call.words:
-        name, equals, text = word.text.partition("=")
-        if equals and name:
-            first = text.split()[:1]
-            call.script(f"{text} ${{_given_}}" if first and first[0].rpartition("/")[2] in _DELETING else text)
-            call.state.functions[name] = text
-    return None
-
-
-def moved(call: Call) -> Stream | None:
-    """cd, pushd, popd, chdir: where the next commands run."""
-    state = call.state
-    operands = [word for word in call.words if not re.fullmatch(r"-[LPe@n]+|--", word.text)]
-    if call.name == "popd" or (operands and re.match(r"[-+]\d*$", operands[0].text)):
-        state.where = state.where.lost()
-        return NOTHING
-    target = operands[-1] if operands else None
-    state.where = state.where.to(call.path(target) if target is not None else call.host.places.home)
-    if target is not None and target.dynamic:
-        state.where = state.where.lost()
-    return NOTHING
-
-
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_PEELED, peeled),
     "env": env,
@@ -572,8 +545,4 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("gosu", "su-exec", "setuidgid"), as_program),
     **dict.fromkeys(("gdb", "lldb", "rust-gdb", "cgdb"), debugger),
     **dict.fromkeys(("direnv", "conda", "mamba", "micromamba"), folder_runner),
-    **dict.fromkeys(("bind", "hash", "enable"), bound),
-    "trap": trapped,
-    "alias": aliased,
-    **dict.fromkeys(("cd", "pushd", "popd", "chdir"), moved),
 }

@@ -138,20 +138,24 @@ async def search_files(ctx: ToolContext, args: Search) -> ToolOutput:
 
 async def _rows(job: _Job, ctx: ToolContext) -> AsyncGenerator[_Row | None, None]:
     """What an engine finds, without files that may not be read; None between groups of lines."""
-    from hermes.tools.walker import fits
-
     engine = shutil.which("rg", path=ctx.search_path) if ctx.search_path else None
-    path, hidden = "", False
-    names = job.pattern if any(char in job.pattern for char in "*?[") else f"*{job.pattern}*"
+    path, shown = "", True
     async with contextlib.aclosing(_run(_ripgrep(engine, job) if engine else _walker(job), job)) as records:
         async for row in records:
-            if row is not None and not (fits(row.path, job.glob) and (job.mode != "list" or fits(row.path, names))):
-                continue
             if row is not None and row.path != path:
                 path = row.path
-                hidden = _secret(job.root, path, ctx.places)
-            if row is None or not hidden:
+                shown = _wanted(path, job) and not _secret(job.root, path, ctx.places)
+            if row is None or shown:
                 yield row
+
+
+def _wanted(path: str, job: _Job) -> bool:
+    from hermes.tools.walker import fits
+
+    if job.mode == "list":
+        names = job.pattern if any(char in job.pattern for char in "*?[") else f"*{job.pattern}*"
+        return fits(path, job.glob) and fits(path, names)
+    return fits(path, job.glob)
 
 
 def _secret(root: Path, name: str, places: Places) -> bool:
