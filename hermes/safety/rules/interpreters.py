@@ -401,7 +401,7 @@ def _names_keys(call: Call, code: Code) -> bool:
 def _leaks(call: Call, code: Code) -> None:
     named = _names_keys(call, code)
     secret = named or code.environment or any(map(private, code.paths))
-    if code.hosts or code.sends:
+    if code.hosts or code.sends or code.fetches:
         call.effect(EffectKind.SENDS if code.sends else EffectKind.FETCHES, sorted(code.hosts))
     given = call.fed and SECRET in call.stdin.labels
     if (secret or given) and (code.sends or code.fetches):

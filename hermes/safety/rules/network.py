@@ -421,14 +421,6 @@ def viewed(call: Call) -> Stream | None:
     return Stream(None, _FETCHED)
 
 
-def asked_name(call: Call) -> Stream | None:
-    """dig, host, nslookup, ping: names are sent; a name made out of keys is a leak."""
-    call.effect(EffectKind.FETCHES, ("dns",))
-    if any(SECRET in word.labels for word in call.words):
-        call.ask("exfiltration", "it sends keys away inside a name")
-    return Stream(None, _FETCHED if call.name in ("dig", "nslookup", "host") else NONE)
-
-
 _TUNNEL_SHOWN = word_set(
     "version --version help --help -h login logout status ip list ls ping netcheck whois config update bugreport "
     "exit-node info check access --list"
@@ -456,6 +448,5 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("http", "https", "xh", "httpie"), httpie),
     **dict.fromkeys(("aria2c", "axel"), aria),
     **dict.fromkeys(("lynx", "w3m", "links", "elinks", "fetch"), viewed),
-    **dict.fromkeys(("dig", "nslookup", "host", "drill"), asked_name),
     **dict.fromkeys(("ngrok", "cloudflared", "localtunnel", "lt", "chisel", "bore", "frpc", "tailscale"), tunnelled),
 }
