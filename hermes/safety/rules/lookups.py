@@ -147,7 +147,7 @@ def _values(call: Call) -> Iterator[str]:
     for at, word in enumerate(call.words[:40]):
         option, equals, value = word.text.partition("=")
         if equals and (pattern.match(option) or option in ("host", "hostaddr")):
-            yield value
+            yield value.partition(" ")[0]
         elif pattern.match(word.text) and at + 1 < len(call.words) and _is_host(call.words[at + 1]):
             yield call.args[at + 1]
         elif len(word.text) > 2 and word.text[1] != "-" and pattern.match(word.text[:2]) and call.name != "openssl":
