@@ -213,6 +213,9 @@ def _ends(call: Call, options: Options) -> tuple[list[Word], list[Word]]:
     return operands[:-1], operands[-1:] if len(operands) > 1 or call.name == "ln" else []
 
 
+_MOVING = frozenset({"mv", "gmv", "ln"})
+
+
 def _placed(call: Call, options: Options, sources: Sequence[Word], targets: Sequence[Word]) -> None:
     """Judge what is read, and each place where it is put."""
     symbolic = call.name == "ln" and options.has("s", "symbolic")
@@ -284,6 +287,8 @@ def _linked(call: Call, sources: Sequence[Word]) -> frozenset[str]:
 
 def _moved(call: Call, sources: Sequence[Word], targets: Sequence[Word]) -> None:
     paths = [call.path(word) for word in sources]
+    if call.name in _MOVING and not all(below(path, call.host.places) for path in paths):
+        call.state.moved.update(call.path(word) for word in targets)
     if call.name == "mv":
         call.effect(EffectKind.DELETES, paths)
         for path in paths:
