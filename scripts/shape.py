@@ -12,6 +12,7 @@ ones included; a package's own `__init__` counts as a module.
 import ast
 import re
 import statistics
+import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -44,6 +45,7 @@ LIMITS: dict[str, float] = {
     "public names at the top": 40,
     "mocks per 100 tests": 3,
     "test file lines": 800,
+    "KiB of a file kept in git": 400,
 }
 BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.Assert, ast.IfExp, ast.match_case)
 BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match)
@@ -252,8 +254,17 @@ def measure() -> tuple[Found, int]:
     tests = [file.read_text("utf-8") for file in sorted(TESTS.rglob("*.py"))]
     count = sum(len(re.findall(r"^\s*(?:async )?def test_", text, re.MULTILINE)) for text in tests)
     found.add("test file lines", max((text.count("\n") for text in tests), default=0), "tests")
+    measure_kept(found)
     found.add("mocks per 100 tests", 100 * sum(len(MOCKS.findall(text)) for text in tests) / max(count, 1), "tests")
     return found, lines
+
+
+def measure_kept(found: Found) -> None:
+    """The sizes of what git keeps: downloads and build products stay in the history for ever."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False).stdout
+    for name in filter(None, listed.decode().split("\0")):
+        if (file := ROOT / name).is_file():
+            found.add("KiB of a file kept in git", file.stat().st_size / 1024, name)
 
 
 def summarise(found: Found, lines: int) -> None:

@@ -30,7 +30,7 @@ _SCHEME = re.compile(
 )
 _BEARER = re.compile(r"(?:er|earer)?[ \t]+([A-Za-z0-9._~+/=-]{12,4000})")
 _COOKIE = re.compile(r"(?:\d?[\"']?\s?[:=]\s?[\"']?)")
-_COOKIE_PAIR = re.compile(r"([\w.$-]{1,60})=([^\s;\"',]{1,4000})")
+_COOKIE_PAIR = re.compile(r"(?<![\w.$-])([\w.$-]{1,200}+)=([^\s;\"',]{1,4000})")
 _COOKIE_NAME = re.compile(
     r"sess|(?:^|[._-])sids?(?:$|[._-])|sid$|token|auth|jwt|remember|csrf|xsrf|secret|passw|login|identity|credential|"
     r"ticket|key|\.aspx|sso|access|refresh|id$",
@@ -64,6 +64,8 @@ _OPTIONS = {
 }
 _REST = re.compile(r"[^\s\"'`,;<>&]{0,8000}")
 _LONG = 240
+_SESSION = 8
+"""Characters of the shortest value that carries a session."""
 _REPEATED = 4
 """A name that comes so often in what would be its own value is not given one."""
 _KINDS = {"pass": "password", "pwd": "password", "_pw": "password", "token": "token", "key": "key"}
@@ -207,7 +209,7 @@ def _cookies(text: str, lower: bytes) -> list[Span]:
             found += (
                 (*match.span(2), "cookie")
                 for match in _COOKIE_PAIR.finditer(text, head.end(), line)
-                if _COOKIE_NAME.search(match[1]) and _session_like(match[2])
+                if len(match[2]) >= _SESSION and _COOKIE_NAME.search(match[1]) and _session_like(match[2])
             )
             end = line
         at = lower.find(b"cookie", end)

@@ -37,6 +37,10 @@ _ENDINGS = frozenset({"", "s", "S", "ential", "entials"})
 _KIND_OF_PASS = re.compile("^(?:word|wd|phrase|code)", re.IGNORECASE)
 _WORD_WITH_NUMBER = re.compile(r"v?\d+\w?|[a-z]+\d{1,2}")
 _BRACKETS = frozenset("(){}[]")
+_DIGIT = re.compile(r"\d")
+_LETTER = re.compile(r"[^\W\d_]")
+_SIGN = re.compile(r"[^\w./:-]")
+_PARTS = re.compile(r"[-_./:@]+")
 
 
 def weight_of(word: str, left: str, rest: str) -> int:
@@ -97,21 +101,20 @@ def _chosen(value: str, *, quoted: bool) -> bool:
 
 def _odd(value: str) -> bool:
     """Whether letters stand beside digits or signs in it, other than as numbered words do."""
-    if value.isalpha() or not any(one.isalpha() for one in value):
+    if value.isalpha() or not _LETTER.search(value):
         return False
     if _has_digit(value):
         return len(value) >= 6 and not _numbered_words(value)
-    signs = any(not one.isalnum() and one not in "_-./:" for one in value)
-    return signs and len(value) >= 8 and not value.rstrip("?!.").isalpha()
+    return len(value) >= 8 and _SIGN.search(value) is not None and not value.rstrip("?!.").isalpha()
 
 
 def _has_digit(value: str) -> bool:
-    return any(one.isdigit() for one in value)
+    return _DIGIT.search(value) is not None
 
 
 def _numbered_words(value: str) -> bool:
     """Words with numbers between dots, dashes and slashes, as in paths, versions, dates and keys of a cache."""
-    parts = [part for part in re.split(r"[-_./:@]+", value) if part]
+    parts = [part for part in _PARTS.split(value) if part]
     return len(parts) > 1 and all(
         part.isdigit() or part.isalpha() or _WORD_WITH_NUMBER.fullmatch(part) for part in parts
     )

@@ -348,7 +348,7 @@ def shape(first: str) -> re.Pattern[str] | None:
 def whole() -> re.Pattern[str]:
     """Keys of several parts, and those whose beginning holds a sign that is in no run of letters."""
     signed = [_shape(row) for row in _rows(_PREFIXES) if not row[1].replace("-", "").replace("_", "").isalnum()]
-    return re.compile("(?<![A-Za-z0-9])(?:" + "|".join([*(row[1] for row in _rows(_WHOLE)), *signed]) + ")")
+    return re.compile("|".join([*(row[1] for row in _rows(_WHOLE)), *signed]))
 
 
 @cache
@@ -362,12 +362,25 @@ def prefixes() -> tuple[str, ...]:
     return tuple(sorted(_starts(), key=len, reverse=True))
 
 
+@cache
+def _by_first() -> dict[str, list[str]]:
+    grouped: dict[str, list[str]] = {}
+    for prefix in prefixes():
+        grouped.setdefault(prefix[:2], []).append(prefix)
+    return grouped
+
+
+@cache
+def _wholes() -> list[tuple[str, re.Pattern[str]]]:
+    return [(kind, re.compile(shape)) for kind, shape in _rows(_WHOLE)]
+
+
 def kind_of(key: str) -> tuple[str, str]:
     """(the vendor whose shape this is, the beginning that all of its keys share)."""
-    for prefix in prefixes():
+    for prefix in _by_first().get(key[:2], ()):
         if key.startswith(prefix):
             return _starts()[prefix], prefix
-    for kind, shape in _rows(_WHOLE):
-        if re.match(shape, key):
+    for kind, shape in _wholes():
+        if shape.match(key):
             return kind, ""
     return "key", ""
