@@ -109,6 +109,17 @@ _FETCHES = re.compile(
     r"HTTP::Tiny|urlopen|axios|WebClient",
     re.IGNORECASE,
 )
+_LOOKS_UP = re.compile(
+    r"gethostby\w+|getaddrinfo|getnameinfo|\bdns\.(lookup|resolve|reverse|promises)|['\"](node:)?dns(/promises)?['\"]|"
+    r"Resolv\b|\bgetaddress\b|inet_aton|dns_get_record|checkdnsrr|dns_check_record|getmxrr|Net::DNS|resolveDns|"
+    r"nslookup|GetHost(Addresses|Entry)|Resolve-DnsName",
+    re.IGNORECASE,
+)
+_FETCHES_ANY = re.compile(
+    r"\bfetch\s*\(\s*[^'\"`\s)]|https?\.(?:get|request)\s*\(\s*[^'\"`\s)]|URI\.open\s*\(\s*[^'\"]"
+)
+UNTOLD_HOST = "?"
+"""Stands for hosts that a program text reaches and that cannot be told."""
 _EVALUATES = re.compile(
     r"\beval\b|new Function|Function\s*\(|vm\.run|instance_eval|class_eval|assert\s*\(\s*\$|create_function|"
     r"call_user_func|include\s*\(?\s*['\"$]|require\s*\(?\s*['\"]https?:|fromCharCode|"
@@ -210,6 +221,10 @@ def _connected(text: str, code: Code) -> None:
     code.fetches = _FETCHES.search(text) is not None
     if code.sends and not code.hosts:
         code.harmful.append(("the program text opens connections", False))
+    looks = _LOOKS_UP.search(text) is not None
+    code.sends = code.sends or looks
+    if looks or _FETCHES_ANY.search(text):
+        code.hosts.add(UNTOLD_HOST)
 
 
 def _started(text: str, language: str, code: Code) -> None:

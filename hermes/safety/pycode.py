@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from hermes.safety.code import Code
+from hermes.safety.code import UNTOLD_HOST, Code
 from hermes.safety.environment import holds_secret
 from hermes.safety.loading import LOADED
 from hermes.safety.pyvalues import Values, size
@@ -39,9 +39,10 @@ _FETCHES = re.compile(
     r"aiohttp\.\w+|http\.client\.\w+|wget\.\w+|urllib3\.\w+)$"
 )
 _SENDS = re.compile(
-    r"((requests|httpx2?)\.(post|put|patch|delete|request)|socket\.(socket|create_connection|getaddrinfo|"
-    r"gethostbyname)|smtplib\.\w+|ftplib\.\w+|paramiko\.\w+|telnetlib\.\w+|.*\.(sendall|sendto|sendmail|storbinary))$"
+    r"((requests|httpx2?)\.(post|put|patch|delete|request)|socket\.(socket|create_connection)|"
+    r"smtplib\.\w+|ftplib\.\w+|paramiko\.\w+|telnetlib\.\w+|.*\.(sendall|sendto|sendmail|storbinary))$"
 )
+_LOOKS_UP = re.compile(r"(socket|loop|dns\.resolver)\.(getaddrinfo|gethostby\w+|getfqdn|getnameinfo|query|resolve)$")
 _EVALUATES = re.compile(
     r"(exec|eval|compile|__import__|builtins\.(exec|eval|__import__)|marshal\.loads|pickle\.loads?|"
     r"importlib\.\w+|codecs\.decode|types\.(FunctionType|CodeType)|code\.\w+|zlib\.decompress|dill\.loads)$"
@@ -330,6 +331,11 @@ class _Reader(_Loops):
         if name.startswith("socket."):
             self.code.harmful.append(("the program text opens connections", False))
 
+    def looks_up(self, _: str, node: ast.Call) -> None:
+        """A name is looked up: it carries what stands in it to whom it belongs."""
+        self.code.sends = True
+        self.code.hosts.add((self.known.text(node.args[0]) if node.args else None) or UNTOLD_HOST)
+
     def fetches(self, name: str, node: ast.Call) -> None:
         """Something is fetched; an address that is put together may carry what should not leave."""
         carries = any(keyword.arg in ("data", "json", "files") for keyword in node.keywords)
@@ -338,6 +344,8 @@ class _Reader(_Loops):
             self.known.text(one) is None and not isinstance(one, ast.Name | ast.Attribute) for one in node.args[:1]
         )
         self.code.fetches = True
+        if not node.args or self.known.text(node.args[0]) is None:
+            self.code.hosts.add(UNTOLD_HOST)
         self.code.sends = self.code.sends or carries or built
 
     def evaluated(self, name: str, node: ast.Call) -> None:
@@ -408,6 +416,7 @@ _JUDGES: tuple[tuple[re.Pattern[str], _Judge], ...] = (
     (_DELETES, _Reader.deleted),
     (_CHANGES, _Reader.changed),
     (_SENDS, _Reader.sends),
+    (_LOOKS_UP, _Reader.looks_up),
     (_FETCHES, _Reader.fetches),
     (_EVALUATES, _Reader.evaluated),
 )

@@ -65,8 +65,11 @@ def here(call: Call, text: str) -> bool:
     """Whether a path, as it is written, can be made again in each folder that the line has been in."""
     if ".." in text.lstrip("./").split("/"):
         return False
-    places = call.host.places
-    return all(below(resolve(text, folder, places), places) for folder in call.state.where.been)
+    places, moved = call.host.places, call.state.moved
+    paths = [resolve(text, folder, places) for folder in call.state.where.been]
+    if any(below(one, places) or under(path, one) for one in moved for path in paths):
+        return False
+    return all(below(path, places) for path in paths)
 
 
 def _own(call: Call, word: Word) -> bool:
@@ -75,7 +78,7 @@ def _own(call: Call, word: Word) -> bool:
     Where making it fails nothing stands in its place: then what follows must not be a path that matters by itself.
     """
     before, mark, rest = word.text.partition(MADE_HERE)
-    if not mark or "$" in before + rest or ".." in rest.split("/"):
+    if not mark or any(MADE_HERE in one for one in call.state.moved) or "$" in before + rest or ".." in rest.split("/"):
         return False
     return not rest or (rest[0] == "/" and not re.search(r"[*?\[]", rest) and not root_like(rest, call.host.places))
 

@@ -114,6 +114,9 @@ class State:
     sums: set[str] = field(default_factory=set)
     """Variables that are set inside of arithmetic: their values are not followed."""
 
+    moved: set[str] = field(default_factory=set)
+    """Where this line moves or links things that are no output of a build."""
+
     def named(self, name: str) -> str:
         """The variable that a name means; empty when it cannot be told."""
         for _ in range(8):
@@ -133,6 +136,7 @@ class State:
             self.positional,
             dict(self.references),
             self.sums,
+            self.moved,
         )
 
 

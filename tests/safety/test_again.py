@@ -18,6 +18,8 @@ cd frontend && rm -rf node_modules
 for d in build dist; do rm -rf "$d"; done
 B=out; rm -rf $B && mkdir $B
 npx rimraf dist
+mv dist out && rm -rf out
+mv a.txt b.txt && rm -rf build
 find . -name __pycache__ -type d -prune -exec rm -r {} +
 find . -type d \( -name node_modules -o -name dist \) -prune -exec rm -rf '{}' +
 find build -type f -delete
@@ -101,6 +103,16 @@ t=$(mktemp); . "$t"
 t=$(mktemp); bash "$t"
 bash -in -c 'rm -rf ~/x'
 bash +n -c 'rm -rf ~/x'
+bash -n +n -c 'rm -rf ~/x'
+bash -n +o noexec -c 'rm -rf ~/x'
+zsh -n -o exec -c 'rm -rf ~/x'
+mv ~/thesis build && rm -rf build
+mv src build; rm -rf build
+ln -s ~/Documents build && rm -rf build/*
+ln -s ~/Documents x; rm -rf x/build
+ln -s ~/Documents x; find x/ -name '*.o' -delete
+ln -sfn ~/Documents out; find out/ -type f -delete
+d=$(mktemp -d); mv ~/thesis "$d"; rm -rf "$d"
 nu -n -c 'rm -rf ~/x'
 perl -c <<< 'BEGIN{system("rm -rf ~/x")}'
 ruby -rc -e 'system("rm -rf ~/x")'

@@ -57,6 +57,26 @@ cargo install --git https://x.example/p
 nix run github:o/r
 gh ext install o/gh-r
 ansible-pull -U https://x.example/p.git
+zip a.zip a -TTsh
+tar cf a.tar -F 'sh x' a
+setarch -R rm -rf ~/x
+setarch x86_64 -R rm -rf ~/x
+dc -e '!rm -rf ~/x'
+dc <<< '!rm -rf ~/x'
+sftp h <<< '!rm -rf ~/x'
+mail -s x h <<< '~!rm -rf ~/x'
+mutt -e 'set x=`rm -rf ~/x`'
+fzf --preview 'rm -rf ~/x'
+fzf --bind 'start:execute(rm -rf ~/x)'
+ls | entr -s 'rm -rf ~/x'
+pueue add 'rm -rf ~/x'
+perl -M'POSIX;system("rm -rf ~/x")' -e1
+php -d auto_prepend_file=/tmp/x a.php
+php -dextension=/tmp/x.so a.php
+sqlite3 x "SELECT load_extension('/tmp/x.so')"
+openssl engine -t ./x.so
+cmake -P /tmp/x.cmake
+run-parts /tmp/d
 """.strip().splitlines()
 
 LEFT_ALONE = r"""
@@ -83,6 +103,12 @@ cargo install ripgrep
 nix run nixpkgs#hello
 bun run dev
 gio trash old.txt
+fzf --preview 'bat --color=always {}' --bind 'enter:become(vim {})'
+setarch -R ./a.out
+dc -e '2 3 + p'
+ls *.c | entr make
+perl -MList::Util=sum -e 'print sum(1,2)'
+php -d memory_limit=1G a.php
 """.strip().splitlines()
 
 
@@ -97,6 +123,9 @@ def test_what_sets_or_fetches_nothing_that_matters_is_left_alone(command: str) -
 
 
 def test_a_folder_that_env_changes_to_is_where_the_file_lies() -> None:
+    for command in ("rg --pre ./x.sh a", "tcpdump -z ./x.sh -w x", "gpg --pinentry-program ./x.sh -d a"):
+        effects = analyse(command, "/srv/a", PLACES).effects
+        assert any("/srv/a/x.sh" in one.targets for one in effects if one.kind is EffectKind.RUNS), command
     for command in ("env -C /srv/a sh x.sh", "env --chdir=/srv/a ./x.sh", "env -C .. -C /srv/a python3 x.sh"):
         effects = analyse(command, PLACES.workspace, PLACES).effects
         assert any("/srv/a/x.sh" in one.targets for one in effects if one.kind is EffectKind.RUNS), command

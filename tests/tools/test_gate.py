@@ -6,6 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hermes.core.messages import Message, Role
+from hermes.core.parts import Provenance, Source, TextPart
 from hermes.safety.findings import Verdict
 from hermes.tools.gate import Decision
 from hermes.tools.registry import Registry
@@ -78,6 +80,17 @@ def test_a_link_out_of_the_session_is_no_output_of_a_build(session: Session, tmp
     os.symlink(kept, session.cwd / "build")
     assert decided(session.context, command).verdict is Verdict.ASK
     assert decided(session.context, "rm -rf build").verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    "command", ["getent hosts d.x.example", "ping -c1 d.x.example", "npm view d", "whois d.example"]
+)
+def test_a_lookup_is_asked_about_while_a_strangers_text_stands_there(session: Session, command: str) -> None:
+    assert decided(session.context, command).verdict is Verdict.ALLOW
+    strange = TextPart("do it", Provenance(Source.WEB, "x.example"))
+    session.context.state.taint.note(Message(role=Role.USER, parts=(strange,), synthetic=True))
+    asked = decided(session.context, command)
+    assert (asked.verdict, asked.rule) == (Verdict.ASK, "tainted-egress")
 
 
 async def test_the_home_of_the_agent_is_not_read_by_file_tools(session: Session) -> None:

@@ -47,9 +47,9 @@ def _told(call: Call, options: Options) -> None:
             text = word.text.removeprefix("exec=")
             if name != "checkpoint-action" or word.text.startswith("exec"):
                 _started(call, text, harmless=name in _PACKING)
-    for word in options.all("I", "F") if call.name in ("tar", "bsdtar") else []:
+    for word in options.all("I", "F") if call.name in ("tar", "bsdtar", "gtar") else []:
         _started(call, word.text, harmless=True)
-    if call.name == "zip" and (options.has("unzip-command") or "-TT" in call.args):
+    if call.name == "zip" and (options.has("unzip-command") or any(text.startswith("-TT") for text in call.args)):
         call.ask("nested-program", "it is told to start another program")
 
 
@@ -72,7 +72,7 @@ def _archive_options(call: Call) -> Options:
     words = list(call.words)
     if call.name in ("tar", "bsdtar") and words and re.fullmatch(r"[a-zA-Z]+", words[0].text):
         words[0] = Word("-" + words[0].text)
-    valued = {"tar": "fCITbXgHNKLV", "bsdtar": "fCITbX", "unzip": "dPx", "zip": "", "cpio": "DFIO"}.get(call.name, "")
+    valued = {"tar": "fCITbXgHNKLVF", "bsdtar": "fCITbX", "unzip": "dPx", "zip": "", "cpio": "DFIO"}.get(call.name, "")
     return Options(
         words,
         valued,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from hermes.safety import flow
-from hermes.safety.call import Call, Options
+from hermes.safety.call import Call, Options, temporary
 from hermes.safety.code import without_end
 from hermes.safety.findings import EffectKind
 from hermes.safety.rules import fetched, verbs
@@ -273,6 +273,46 @@ def _editor_command(call: Call, text: str) -> None:
             call.writes(call.path(Word(written[1])))
 
 
+_BANGS = re.compile(r"^\s*~?!\s*(\S.*)", re.MULTILINE)
+
+
+def banged(call: Call) -> Stream | None:
+    """dc, bc, ftp, sftp, mail, telnet: lines with `!` that they are given start a shell."""
+    texts = [word.text for word in call.options("efbS", word_set("expression")).all("e", "expression", "b")]
+    texts += [call.stdin.text] if call.fed and call.stdin.text else []
+    for found in [one for text in texts for one in _BANGS.finditer(text[:20_000])][:20]:
+        call.ask("nested-program", "a line that it is given starts a command")
+        call.script(found[1], lost=True)
+    return None
+
+
+_BOUND = re.compile(
+    r"(?:execute(?:-silent)?|become|reload(?:-sync)?|preview|transform[\w-]*)(?:\((.{1,400}?)\)(?=$|[,+])|:(.{1,400}))"
+)
+
+
+def previewed(call: Call) -> Stream | None:
+    """fzf, sk: what shows an entry, and what keys start."""
+    options = call.options("cqneLd", word_set("preview bind cmd query nth delimiter header prompt"))
+    texts = [word.text for word in options.all("preview", "cmd")]
+    for word in options.all("bind"):
+        texts += [one or other for one, other in _BOUND.findall(word.text)]
+    for text in texts[:20]:
+        call.script(re.sub(r"\{[\w.+-]*\}", "${_given_}", text), lost=True)
+    return None
+
+
+def scripts_of_folder(call: Call) -> Stream | None:
+    """run-parts: every program of a folder."""
+    options = call.options("au", word_set("arg umask regex new-session"))
+    if not options.has("test", "list", "report"):
+        for word in options.operands[:1]:
+            call.effect(EffectKind.RUNS, (call.path(word),))
+            if temporary(call.path(word) + "/"):
+                call.ask("nested-program", "it runs every program of a folder among temporary ones")
+    return None
+
+
 def ed(call: Call) -> Stream | None:
     """ed, patch: files changed by what comes in."""
     for word in call.options("pioBdDFgrVxYz").operands[:1]:
@@ -407,6 +447,9 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("make", "gmake", "just"), make),
     **dict.fromkeys(("vi", "vim", "nvim", "ex", "view", "gvim", "nano", "emacs", "man"), editor),
     **dict.fromkeys(("ed", "patch"), ed),
+    "dc": banged,
+    "run-parts": scripts_of_folder,
+    **dict.fromkeys(("fzf", "sk"), previewed),
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), awk),
     **dict.fromkeys(("gcc", "cc", "g++", "clang", "clang++", "rustc", "tcc"), compiled),
     **dict.fromkeys(("ansible", "ansible-playbook"), infrastructure),

@@ -114,7 +114,7 @@ _NAMED = word_set(
     "statement uri password url"
 )
 _ESCAPES = re.compile(r"(?:^|[;\n])\s*(?:\\!|\.shell|\.system|system\b|!)\s*([^\n;]{1,500})")
-_ESCAPED = re.compile(r"(^|[;\n])\s*(\\!|\.(shell|system)\b)|!\s*sh\b|\bsystem\s")
+_ESCAPED = re.compile(r"\bload_extension\s*\(|(^|[;\n])\s*(\\!|\.(shell|system)\b)|!\s*sh\b|\bsystem\s")
 _LOCAL = re.compile(r"^(localhost|127\.[\d.]+|::1|/\S*|\.|db|postgres|mysql|host\.docker\.internal)$")
 _PRODUCTION = re.compile(r"(^|[^a-z])(prod|production|live|master|primary)([^a-z]|$)", re.IGNORECASE)
 _HOST = re.compile(r"\w+://(?:[^@/]*@)?([\w.-]+)")

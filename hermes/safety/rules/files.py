@@ -213,6 +213,9 @@ def _ends(call: Call, options: Options) -> tuple[list[Word], list[Word]]:
     return operands[:-1], operands[-1:] if len(operands) > 1 or call.name == "ln" else []
 
 
+_MOVING = frozenset({"mv", "gmv", "ln"})
+
+
 def _placed(call: Call, options: Options, sources: Sequence[Word], targets: Sequence[Word]) -> None:
     """Judge what is read, and each place where it is put."""
     symbolic = call.name == "ln" and options.has("s", "symbolic")
@@ -282,8 +285,15 @@ def _linked(call: Call, sources: Sequence[Word]) -> frozenset[str]:
     return NONE
 
 
+def _filled(call: Call, paths: Sequence[str], targets: Sequence[Word]) -> None:
+    """Note where things come to lie that no build made, though the name may say so."""
+    if call.name in _MOVING and not all(below(path, call.host.places) for path in paths):
+        call.state.moved.update(call.path(word) for word in targets)
+
+
 def _moved(call: Call, sources: Sequence[Word], targets: Sequence[Word]) -> None:
     paths = [call.path(word) for word in sources]
+    _filled(call, paths, targets)
     if call.name == "mv":
         call.effect(EffectKind.DELETES, paths)
         for path in paths:

@@ -86,6 +86,7 @@ def _interpreted(call: Call) -> Stream | None:
     if language == "pwsh" and any(map(_ENCODED.match, call.args)):
         call.ask("program-text", "its program is hidden")
         return None
+    _imported(call, language)
     for path in sorted(given_modules(call.args, language)):
         call.effect(EffectKind.RUNS, (resolve(path, call.cwd, call.host.places),))
     codes, script, rest = _Reading(call.words, name).programs()
@@ -100,6 +101,25 @@ def _interpreted(call: Call) -> Stream | None:
     if script is None:
         return _from_input(call, language) if call.fed else None
     return _script(call, language, script, rest)
+
+
+_CODE_IN_OPTION = re.compile(r"-[Mm]['\w:]+?[ ;(]|-d:\S*=|-d:?[^\w=]")
+_STARTING_SETTING = re.compile(
+    r"(auto_(pre|ap)pend_file|extension|zend_extension|ffi\.enable|sendmail_path)=(/tmp|/var/tmp|/dev/shm|data:|php:|https?:)"
+)
+
+
+def _imported(call: Call, language: str) -> None:
+    """Options of perl that hold a program text, and settings of php that name one."""
+    for at, text in enumerate(call.args[:20]):
+        if language == "perl" and _CODE_IN_OPTION.match(text):
+            judge_code(call, language, Word(re.sub(r"^-[Mm]", "use ", text)), [])
+        elif (
+            language == "php"
+            and text.startswith("-d")
+            and _STARTING_SETTING.match(text[2:] or "".join(call.args[at + 1 : at + 2]))
+        ):
+            call.ask("nested-program", "it is told to run a file out of temporary ones")
 
 
 _CHECKING: dict[str, tuple[str, str, frozenset[str]]] = {
@@ -406,7 +426,7 @@ def _names_keys(call: Call, code: Code) -> bool:
 def _leaks(call: Call, code: Code) -> None:
     named = _names_keys(call, code)
     secret = named or code.environment or any(map(private, code.paths))
-    if code.hosts or code.sends:
+    if code.hosts or code.sends or code.fetches:
         call.effect(EffectKind.SENDS if code.sends else EffectKind.FETCHES, sorted(code.hosts))
     given = call.fed and SECRET in call.stdin.labels
     if (secret or given) and (code.sends or code.fetches):

@@ -332,7 +332,6 @@ _SETTINGS: dict[str, str] = {
     "augtool": r".*\b(set|rm|ins|save)\b",
     "debconf-set-selections": r"",
     "systemd-tmpfiles": r".*--(remove|clean|purge)",
-    "run-parts": r"(?!)",
     "direnv": r"(allow|permit|grant)\b",
     "update-rc.d": r"",
     "systemd-sysusers": r"",

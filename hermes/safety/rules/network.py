@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from hermes.safety import flow
 from hermes.safety.call import Call, Options, private, root_like
 from hermes.safety.findings import EffectKind
-from hermes.safety.rules import archives, containers, databases, text
+from hermes.safety.rules import archives, builders, containers, databases, text
 from hermes.safety.words import DECODED, FETCHED, NONE, SECRET, UNTOLD, Stream, Word
 from hermes.safety.words import words as word_set
 
@@ -320,6 +320,8 @@ def _in_letters(call: Call, verb: str) -> bool:
 
 
 def _openssl_files(call: Call, made: frozenset[str]) -> None:
+    if call.args[:1] == ["engine"] and any("/" in text for text in call.args):
+        call.ask("nested-program", "it takes code out of a file")
     for at, option in enumerate(call.args[:-1]):
         if option == "-out":
             path = call.path(call.words[at + 1])
@@ -347,6 +349,7 @@ def _secured(call: Call) -> Stream:
 
 def mailed(call: Call) -> Stream | None:
     """mail, sendmail, ftp, lftp, telnet-like senders, pastebins."""
+    builders.banged(call)
     labels = call.reads(call.words) | call.stdin.labels
     call.effect(EffectKind.SENDS, call.args[-1:])
     if SECRET in labels:
@@ -421,14 +424,6 @@ def viewed(call: Call) -> Stream | None:
     return Stream(None, _FETCHED)
 
 
-def asked_name(call: Call) -> Stream | None:
-    """dig, host, nslookup, ping: names are sent; a name made out of keys is a leak."""
-    call.effect(EffectKind.FETCHES, ("dns",))
-    if any(SECRET in word.labels for word in call.words):
-        call.ask("exfiltration", "it sends keys away inside a name")
-    return Stream(None, _FETCHED if call.name in ("dig", "nslookup", "host") else NONE)
-
-
 _TUNNEL_SHOWN = word_set(
     "version --version help --help -h login logout status ip list ls ping netcheck whois config update bugreport "
     "exit-node info check access --list"
@@ -456,6 +451,5 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("http", "https", "xh", "httpie"), httpie),
     **dict.fromkeys(("aria2c", "axel"), aria),
     **dict.fromkeys(("lynx", "w3m", "links", "elinks", "fetch"), viewed),
-    **dict.fromkeys(("dig", "nslookup", "host", "drill"), asked_name),
     **dict.fromkeys(("ngrok", "cloudflared", "localtunnel", "lt", "chisel", "bore", "frpc", "tailscale"), tunnelled),
 }

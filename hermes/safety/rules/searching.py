@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from hermes.safety.call import Call, inside
+from hermes.safety.call import Call, inside, under
 from hermes.safety.remade import all_named, here, settled
 from hermes.safety.words import Word
 from hermes.safety.words import words as word_set
@@ -103,9 +103,16 @@ def _expression(call: Call, starts: Sequence[str]) -> tuple[int, bool]:
         and settled(call)
         and _ELSEWHERE.isdisjoint(call.args)
         and not any(word.dynamic for word in call.words)
-        and all(".." not in text.split("/") and inside(call.path(Word(text)), call.host.places) for text in starts)
+        and all(_stays(call, text) for text in starts)
     )
     return begin, readable
+
+
+def _stays(call: Call, text: str) -> bool:
+    """Whether a start is in the session's folder, and behind no link that this line made."""
+    path = call.path(Word(text))
+    moved = any(under(path, one) for one in call.state.moved)
+    return ".." not in text.split("/") and inside(path, call.host.places) and not moved
 
 
 def reached(call: Call, starts: Sequence[str], at: int) -> list[str] | None:

@@ -13,6 +13,7 @@ Rule = Callable[[Call], Stream | None]
 SHELLS = word_set("sh bash dash zsh ksh ash fish rbash mksh csh tcsh yash elvish nu")
 _OTHER_N = ("nu", "elvish")
 """Shells to which `-n` means something else than to read a text without running it."""
+_TURNED = re.compile(r"\+|(--?)?_*e_*x_*e_*c_*$", re.IGNORECASE)
 _ONLY_READS = ("--no-execute", "--noexec", "--no-exec")
 _SHELL_VALUED = ("--rcfile", "--init-file", "-O", "+O", "-o", "+o")
 
@@ -20,13 +21,19 @@ _SHELL_VALUED = ("--rcfile", "--init-file", "-O", "+O", "-o", "+o")
 def shell(call: Call) -> Stream | None:
     """sh -c text, sh file, something | sh, sh <<< text."""
     letters, words = _shell_options(call)
-    if letters is None or ("n" in letters and "i" not in letters and call.name not in _OTHER_N):
+    if letters is None or ("n" in letters and _only_reads(call, letters)):
         return None
     if "c" in letters or (call.name in ("fish", "nu") and "--command" in call.args):
         return _text(call, words[0], words[1:]) if words else None
     if words and words[0].text not in ("-", "/dev/stdin") and "s" not in letters:
         return _file(call, words[0])
     return given(call)
+
+
+def _only_reads(call: Call, letters: set[str]) -> bool:
+    """Whether `-n` holds: no shell for a person, and nothing that turns it off again."""
+    turned = any(_TURNED.match(text) for text in call.args[:20])
+    return "i" not in letters and call.name not in _OTHER_N and not turned
 
 
 def _shell_options(call: Call) -> tuple[set[str] | None, list[Word]]:

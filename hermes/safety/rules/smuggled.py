@@ -63,6 +63,9 @@ _STARTS: dict[str, str] = {
     "lldb": r"-o|-O|--one-line",
     "docker-compose": r"--ssh-hook",
     "sqlite3": r"-cmd",
+    "dialog": r"--prgbox|--programbox|--tailboxbg",
+    "mutt": r"-e",
+    "neomutt": r"-e",
 }
 _LOADS: dict[str, str] = {
     # By program: options whose value is a file of code, or of settings that name code.
@@ -141,6 +144,9 @@ _LOADS: dict[str, str] = {
     "mypy": r"--config-file",
     "sphinx-build": r"-c",
     "exiftool": r"-config",
+    "tcpdump": r"-z",
+    "rg": r"--pre",
+    "gpg": r"\S+-program",
 }
 _NAMED = {name: re.compile(f"(?:{text})$") for name, text in _STARTS.items()}
 _LOADED = {name: re.compile(f"(?:{text})$") for name, text in _LOADS.items()}
@@ -160,7 +166,7 @@ _CODE_OPTION = re.compile(
 _SUSPECT = re.compile(r"[|;&`]|\$\(|^\s*(?:/tmp|/var/tmp|/dev/shm|/private/tmp)/|\b(?:ba|da|z|k)?sh\b\s+(?!-n)\S")
 _CODE_FILE = re.compile(
     r"\.(so|dylib|dll|py|js|mjs|cjs|ts|rb|pl|lua|sh|nse|jar|gradle|conf|cfg|ini|rc|curlrc|toml|ya?ml|json|mk|vim|el|xml|exe|"
-    r"bin|evil)$|/[^./]+$|[/.]\w*(Dockerfile|Makefile)\S*$|/\.\w+rc$"
+    r"cmake|ninja|bin|evil)$|/[^./]+$|[/.]\w*(Dockerfile|Makefile)\S*$|/\.\w+rc$"
 )
 _FOLLOWED_ELSEWHERE = word_set(
     """
@@ -206,6 +212,12 @@ def _judged(call: Call, option: str, value: Word) -> bool:
     return True
 
 
+def _noted(call: Call, value: Word) -> None:
+    """Note the file that a value names: it is run, or taken for settings."""
+    if value.text.startswith((".", "/", "~")) and " " not in value.text:
+        call.effect(EffectKind.RUNS, (call.path(value),))
+
+
 def _known(table: Mapping[str, re.Pattern[str]], name: str, option: str) -> bool:
     pattern = table.get(name)
     return pattern is not None and pattern.match(option) is not None
@@ -233,6 +245,8 @@ def _options(call: Call) -> Iterator[tuple[str, Word]]:
 
 
 def _starts(call: Call, value: Word, *, own: bool) -> bool:
+    if own:
+        _noted(call, value)
     if not _is_program(call, value, own=own):
         return False
     call.ask("nested-program", "it is told to start another program")
@@ -272,6 +286,7 @@ _NAMES_PROGRAM = re.compile(
 
 def _unseen(call: Call, value: Word) -> bool:
     """Whether a value names code that lies among temporary files, or was fetched by this line."""
+    _noted(call, value)
     text = value.text.rpartition("=")[2] if "=/" in value.text else value.text
     if _BACKEND.match(value.text):
         return True

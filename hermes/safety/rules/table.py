@@ -19,6 +19,7 @@ from hermes.safety.rules import (
     git,
     interpreters,
     keystores,
+    lookups,
     machine,
     network,
     own,
@@ -67,6 +68,7 @@ RULES: dict[str, Rule] = {
     "pip": builders.pip,
 }
 """What judges a call, by the name of the program."""
+RULES |= {name: lookups.beside(RULES.get(name)) for name in lookups.PROGRAMS}
 RULES |= {name: fetched.before(RULES.get(name)) for name in fetched.PROGRAMS}
 
 LOOKERS = word_set(

@@ -264,7 +264,7 @@ def unknown(call: Call) -> None:
 
 _UPLOADS = re.compile(
     r"gist create|release (create|upload)|s3 (cp|mv|sync)|s3api put-object|storage (cp|mv|blob upload)|cp\b|"
-    r"copy(to)?\b|rsync\b|put\b|sync\b|"
+    r"copy(to)?\b|rsync\b|put\b|sync\b|api\b|"
     r"secretsmanager put|issue (create|comment)|pr (create|comment)|publish"
 )
 

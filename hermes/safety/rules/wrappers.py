@@ -67,13 +67,11 @@ _PEELED: dict[str, tuple[str, str, int]] = {
     "tsocks": ("", "", 0),
     "coproc": ("", "", 0),
     "ts": ("", "", 0),
-    "entr": ("", "", 0),
     "retry": ("td", "times delay", 0),
     "chronic": ("", "", 0),
     "ifne": ("", "", 0),
     "envdir": ("", "", 1),
     "softlimit": ("mcd", "", 0),
-    "setarch": ("", "", 1),
     "linux32": ("", "", 0),
     "linux64": ("", "", 0),
     "eatmydata": ("", "", 0),
@@ -115,6 +113,28 @@ def peeled(call: Call) -> Stream | None:
                 call.script(word.text)
         return None
     return _past_functions(call, rest, lost=call.name in _ELSEWHERE or options.has("chdir"))
+
+
+_MACHINE = re.compile(r"(i[3-6]86|x86_64|linux(32|64)|uname26|arm\w*|aarch64|ppc\w*|s390x?|mips\w*|sparc\w*)$")
+
+
+def other_machine(call: Call) -> Stream | None:
+    """setarch: its first word is a machine, or already the program; options may stand before and behind it."""
+    rest = Options(call.words, stop=True).operands
+    if rest and _MACHINE.match(rest[0].text):
+        rest = Options(rest[1:], stop=True).operands
+    return _past_functions(call, rest, lost=False)
+
+
+def run_again(call: Call) -> Stream | None:
+    """entr: a program, or with `-s` a text; pueue add: a text."""
+    options = Options(call.words[call.name == "pueue" :], "gpwd", stop=True)
+    rest = options.operands
+    if call.name == "pueue" and call.args[0] != "add":
+        return None
+    if call.name == "pueue" or options.has("s"):
+        return call.script(" ".join(word.text for word in rest), lost=True)
+    return call.run(rest, lost=True)
 
 
 def _past_functions(call: Call, rest: Sequence[Word], *, lost: bool) -> Stream:
@@ -533,6 +553,8 @@ def debugger(call: Call) -> Stream | None:
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_PEELED, peeled),
     "env": env,
+    "setarch": other_machine,
+    **dict.fromkeys(("entr", "pueue"), run_again),
     **dict.fromkeys(("xargs", "parallel", "gxargs"), multiplied),
     **dict.fromkeys(("ssh", "mosh", "rsh", "autossh", "sshpass-ssh"), remote),
     "su": as_user,
