@@ -154,18 +154,26 @@ class Proxy:
             self._shut()
         for handle in handles:
             # What comes through is a command's choice: it may be anything.
-            if not stat.S_ISSOCK(os.fstat(handle).st_mode) or len(self._tasks) > 2 * _MOST:
+            if not stat.S_ISSOCK(os.fstat(handle).st_mode):
                 os.close(handle)
                 continue
             given = socket.socket(fileno=handle)
-            task = asyncio.create_task(self._accepted(given))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            if given.family != socket.AF_UNIX or given.type != socket.SOCK_STREAM:
+                given.close()
+            else:
+                self.take(given)
+
+    def take(self, given: socket.socket) -> None:
+        """Serve a connection; beyond a number of them it is closed at once."""
+        if len(self._tasks) > 2 * _MOST:
+            given.close()
+            return
+        task = asyncio.create_task(self._accepted(given))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _accepted(self, given: socket.socket) -> None:
         with given:
-            if given.family != socket.AF_UNIX or given.type != socket.SOCK_STREAM:
-                return
             given.setblocking(False)
             try:
                 reader, writer = await asyncio.open_connection(sock=given, limit=_LARGEST_HEAD)
