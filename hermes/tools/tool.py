@@ -55,6 +55,8 @@ class ToolOutput(Struct, frozen=True, kw_only=True):
     """Whether what was run says itself that it failed, though the tool has done its work."""
     images: tuple[ImagePart, ...] = ()
     provenance: Provenance | None = None
+    refused: frozenset[str] = frozenset()
+    """Hosts that nothing came from, since what was run was kept from them."""
 
 
 ToolFunction = Callable[..., Awaitable[str | ToolOutput]]

@@ -123,12 +123,18 @@ class SandboxBackend:
             raise ToolError("The network cannot be kept from commands here, and the settings say that it is to be.")
         async with AsyncExitStack() as undo:
             layout = await self._looked_at()
+            later: list[bytes] = []
+            proxy: Proxy | None = None
+            if network is Network.ALLOWLIST and held.hosts:
+                proxy = Proxy(self._hosts, command.door, _teller(sink if command.interactive else later.append))
             with ExitStack() as given:
-                exits = await self._exits(held, command, network, undo, given)
+                exits = await self._exits(held, network, proxy, undo, given)
                 with self._box(held, command, layout, network, exits) as box:
                     inner = await self._local.start(command, sink, box)
             running = SandboxRunning(self, inner, sink, layout, undo.pop_all())
             running.network = network
+            running.proxy = proxy
+            running.later = later
             running.told = held.way is Way.BUBBLEWRAP
         self._running.append(running)
         return running
@@ -247,15 +253,14 @@ class SandboxBackend:
         return self._room
 
     async def _exits(
-        self, held: Held, command: Command, network: Network, undo: AsyncExitStack, given: ExitStack
+        self, held: Held, network: Network, proxy: Proxy | None, undo: AsyncExitStack, given: ExitStack
     ) -> Exits:
         """What leads out of the command's box; `undo` closes it when all is over, `given` what the box has by then."""
         if held.way is not Way.BUBBLEWRAP or network is Network.ON:
             return ALONE
         shared = await self._shared(held, network)
-        if network is Network.OFF:
+        if proxy is None:
             return Exits(shared=shared.spaces) if shared is not None else ALONE
-        proxy = Proxy(self._hosts, command.door)
         undo.push_async_callback(proxy.close)
         if shared is not None:
             undo.callback(shared.shut, proxy)
@@ -310,6 +315,9 @@ class SandboxRunning:
         self._settling = asyncio.Lock()
         self._settled = False
         self.network = Network.ON
+        self.proxy: Proxy | None = None
+        self.later: list[bytes] = []
+        """What is told after its output, so that no shortening takes it away."""
         self.told = False
         """Whether its exit code is told by a shell or another program above it, which have a code for a signal."""
 
@@ -327,9 +335,12 @@ class SandboxRunning:
         """Wait for its end, for the last of its output, and for what it left to be looked at."""
         ended = await self._running.wait()
         await self._settle()
+        while self.later:
+            self._sink(self.later.pop(0))
         if ended.code and self._backend.more_network(self):
             self._sink(_LESS)
-        return msgspec.structs.replace(ended, code=by_signal(ended.code)) if self.told else ended
+        refused = self.proxy.refused if self.proxy is not None else frozenset()
+        return msgspec.structs.replace(ended, code=by_signal(ended.code) if self.told else ended.code, refused=refused)
 
     async def stop(self) -> Stopped:
         """End the whole tree, as `LocalRunning` does."""
@@ -362,6 +373,11 @@ class SandboxRunning:
                 self._settled = True
             if self.over:
                 await self.let_go()
+
+
+def _teller(sink: Sink) -> Callable[[str], None]:
+    """Tells the model of a refusal; few programs show the answer of a proxy."""
+    return lambda refusal: sink(f"\n[sandbox: {refusal}]\n".encode())
 
 
 def held_by_kernel(layout: Layout) -> Callable[[str], bool]:
