@@ -119,8 +119,9 @@ async def test_what_a_command_left_running_is_reached_too(session: Session) -> N
 
 
 async def test_it_is_not_the_machines_loopback(session: Session) -> None:
-    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", PORT)
-    assert await session.told(ASK) == "ConnectionRefusedError"
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    assert await session.told(ASK.replace(f"{PORT}", f"{port}")) == "ConnectionRefusedError"
     assert await session.told("readlink /proc/self/ns/net") != os.readlink("/proc/self/ns/net")
     server.close()
 
@@ -241,3 +242,24 @@ async def test_a_warden_that_is_killed_takes_its_command_along(session: Session)
     assert (await running.wait()).code == -signal.SIGKILL
     assert await running.stop() is Stopped.GONE
     assert (await session.run("true")).code == 0
+
+
+async def test_temporary_files_are_shared_and_told_of_once(tmp_path: Path, wardens: Wardens) -> None:
+    held = await PROBE.held()
+    if not held.usable:
+        pytest.skip(f"no bubblewrap here: {held.reason}")
+    session, other = (Session(tmp_path / name, Network.OFF, wardens) for name in "ab")
+    note = "[sandbox: /tmp is this session's own and goes when it ends]"
+    assert await session.told("mkdir -p $XDG_CACHE_HOME; ls -d /tmp/cache") == "/tmp/cache"
+    background = await session.start("read line; cat /tmp/f; echo two > /tmp/g", interactive=True)
+    output = session.output
+    assert await session.told("echo one > /tmp/f") == note
+    await background.write(b"\n")
+    assert (await background.wait()).code == 0 and output == b"one\n"
+    assert await session.told("cat /tmp/f /tmp/g; echo three > /tmp/h") == "one\ntwo"
+    assert await other.told("cat /tmp/h 2>/dev/null || echo none") == "none"
+    outside = session.backend.outside("/tmp/h")
+    assert Path(outside).read_text() == "three\n"
+    await session.backend.close()
+    await other.backend.close()
+    assert not Path(outside).exists()

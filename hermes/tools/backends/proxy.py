@@ -81,10 +81,13 @@ class Hosts:
             if refused_address(address) and not self.named(address, port):
                 await self._local(host, address, port, door)
         if literal is None:
-            self._names |= dict.fromkeys(found, host)
-            while len(self._names) > _MOST_NAMES:
-                del self._names[next(iter(self._names))]
+            self._note(host, found)
         return found
+
+    def _note(self, host: str, found: Sequence[str]) -> None:
+        self._names |= dict.fromkeys(found, host)
+        while len(self._names) > _MOST_NAMES:
+            del self._names[next(iter(self._names))]
 
     async def _local(self, host: str, address: str, port: int, door: Door | None) -> None:
         """Whether an address that is nobody's on the internet may be connected to as `host`. Raises `Refused`."""

@@ -102,6 +102,7 @@ class SandboxBackend:
         self._looking = asyncio.Lock()
         self._loopbacks: dict[Network, Loopback | None] = {}
         self._making = asyncio.Lock()
+        self._told_left = False
         self.notices: list[str] = []
         """Lines for the person: what commands left that was taken out of the way. The model reads them as output."""
 
@@ -147,6 +148,12 @@ class SandboxBackend:
         self.notices += notes
         for note in notes:
             sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))
+
+    def left_in(self, layout: Layout) -> bytes:
+        """A line for the model, once a session: that what lies in /tmp will not stay."""
+        left = self._room.left(layout) if self._room is not None and not self._told_left else ""
+        self._told_left = self._told_left or bool(left)
+        return f"\n[sandbox: {left} is this session's own and goes when it ends]\n".encode() if left else b""
 
     def more_network(self, than: "SandboxRunning") -> bool:
         """Whether another command runs that may reach more, and so is in another network."""
@@ -335,6 +342,8 @@ class SandboxRunning:
         """Wait for its end, for the last of its output, and for what it left to be looked at."""
         ended = await self._running.wait()
         await self._settle()
+        if self.told and (left := self._backend.left_in(self._layout)):
+            self._sink(left)
         while self.later:
             self._sink(self.later.pop(0))
         if ended.code and self._backend.more_network(self):
