@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hermes.tools.backends.sandbox import SandboxBackend, SandboxRunning
 from hermes.tools.backends.sandbox_net import make_loopback
 from hermes.tools.backends.sandbox_policy import SandboxPolicy
 from hermes.tools.backends.sandbox_probe import Probe, Way
+from hermes.tools.backends.sandbox_room import Room
 from hermes.tools.backends.wardens import Wardens
 
 from .test_proxy import Door, Site, site
@@ -133,6 +135,8 @@ async def test_a_command_with_less_network_has_another_loopback(tmp_path: Path, 
     session = Session(tmp_path, Network.ALLOWLIST, wardens)
     server = await session.serve()
     assert (await session.told(ASK, network=Network.OFF)).startswith("ConnectionRefusedError")
+    assert "had less network" in await session.told("false", network=Network.OFF)
+    assert await session.told("true", network=Network.OFF) == "" and await session.told("false") == ""
     assert await session.told('echo "$HTTP_PROXY"', network=Network.OFF) == ""
     assert (await session.told('echo "$HTTP_PROXY"')).startswith("http://127.17.0.")
     knock = ASK.replace(f"{PORT}", "17171")
@@ -207,6 +211,45 @@ def _namespaces() -> list[os.stat_result]:
     return found
 
 
+KILLED = """
+import asyncio, os, sys
+from hermes.safety.places import Places
+from hermes.tools.backends.base import Command, Network
+from hermes.tools.backends.sandbox import SandboxBackend
+from hermes.tools.backends.sandbox_policy import SandboxPolicy
+
+
+async def main() -> None:
+    home, work = sys.argv[1:]
+    places = Places(home=home, hermes=home + "/.hermes", workspace=work)
+    backend = SandboxBackend(os.environ, SandboxPolicy(places=places, network=Network.ALLOWLIST))
+    await backend.start(Command(text="sleep 605", cwd=work), lambda data: None)
+    print(os.fstat(backend._loopbacks[Network.ALLOWLIST].spaces[-1]).st_ino, flush=True)
+    await asyncio.sleep(600)
+
+
+asyncio.run(main())
+"""
+
+
+async def test_it_goes_with_a_hermes_that_is_killed(tmp_path: Path) -> None:
+    held = await PROBE.held()
+    if not held.usable:
+        pytest.skip(f"no bubblewrap here: {held.reason}")
+    folders = [tmp_path / "home", tmp_path / "work"]
+    for folder in folders:
+        folder.mkdir()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", KILLED, *map(str, folders)), stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    inside = int(await process.stdout.readline())
+    await until(lambda: inside in {about.st_ino for about in _namespaces()})
+    process.kill()
+    await process.communicate()
+    await until(lambda: inside not in {about.st_ino for about in _namespaces()})
+
+
 async def test_where_there_can_be_none_it_is_said(session: Session) -> None:
     session.backend._local._wardens._possible = False
     server = await session.start(SERVE)
@@ -263,3 +306,23 @@ async def test_temporary_files_are_shared_and_told_of_once(tmp_path: Path, warde
     await session.backend.close()
     await other.backend.close()
     assert not Path(outside).exists()
+
+
+async def test_a_room_that_a_killed_hermes_left_goes_with_the_next(tmp_path: Path) -> None:
+    def made(minutes: int, *, held: bool) -> Room:
+        room = Room(("/tmp",), str(tmp_path))
+        os.utime(f"{room.root}/lock", (time.time() - 60 * minutes,) * 2)
+        if not held:
+            os.close(room._lock)
+            room._lock = -1
+        return room
+
+    left, young, held, own = made(9, held=False), made(1, held=False), made(9, held=True), made(9, held=True)
+    strange = tmp_path / "hermes-other"
+    strange.mkdir()
+    (tmp_path / "hermes-link").symlink_to(held.root)
+    await own.close()
+    assert not os.path.exists(own.root) and not os.path.exists(left.root)
+    assert os.path.exists(young.root) and os.path.exists(held.root) and strange.exists()
+    await held.close()
+    await young.close()
