@@ -8,7 +8,7 @@
 # make stops          a stop in the middle of everything, measured at the server and in the process table (2 minutes)
 # make bench          whole-process and per-round costs, beside other programs where they are installed
 # make faults         2,000 random scripts of faults against the whole program (make faults COUNT=100 SEED=7)
-# make escapes        172 ways out of the sandbox, tried for real: as this user and, by the superuser, as another
+# make escapes        197 ways out of the sandbox, tried for real: as this user and, by the superuser, as another
 # make backends       every place where commands run, containers too (needs podman or docker and a static busybox)
 # make fuzz           half an hour each of guided fuzzing of the analyser and the redactor (needs atheris; MINUTES=30)
 # make cap-race       a cap on money against 50 turns at once in 4 processes, kills among them, ten times

@@ -6,15 +6,19 @@ from collections.abc import Callable
 
 from msgspec import Struct, structs
 
-from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event
+from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, Refused
 from hermes.core.outcomes import AnswerScope
 from hermes.safety.findings import Verdict
-from hermes.tools.gate import NOBODY, Answer, ApprovalRequest, Approver, Decision, Gate
+from hermes.tools.backends.base import Permit
+from hermes.tools.gate import NOBODY, TIMED_OUT, Answer, ApprovalRequest, Approver, Decision, Gate
 from hermes.tools.session import ToolContext
 
 Emit = Callable[[Event], None]
 _AT_MOST = 3
 """Questions about one call, when what it would touch changes while the person thinks."""
+_BECAUSE = {NOBODY: "nobody could be asked", TIMED_OUT: "no answer came in time", "person": "the person said no"}
+_USUAL = (80, 443)
+"""The ports that a host's name stands for in the settings."""
 _KEEPS_CHANGING = "what it would touch kept changing while it was asked about"
 
 
@@ -93,25 +97,47 @@ class CallDoor:
         self._context = context
         self._emit = emit
         self._turn = asyncio.Lock()
-        self._refused: set[str] = set()
+        self._refused: dict[str, str] = {}
+        """What was asked about in vain, with the reason."""
 
-    async def connect(self, host: str, port: int) -> bool:
-        """Whether the command may reach this host."""
-        return await self._may(lambda: self._gate.connection(host, port, self._context))
+    async def connect(self, host: str, port: int, name: str = "") -> Permit:
+        """Whether the command may reach this host, to which `name` led if it is an address."""
+        named = host if port in _USUAL or ":" in host else f"{host}:{port}"
+        setting = f"security.allowed_hosts: [{named}]"
+        return await self._may(lambda: self._gate.connection(host, port, self._context, name), setting)
 
     async def write(self, path: str) -> bool:
         """Whether the command may write this path, and below it."""
-        return await self._may(lambda: self._gate.opening(path, self._context))
+        setting = f"terminal.sandbox.writable: [{path}]"
+        return (await self._may(lambda: self._gate.opening(path, self._context), setting)).allowed
 
-    async def _may(self, decide: Callable[[], Decision]) -> bool:
+    async def _may(self, decide: Callable[[], Decision], setting: str) -> Permit:
         async with self._turn:
             decision = decide()
-            if decision.verdict is Verdict.ASK and decision.subject not in self._refused:
-                answer = await self._questions.ask(*self._about, decision, self._emit)
-                if answer.allowed:
-                    return True
-                self._refused.add(decision.subject)
-            return decision.verdict is Verdict.ALLOW
+            if decision.verdict is Verdict.ALLOW:
+                return Permit(True)
+            if (why := self._refused.get(decision.subject)) is None:
+                why, unasked = decision.reason, False
+                if decision.verdict is Verdict.ASK:
+                    answer = await self._questions.ask(*self._about, decision, self._emit)
+                    if answer.allowed:
+                        return Permit(True)
+                    why, unasked = because(answer), answer.by == NOBODY
+                self._refused[decision.subject] = why
+                self._emit(self._told(decision, why, setting if unasked else ""))
+            return Permit(False, why)
+
+    def _told(self, decision: Decision, why: str, setting: str) -> Refused:
+        """What the person sees; where nobody could be asked, with the setting that would have allowed it."""
+        reason = decision.reason if why == decision.reason else f"{decision.reason}, and {why}"
+        if setting:
+            reason += f"; {setting} would allow it"
+        return Refused(*self._about, decision.subject, reason, decision.pattern if setting else "")
+
+
+def because(answer: Answer) -> str:
+    """Why it is no, in words."""
+    return _BECAUSE.get(answer.by) or f"{answer.by} said no"
 
 
 def _asked(request: ApprovalRequest) -> ApprovalAsked:

@@ -13,8 +13,8 @@ from hermes.core.events import Event, Refused, ToolEnded, ToolStarted
 from hermes.core.parts import Provenance, Source, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import EffectJournal, Intent
 from hermes.safety.findings import EffectKind, Verdict
-from hermes.tools.asking import CallDoor, Questions
-from hermes.tools.gate import NOBODY, TIMED_OUT, Answer, Approver, Decision, Gate, Reviewer
+from hermes.tools.asking import CallDoor, Questions, because
+from hermes.tools.gate import NOBODY, Answer, Approver, Decision, Gate, Reviewer
 from hermes.tools.plan import Step, stages
 from hermes.tools.registry import Toolbox
 from hermes.tools.schema import Arguments, ArgumentsError
@@ -27,7 +27,6 @@ Emit = Callable[[Event], None]
 
 AT_ONCE = 8
 _LOG = logging.getLogger(__name__)
-_BECAUSE = {NOBODY: "nobody could be asked", TIMED_OUT: "no answer came in time", "person": "the person said no"}
 _PREVIEW_LINES = 16
 _PREVIEW_CHARACTERS = 2_000
 _MEANWHILE = "what it would touch changed after it was allowed"
@@ -263,7 +262,7 @@ class _Round:
         reason = decision.reason
         pattern = note = ""
         if answer is not None:
-            reason = f"{reason}, and {_BECAUSE.get(answer.by) or f'{answer.by} said no'}"
+            reason = f"{reason}, and {because(answer)}"
             pattern = decision.pattern if answer.by == NOBODY else ""
             note = f" {answer.note}" if answer.note else ""
         self._emit(Refused(call.call_id, tool.name, decision.subject, reason, pattern))
@@ -314,7 +313,7 @@ class _Round:
             paths += [os.path.realpath(folder), os.path.realpath(self._context.places.workspace)]
         from hermes.tools.weighing import origin
 
-        found = origin(item.decision.effects, paths, self._context)
+        found = origin(item.decision.effects, paths, self._context, output.refused)
         return found or (said and structs.replace(said, vouched=True))
 
     def _result(self, item: _Prepared, output: ToolOutput) -> ToolResultPart:

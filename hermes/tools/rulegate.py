@@ -76,14 +76,15 @@ class RuleGate:
             reason = f"the gate could not judge it ({type(error).__name__})"
             return Decision(verdict=Verdict.DENY, rule="gate-failed", reason=reason, subject=tool.name)
 
-    def connection(self, host: str, port: int, context: ToolContext) -> Decision:
+    def connection(self, host: str, port: int, context: ToolContext, name: str = "") -> Decision:
         """A connection that a sandboxed command wants to make: only to hosts that are allowed, else a question."""
         from hermes.tools.weighing import known_host
 
         subject = f"connect {host}"
         if known_host(host, context, self.policy.hosts) or self._granted(subject, (), _led((), subject)):
             return Decision(verdict=Verdict.ALLOW, subject=subject)
-        finding = Finding(Verdict.ASK, "network", f"the command wants to reach {host}, port {port}", subject)
+        led = f", where {name} leads" if name else ""
+        finding = Finding(Verdict.ASK, "network", f"the command wants to reach {host}, port {port}{led}", subject)
         return self._settled(_only(finding), "terminal", context)
 
     def opening(self, path: str, context: ToolContext) -> Decision:

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -304,10 +304,15 @@ def _host(url: str) -> str:
     return judge_url(url).host
 
 
+def _bare(host: str) -> str:
+    """The name in what a command calls a host, which may come with a user and a port."""
+    name = host.rsplit("@", 1)[-1].lower()
+    return name.rsplit(":", 1)[0] if name.count(":") == 1 else name
+
+
 def known_host(host: str, context: ToolContext, hosts: Sequence[str]) -> bool:
     """Whether this host needs no question though text from a stranger stands in the conversation."""
-    name = host.rsplit("@", 1)[-1].lower()
-    bare = name.rsplit(":", 1)[0] if name.count(":") == 1 else name
+    bare = _bare(host)
     return context.state.taint.named(bare) or any(covers(pattern.lower(), bare) for pattern in hosts)
 
 
@@ -363,14 +368,20 @@ def _runs_strangers(effect: Effect, context: ToolContext) -> bool:
     return any(context.trust.source(os.path.realpath(one), workspace) for one in effect.targets if one[:1] == "/")
 
 
-def origin(effects: Sequence[Effect], paths: Iterable[str], context: ToolContext) -> Provenance | None:
-    """Where the text that comes of a call is from, when it is a stranger's; None when it can be trusted."""
+def origin(
+    effects: Sequence[Effect], paths: Iterable[str], context: ToolContext, refused: Collection[str] = ()
+) -> Provenance | None:
+    """Where the text that comes of a call is from, when it is a stranger's; None when it can be trusted.
+
+    Nothing came from the hosts that were `refused`.
+    """
     sources: dict[str, None] = {}
     named: list[str] = []
     for effect in effects:
         if effect.kind is EffectKind.FETCHES:
             for host in effect.targets or ("a host that cannot be told",):
-                sources[f"{Source.WEB}:{host}"] = None
+                if _bare(host) not in refused:
+                    sources[f"{Source.WEB}:{host}"] = None
         elif effect.kind is EffectKind.READS:
             named += (os.path.realpath(one) for one in effect.targets)
     for path in (*paths, *named):

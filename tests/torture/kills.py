@@ -1,6 +1,6 @@
 """Kill -9 at random instants of turns with effects, then resume.
 
-    python tests/torture/kills.py [--count 3000] [--seed 1] [--jobs 2] [--seconds 0]
+    python tests/torture/kills.py [--count 3000] [--seed 1] [--jobs 2] [--seconds 0] [--backend local]
 
 Real `hermes` processes talk to a model that keeps no state: each message carries the plan of its turn, and what is to
 be done next follows from the request alone. A process is killed at a random instant of its life, the one that resumes
@@ -152,6 +152,7 @@ class Campaign:
     """The kills so far, by what was under way."""
 
     server: ScriptedServer
+    backend: str = "local"
     worlds: dict[str, World] = field(default_factory=dict)
     phases: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
@@ -173,7 +174,8 @@ class Campaign:
     async def world(self, number: int, seed: int) -> None:
         """One home: two or three turns, killed and resumed."""
         chance = random.Random(f"{seed}.{number}")
-        with TempHome.for_server(self.server.url, more_config=ANY) as home:
+        more = {**ANY, "terminal": {"backend": self.backend}}
+        with TempHome.for_server(self.server.url, more_config=more) as home:
             world = self.worlds[f"w{number}"] = World(f"w{number}", chance, home)
             (home.cwd / "notes.txt").write_text("one\ntwo\nthree\nfour\n")
             try:
@@ -339,11 +341,13 @@ def _check_requests(world: World, begins: list[str]) -> None:
             world.problems.append(f"what was sent has changed: {error}")
 
 
-async def campaign(*, count: int, seed: int, jobs: int, seconds: float = 0, first: int = 1) -> Campaign:
+async def campaign(
+    *, count: int, seed: int, jobs: int, seconds: float = 0, first: int = 1, backend: str = "local"
+) -> Campaign:
     """Kill at least `count` times, at most for so many seconds."""
     run: Campaign
     async with ScriptedServer([]) as server:
-        run = server.model = Campaign(server)
+        run = server.model = Campaign(server, backend)
         started = told = time.monotonic()
         numbers = iter(range(first, first + 10 * count + 100))
 
@@ -364,6 +368,7 @@ def main() -> int:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("count", 3000), ("seed", 1), ("jobs", 2), ("seconds", 0), ("first", 1)):
         made.add_argument(f"--{name}", type=int, default=default)
+    made.add_argument("--backend", default="local", help="terminal.backend: where commands run")
     given = made.parse_args()
     started = time.monotonic()
     run = asyncio.run(campaign(**vars(given)))

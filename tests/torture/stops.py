@@ -1,6 +1,6 @@
 """Stop in the middle of everything, measured at the model's server and in the process table.
 
-    python tests/torture/stops.py [--runs 50] [--cli 10] [--only WORD]
+    python tests/torture/stops.py [--runs 50] [--cli 10] [--only WORD] [--backend local]
 
 For each situation: from the stop to the moment when the server sees the connection close, to the turn's named end, and
 until the command's process tree is gone; and whether any request or tool began after the stop. Prints the median and
@@ -36,7 +36,7 @@ from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
-ANY = {"command_allowlist": ["*"]}
+MORE: dict[str, object] = {"command_allowlist": ["*"], "terminal": {"backend": "local"}}
 LATE = Delivery(delay=600)
 TOO_LONG = Fail(400, message="This model's maximum context length is 8192 tokens. However, you requested 9000 tokens.")
 THREE_DEEP = """bash -c 'bash -c "bash -c \\"sleep 600; true\\"; true"; true'; true"""
@@ -158,7 +158,7 @@ async def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
 async def in_process(server: ScriptedServer, title: str, number: int) -> Run:
     """One stop of an `App` in this process."""
     case = SITUATIONS[title]
-    with TempHome.for_server(server.url, more_config=ANY) as home:
+    with TempHome.for_server(server.url, more_config=MORE) as home:
         run = Run(f"s{number}", server, home)
         home.more[MARK] = f"{run.name}:1"
         try:
@@ -214,7 +214,7 @@ async def _judge(run: Run, case: Situation, at: float, sent: int) -> None:
 async def by_signal(server: ScriptedServer, title: str, number: int) -> Run:
     """One SIGINT to a real process; a second one where the situation says so. `ended` is the process's end."""
     case = SITUATIONS[title]
-    with TempHome.for_server(server.url, more_config=ANY) as home:
+    with TempHome.for_server(server.url, more_config=MORE) as home:
         run = Run(f"c{number}", server, home)
         try:
             async with hermes(home, "-z", f"{run.name}. {title}", mark=f"{run.name}:1") as process:
@@ -353,7 +353,9 @@ def main() -> int:
     made.add_argument("--runs", type=int, default=50)
     made.add_argument("--cli", type=int, default=10)
     made.add_argument("--only", default="")
+    made.add_argument("--backend", default="local", help="terminal.backend: where commands run")
     given = made.parse_args()
+    MORE["terminal"] = {"backend": given.backend}
     return 0 if asyncio.run(table(given.runs, given.cli, given.only)) else 1
 
 

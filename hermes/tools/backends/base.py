@@ -17,11 +17,18 @@ class Network(StrEnum):
     ON = "on"
 
 
+class Permit(Struct, frozen=True):
+    """An answer; `why` says in words why it is no."""
+
+    allowed: bool
+    why: str = ""
+
+
 class Door(Protocol):
     """Who is asked when a command in a sandbox wants more than it has. Each answer is a person's, or no."""
 
-    async def connect(self, host: str, port: int) -> bool:
-        """Whether it may reach this host."""
+    async def connect(self, host: str, port: int, name: str = "") -> Permit:
+        """Whether it may reach this host. `name` is what led to it where it is an address."""
         ...
 
     async def write(self, path: str) -> bool:
@@ -61,12 +68,14 @@ class ShellState(Struct, frozen=True):
 class Exit(Struct, frozen=True):
     """How a command ended. `code` is negative for a signal. `state` is None when it could not be learnt.
 
-    `left_running` says that processes which it started are still there.
+    `left_running` says that processes which it started are still there. `refused` are the hosts that it was kept from,
+    when it has reached no other either: nothing came in.
     """
 
     code: int
     state: ShellState | None = None
     left_running: bool = False
+    refused: frozenset[str] = frozenset()
 
 
 def by_signal(code: int) -> int:

@@ -95,7 +95,7 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
         notes.append("it left processes running, whose output is lost; use background for those")
     if ended.code != 0:
         notes += await _opened(ctx, text, order.cwd)
-    return ToolOutput(text=_with_notes(text, notes), failed=ended.code != 0)
+    return ToolOutput(text=_with_notes(text, notes), failed=ended.code != 0, refused=ended.refused)
 
 
 async def _opened(ctx: ToolContext, output: str, cwd: str) -> list[str]:
