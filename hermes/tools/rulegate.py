@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from hermes.core.outcomes import AnswerScope
 from hermes.safety.findings import Effect, EffectKind, Finding, Verdict
-from hermes.safety.patterns import covers, literal
+from hermes.safety.patterns import covers, literal, spelled
 from hermes.safety.policy import Rule, said_by
 from hermes.tools.gate import Decision, Grant
 from hermes.tools.schema import Arguments
@@ -202,7 +202,7 @@ def _led(effects: Iterable[Effect], subject: str, variables: Mapping[str, str] |
     """Where the effects of a finding's command lead now, as a hash; for a whole line all, with its variables."""
     from hermes.tools.seal import text_seal
 
-    found = {one for effect in effects if subject in ("", " ".join(effect.argv)) for one in effect.targets}
+    found = {one for effect in effects if subject in ("", spelled(effect.argv)) for one in effect.targets}
     marks = [text for one in sorted(found) if one[:1] == "/" for text in (one, os.path.realpath(one))]
     return text_seal(*marks, *(f"{name}={value}" for name, value in sorted((variables or {}).items())))
 

@@ -11,7 +11,7 @@ from hermes.core.parts import Provenance, Source
 from hermes.safety.findings import Effect, EffectKind, Finding, Judgement, Simple, Verdict
 from hermes.safety.later import runs_later
 from hermes.safety.paths import is_or_below
-from hermes.safety.patterns import covers
+from hermes.safety.patterns import covers, spelled
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import derived
@@ -75,7 +75,7 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
     findings += _written_before(judged, context)
     findings += _tainted(judged.effects, context, hosts, held=held)
     effects = (*own, *judged.effects, *_read(judged))
-    simple = (" ".join(one.argv) for one in judged.commands)
+    simple = (spelled(one.argv) for one in judged.commands)
     return Weighed(tuple(findings), effects, command, cwd, line, (*dict.fromkeys(simple), *_subjects(effects, command)))
 
 
@@ -108,7 +108,7 @@ def _read(judged: Judgement) -> Iterator[Effect]:
 
 
 def _subjects(effects: Iterable[Effect], whole: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*(" ".join(effect.argv) for effect in effects if effect.argv), whole)))
+    return tuple(dict.fromkeys((*(spelled(effect.argv) for effect in effects if effect.argv), whole)))
 
 
 def _own_effects(tool: Tool, arguments: Arguments) -> Iterator[Effect]:
@@ -165,7 +165,7 @@ def _dot_files(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
     for effect in () if context.backend.contained else judged.effects:
         for target in effect.targets if effect.kind in _CHANGES else ():
             if _starts_something(os.path.normpath(target), context) and "/.cache/" not in target:
-                yield Finding(Verdict.ASK, "dot-file", f"{target} is a setting of some program", f"> {target}")
+                yield Finding(Verdict.ASK, "dot-file", f"{target} is a setting of some program", spelled((">", target)))
 
 
 def _reads_all(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
@@ -177,7 +177,7 @@ def _reads_all(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
     for simple in judged.commands:
         for path in _taken(simple, context):
             if is_or_below(context.places.home, path) or read_refused(path, context.places):
-                yield Finding(Verdict.ASK, "reads-secret", f"it reads keys, or all of {path}", " ".join(simple.argv))
+                yield Finding(Verdict.ASK, "reads-secret", f"it reads keys, or all of {path}", spelled(simple.argv))
                 break
 
 
@@ -207,7 +207,7 @@ def _led_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Finding]
         if found is not None and found.verdict is not Verdict.ALLOW:
             own = is_or_below(real, context.places.hermes)
             verdict = Verdict.DENY if own else Verdict.ASK
-            yield Finding(verdict, "protected-path", f"{path} leads to {real}: {found.reason}", f"> {real}")
+            yield Finding(verdict, "protected-path", f"{path} leads to {real}: {found.reason}", spelled((">", real)))
 
 
 def _named(judged: Judgement) -> set[str]:
@@ -244,7 +244,7 @@ def _written_before(judged: Judgement, context: ToolContext) -> Iterator[Finding
         if found:
             shown = ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
             reason = f"it runs what this session wrote: {shown}"
-            yield Finding(Verdict.ASK, "runs-own-file", reason, " ".join(effect.argv))
+            yield Finding(Verdict.ASK, "runs-own-file", reason, spelled(effect.argv))
 
 
 def _own_files(effect: Effect, context: ToolContext) -> Sequence[str]:
@@ -313,7 +313,7 @@ def _tainted(effects: Sequence[Effect], context: ToolContext, hosts: Sequence[st
         else:
             found = () if held or not _runs_strangers(effect, context) else _RUNS_STRANGERS
         for rule, reason, subject in found:
-            yield Finding(Verdict.ASK, rule, f"{reason} while {because}", subject or " ".join(effect.argv))
+            yield Finding(Verdict.ASK, rule, f"{reason} while {because}", subject or spelled(effect.argv))
 
 
 _Said = tuple[str, str, str]
