@@ -9,13 +9,25 @@ from msgspec import Struct, structs
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event
 from hermes.core.outcomes import AnswerScope
 from hermes.safety.findings import Verdict
-from hermes.tools.gate import NOBODY, Answer, ApprovalRequest, Approver, Decision, Gate
+from hermes.tools.gate import (
+    NO_PERSON,
+    NOBODY,
+    TIMED_OUT,
+    WITHDRAWN,
+    Answer,
+    ApprovalRequest,
+    Approver,
+    Decision,
+    Gate,
+)
 from hermes.tools.session import ToolContext
 
 Emit = Callable[[Event], None]
 _AT_MOST = 3
 """Questions about one call, when what it would touch changes while the person thinks."""
 _KEEPS_CHANGING = "what it would touch kept changing while it was asked about"
+BECAUSE = {NOBODY: "nobody could be asked", TIMED_OUT: "no answer came in time", "person": "the person said no"}
+"""Why there was no yes, for the model and the person."""
 
 
 class Leave(Struct, frozen=True):
@@ -33,6 +45,7 @@ class Questions:
     def __init__(self, gate: Gate, approver: Approver | None) -> None:
         self.gate = gate
         self._approver = approver
+        self._hinted: set[str] = set()
 
     async def settle(
         self, call_id: str, tool: str, decision: Decision, decide: Callable[[], Decision], emit: Emit
@@ -61,26 +74,39 @@ class Questions:
 
         def show(question: ApprovalRequest) -> None:
             shown.append(question.approval_id)
+            self._hinted.add(decision.hint)
             emit(_asked(question))
 
-        request = ApprovalRequest(
+        try:
+            answer = await self._approver.ask(self._request(call_id, tool, decision), show)
+        except asyncio.CancelledError:
+            for approval_id in shown[:1]:
+                emit(ApprovalAnswered(approval_id, False, WITHDRAWN))
+            raise
+        for approval_id in shown[:1]:
+            emit(ApprovalAnswered(approval_id, answer.allowed, answer.by))
+        if answer.allowed:
+            await self.gate.keep(decision, answer.scope)
+        elif answer.by not in NO_PERSON:
+            self.gate.refuse(decision)
+        return answer
+
+    def _request(self, call_id: str, tool: str, decision: Decision) -> ApprovalRequest:
+        fresh = decision.hint and decision.hint not in self._hinted
+        return ApprovalRequest(
             approval_id=f"approval_{os.urandom(8).hex()}",
             call_id=call_id,
             tool=tool,
             subject=decision.subject,
             rule=decision.rule,
-            reason=decision.reason,
+            reason=f"{decision.reason}. {decision.hint}" if fresh else decision.reason,
             cwd=decision.cwd,
             seal=decision.seal,
+            once_covers=decision.covers(AnswerScope.ONCE),
             session_covers=decision.covers(AnswerScope.SESSION),
             always_covers=decision.covers(AnswerScope.ALWAYS),
+            no_covers=", ".join(f"`{one}`" for one in decision.sticks),
         )
-        answer = await self._approver.ask(request, show)
-        for approval_id in shown[:1]:
-            emit(ApprovalAnswered(approval_id, answer.allowed, answer.by))
-        if answer.allowed:
-            await self.gate.keep(decision, answer.scope)
-        return answer
 
 
 class CallDoor:
@@ -93,25 +119,45 @@ class CallDoor:
         self._context = context
         self._emit = emit
         self._turn = asyncio.Lock()
-        self._refused: set[str] = set()
+        self._answers: dict[str, AnswerScope] = {}
+        self._told: dict[str, str] = {}
+        self.closed: set[str] = set()
+        """Hosts that the command was kept from."""
 
     async def connect(self, host: str, port: int) -> bool:
         """Whether the command may reach this host."""
-        return await self._may(lambda: self._gate.connection(host, port, self._context))
+        scope = await self._may(lambda: self._gate.connection(host, port, self._context), f"connections to {host}")
+        if scope is AnswerScope.DENY:
+            self.closed.add(host)
+        return scope is not AnswerScope.DENY
 
-    async def write(self, path: str) -> bool:
-        """Whether the command may write this path, and below it."""
-        return await self._may(lambda: self._gate.opening(path, self._context))
+    async def write(self, path: str) -> AnswerScope:
+        """Whether the command may write this path, and below it: when it is run once more, for the session, or not."""
+        return await self._may(lambda: self._gate.opening(path, self._context), f"writing {path}")
 
-    async def _may(self, decide: Callable[[], Decision]) -> bool:
+    def told(self) -> list[str]:
+        """What the command was kept from and why, a line each, given once."""
+        lines, self._told = list(self._told.values()), {}
+        return lines
+
+    async def _may(self, decide: Callable[[], Decision], what: str) -> AnswerScope:
         async with self._turn:
             decision = decide()
-            if decision.verdict is Verdict.ASK and decision.subject not in self._refused:
-                answer = await self._questions.ask(*self._about, decision, self._emit)
-                if answer.allowed:
-                    return True
-                self._refused.add(decision.subject)
-            return decision.verdict is Verdict.ALLOW
+            subject = decision.subject
+            if decision.verdict is Verdict.ALLOW:
+                return AnswerScope.SESSION
+            if subject in self._answers:
+                return self._answers[subject]
+            if decision.verdict is Verdict.DENY:
+                self._told[subject] = f"{what}: {decision.reason}"
+                return AnswerScope.DENY
+            answer = await self._questions.ask(*self._about, decision, self._emit)
+            self._answers[subject] = answer.scope
+            if not answer.allowed:
+                why = BECAUSE.get(answer.by) or f"{answer.by} said no"
+                lasts = "" if answer.by in NO_PERSON else "; that holds for this session, so do not try it again"
+                self._told[subject] = f"{why} to {what}{lasts}" if lasts else f"{what}: {why}"
+            return answer.scope
 
 
 def _asked(request: ApprovalRequest) -> ApprovalAsked:
@@ -123,6 +169,8 @@ def _asked(request: ApprovalRequest) -> ApprovalAsked:
         rule=request.rule,
         reason=request.reason,
         cwd=request.cwd,
+        once_covers=request.once_covers,
         session_covers=request.session_covers,
         always_covers=request.always_covers,
+        no_covers=request.no_covers,
     )

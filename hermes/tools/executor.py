@@ -13,12 +13,12 @@ from hermes.core.events import Event, Refused, ToolEnded, ToolStarted
 from hermes.core.parts import Provenance, Source, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import EffectJournal, Intent
 from hermes.safety.findings import EffectKind, Verdict
-from hermes.tools.asking import CallDoor, Questions
-from hermes.tools.gate import NOBODY, TIMED_OUT, Answer, Approver, Decision, Gate, Reviewer
+from hermes.tools.asking import BECAUSE, CallDoor, Questions
+from hermes.tools.gate import GIT_SETTINGS, NO_PERSON, NOBODY, Answer, Approver, Decision, Gate, Reviewer
 from hermes.tools.plan import Step, stages
 from hermes.tools.registry import Toolbox
 from hermes.tools.schema import Arguments, ArgumentsError
-from hermes.tools.session import ToolContext
+from hermes.tools.session import Allowed, ToolContext
 from hermes.tools.spill import BATCH_CAP, PREVIEW, RESULT_CAP, spill
 from hermes.tools.tool import PathUse, Tool, ToolOutput
 from hermes.util.text import clean_surrogates
@@ -27,7 +27,6 @@ Emit = Callable[[Event], None]
 
 AT_ONCE = 8
 _LOG = logging.getLogger(__name__)
-_BECAUSE = {NOBODY: "nobody could be asked", TIMED_OUT: "no answer came in time", "person": "the person said no"}
 _PREVIEW_LINES = 16
 _PREVIEW_CHARACTERS = 2_000
 _MEANWHILE = "what it would touch changed after it was allowed"
@@ -263,9 +262,11 @@ class _Round:
         reason = decision.reason
         pattern = note = ""
         if answer is not None:
-            reason = f"{reason}, and {_BECAUSE.get(answer.by) or f'{answer.by} said no'}"
+            reason = f"{reason}, and {BECAUSE.get(answer.by) or f'{answer.by} said no'}"
             pattern = decision.pattern if answer.by == NOBODY else ""
             note = f" {answer.note}" if answer.note else ""
+            if decision.sticks and answer.by not in NO_PERSON:
+                note += f" That holds for this session: {', '.join(decision.sticks)}."
         self._emit(Refused(call.call_id, tool.name, decision.subject, reason, pattern))
         text = f"Not allowed: {reason}.{note} Nothing was done. {_NOT_AROUND}"
         await self._close(index, call, tool.name, text, ToolStatus.REFUSED)
@@ -283,10 +284,14 @@ class _Round:
     def _for_call(self, item: _Prepared) -> ToolContext:
         call_id, name = item.call.call_id, item.tool.name
         door = CallDoor(call_id, name, self._questions, self._context, self._emit)
-        cleared = [
-            one for effect in item.decision.effects if effect.kind is EffectKind.WRITES for one in effect.targets
-        ]
-        return self._context.for_call(call_id, offline=item.decision.offline, door=door, cleared=cleared)
+        effects = item.decision.effects
+        allowed = Allowed(
+            offline=item.decision.offline,
+            door=door,
+            cleared=tuple(one for effect in effects if effect.kind is EffectKind.WRITES for one in effect.targets),
+            settings=tuple(one for effect in effects if effect.argv == GIT_SETTINGS for one in effect.targets),
+        )
+        return self._context.for_call(call_id, allowed)
 
     def _note_written(self, item: _Prepared) -> None:
         """Keep in mind what the call writes, and whose text stood in the conversation when it did."""

@@ -14,6 +14,7 @@ from hermes.safety.paths import is_or_below
 from hermes.safety.patterns import covers, spelled
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
+from hermes.tools.settings_of_git import changes
 from hermes.tools.taint import derived
 from hermes.tools.tool import PathUse, Tool
 
@@ -68,19 +69,25 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
     if context.redactor is not None and context.redactor.holds_placeholder(command):
         findings.append(Finding(Verdict.DENY, "placeholder", _PLACEHOLDER, command))
     held = context.backend.contained
-    findings += judged.held(sandboxed=held and not _touches_opened(judged, context))
+    findings += judged.held(sandboxed=held and not _touches_opened(judged, command, context))
+    kept, settings = changes(judged, context)
+    if settings:  # what the kernel would refuse anyway is said once, by those who know what git is told
+        findings = [one for one in findings if one.rule != "git-config"]
+    findings += kept
     findings += _led_elsewhere(judged, context)
     findings += _dot_files(judged, context)
     findings += _reads_all(judged, context)
     findings += _written_before(judged, context)
     findings += _tainted(judged.effects, context, hosts, held=held)
-    effects = (*own, *judged.effects, *_read(judged))
+    effects = (*own, *judged.effects, *settings, *_read(judged))
     simple = (spelled(one.argv) for one in judged.commands)
     return Weighed(tuple(findings), effects, command, cwd, line, (*dict.fromkeys(simple), *_subjects(effects, command)))
 
 
-def _touches_opened(judged: Judgement, context: ToolContext) -> bool:
+def _touches_opened(judged: Judgement, command: str, context: ToolContext) -> bool:
     """Whether a sandboxed command changes a place outside of the workspace that was opened: nothing holds it there."""
+    if command in context.state.openings:
+        return True
     changed = (target for effect in judged.effects if effect.kind in _CHANGES for target in effect.targets)
     outside = (one for one in changed if one[:1] == "/" and not is_or_below(one, context.places.workspace))
     return any(context.backend.writable(os.path.realpath(one.rstrip("*"))) for one in outside)
@@ -134,7 +141,7 @@ def _path(use: PathUse, tool: str, context: ToolContext, findings: list[Finding]
     elif use.write and _starts_something(real, context):
         findings.append(Finding(Verdict.ASK, "dot-file", f"{real} is a setting of some program", f"write {real}"))
     elif use.write and not context.backend.writable(real):
-        subject = f"write {os.path.dirname(real)}/*"
+        subject = spelled(("write", f"{os.path.dirname(real)}/*"))
         findings.append(Finding(Verdict.ASK, "outside-workspace", f"{real} is outside the workspace", subject))
     return Effect(EffectKind.WRITES, (tool, path), (real or path,)) if use.write else None
 

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from hermes.core.outcomes import AnswerScope
+
 
 class Network(StrEnum):
     """What a sandboxed command may reach."""
@@ -24,8 +26,17 @@ class Door(Protocol):
         """Whether it may reach this host."""
         ...
 
-    async def write(self, path: str) -> bool:
-        """Whether it may write this path, and below it."""
+    async def write(self, path: str) -> AnswerScope:
+        """Whether it may write this path, and below it: when it is run once more, for the session, or not."""
+        ...
+
+    def told(self) -> list[str]:
+        """What it was kept from and why, a line each, given once."""
+        ...
+
+    @property
+    def closed(self) -> set[str]:
+        """Hosts that it was kept from."""
         ...
 
 
@@ -48,6 +59,10 @@ class Command(Struct, frozen=True, kw_only=True):
     hold_state: bool = False
     network: Network = Network.ON
     door: Door | None = None
+    writable: tuple[str, ...] = ()
+    """Paths that this command may write besides, in a backend that holds commands back: a person said so."""
+    settings: tuple[str, ...] = ()
+    """Files of git's settings that it may change; what would let git run programs is taken back afterwards."""
 
 
 class ShellState(Struct, frozen=True):

@@ -118,7 +118,7 @@ class SandboxBackend:
         if network is not Network.ON and not held.network:
             raise ToolError("The network cannot be kept from commands here, and the settings say that it is to be.")
         async with AsyncExitStack() as undo:
-            layout = await self._looked_at()
+            layout = await self._looked_at(command)
             door: socket.socket | None = None
             if network is Network.ALLOWLIST and held.hosts:
                 proxy = Proxy(self._hosts, command.door)
@@ -143,9 +143,13 @@ class SandboxBackend:
         for note in notes:
             sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))
 
-    def layout(self) -> Layout:
-        """How the folders of this machine are seen now."""
-        return with_fixed(lay_out(self._policy, self._granted), self._fixed)
+    def layout(self, command: Command | None = None) -> Layout:
+        """How the folders of this machine are seen now, by this command with what was opened to it alone."""
+        alone = command.writable if command is not None else ()
+        opened = [one for one in alone if os.path.realpath(one) == one and not grant_refused(one, self._policy)]
+        changing = command.settings if command is not None else ()
+        fixed = [one for one in self._fixed if one not in changing]
+        return with_fixed(lay_out(self._policy, (*self._granted, *opened)), fixed)
 
     async def line(self) -> str:
         """What holds on this machine, found out by trying."""
@@ -214,7 +218,7 @@ class SandboxBackend:
             await self._room.close()
             self._room = None
 
-    async def _looked_at(self) -> Layout:
+    async def _looked_at(self, command: Command) -> Layout:
         """The layout for a command that starts now. With none under way, what lies there is the person's own."""
         for one in self._running:
             await one.settle()
@@ -223,15 +227,16 @@ class SandboxBackend:
         for one in gone:
             await one.let_go()
         async with self._looking:
-            return await asyncio.to_thread(self.layout if self._running else self._begin)
+            if not self._running:
+                await asyncio.to_thread(self._begin)
+            return await asyncio.to_thread(self.layout, command)
 
-    def _begin(self) -> Layout:
+    def _begin(self) -> None:
         layout = lay_out(self._policy, self._granted)
         self._plants.begin(layout.of(Kind.WRITE), PROJECT_FILES)
         self._fixed = fixed_places(layout, self._plants.git_dirs())
         if not self._plants.complete and _TOO_MANY not in self.notices:
             self.notices.append(_TOO_MANY)
-        return with_fixed(layout, self._fixed)
 
     def _opened(self) -> Room:
         if self._room is None:

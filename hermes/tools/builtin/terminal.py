@@ -2,19 +2,23 @@
 
 import asyncio
 import os
+import re
 from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from hermes.core.errors import ToolError
+from hermes.core.outcomes import AnswerScope
 from hermes.core.parts import ToolStatus
 from hermes.tools.backends.base import Command, Exit, Network, Running, Stopped
 from hermes.tools.output import HeadTail, cut
-from hermes.tools.session import ToolContext, ToolState
+from hermes.tools.session import Opening, ToolContext, ToolState
+from hermes.tools.settings_of_git import WHAT_TO_DO
 from hermes.tools.tool import ToolOutput, tool
 
 MAX_TIMEOUT = 600
+_SETTINGS_KEPT = re.compile(r"could not (?:lock|write) config file")
 
 
 class Order(Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,6 +44,7 @@ async def terminal(ctx: ToolContext, args: Order) -> ToolOutput:
         raise ToolError("The command is empty.")
     state = ctx.state
     cwd = ctx.places.expand(args.workdir, str(state.cwd)) if args.workdir else _folder(ctx)
+    opened = state.openings.pop(args.command, None)
     command = Command(
         text=args.command,
         cwd=cwd,
@@ -50,6 +55,8 @@ async def terminal(ctx: ToolContext, args: Order) -> ToolOutput:
         hold_state=not args.background,
         network=_reach(ctx),
         door=ctx.door,
+        writable=opened.paths if opened is not None and opened.cwd == cwd else (),
+        settings=ctx.settings,
     )
     if not args.background:
         seconds = min(args.timeout if args.timeout > 0 else ctx.limits.command_seconds, MAX_TIMEOUT)
@@ -93,18 +100,27 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
     if ended.left_running:
         ctx.state.processes.adopt(order, running, ended, ctx.clock.now())
         notes.append("it left processes running, whose output is lost; use background for those")
+    if ctx.backend.name == "sandbox" and _SETTINGS_KEPT.search(text):
+        notes.append(WHAT_TO_DO)
     if ended.code != 0:
-        notes += await _opened(ctx, text, order.cwd)
+        notes += await _opened(ctx, text, order)
+    if order.door is not None:
+        notes += order.door.told()
     return ToolOutput(text=_with_notes(text, notes), failed=ended.code != 0)
 
 
-async def _opened(ctx: ToolContext, output: str, cwd: str) -> list[str]:
+async def _opened(ctx: ToolContext, output: str, order: Command) -> list[str]:
     """Ask the person about a write that the sandbox refused. The command is not run again: part of it was done."""
-    path = ctx.backend.denied_path(output, cwd)
+    path = ctx.backend.denied_path(output, order.cwd)
     if not path or ctx.door is None:
         return []
-    if not await ctx.door.write(path):
-        return [f"the sandbox keeps {path} from being written, and that was not allowed"]
+    scope = await ctx.door.write(path)
+    if scope is AnswerScope.DENY:
+        return [f"the sandbox keeps {path} from being written"]
+    if scope is AnswerScope.ONCE:
+        paths = dict.fromkeys((*order.writable, path))
+        ctx.state.openings[order.text] = Opening(order.cwd, tuple(paths))
+        return [f"the sandbox kept {path} from being written; it is open for one more run of this very command"]
     ctx.backend.grant(path)
     return [f"the sandbox kept {path} from being written; it is allowed now: run what is left again"]
 
