@@ -19,7 +19,7 @@ from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import Taint
 from hermes.tools.tool import Tool
-from hermes.util.text import head_and_tail
+from hermes.util.text import head_and_tail, is_long
 
 if TYPE_CHECKING:
     from hermes.tools.weighing import Weighed
@@ -29,8 +29,9 @@ _TAINTED = "tainted-"
 _EGRESS = "tainted-egress"
 _NO_LASTS = (NETWORK, OUTSIDE, _EGRESS)
 """Rules about a host or a path: a person's no to those is for the session."""
-_LONG, _LINES, _PART = 1_000, 12, 300
-"""Characters and lines of a command from which on it is not shown whole, and characters of what is named of it then."""
+_PARTS, _PART = 12, 300
+"""How many words, and characters of each, are named of a command that is too long to be shown."""
+_UNREAD = ("too-long", "unclear")
 _SILENT = (EffectKind.READS, EffectKind.WRITES)
 Remember = Callable[[Sequence[str]], Awaitable[None]]
 """Writes patterns into the person's settings for good."""
@@ -256,15 +257,17 @@ def _hint(sources: Iterable[str]) -> str:
 def _reasons(asks: Iterable[Finding], weighed: "Weighed") -> Iterator[str]:
     """Why it is asked; of a command that is too long to be shown whole, with the words that each reason is about."""
     asks = list(asks)
-    if len(weighed.subject) <= _LONG and weighed.subject.count("\n") < _LINES:
+    if not is_long(weighed.subject):
         yield from (one.reason for one in asks)
         return
     for one in asks:
         words = one.subject if one.subject != weighed.subject else ""
         yield f"{one.reason} (`{head_and_tail(words, _PART)}`)" if words else one.reason
+    if any(one.rule in _UNREAD for one in asks):
+        yield "not all of it could be judged: read all of it before you say yes"
     if not all(one.subject for one in asks):
         parts = [spelled(one.argv) for one in weighed.effects if one.argv and one.kind not in _SILENT]
-        yield from (f"it has `{head_and_tail(one, _PART)}`" for one in list(dict.fromkeys(parts))[:_LINES])
+        yield from (f"it has `{head_and_tail(one, _PART)}`" for one in list(dict.fromkeys(parts))[:_PARTS])
 
 
 def _led(effects: Iterable[Effect], subject: str, variables: Mapping[str, str] | None = None) -> str:

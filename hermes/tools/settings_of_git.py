@@ -36,13 +36,11 @@ def changes(judged: Judgement, context: ToolContext) -> tuple[list[Finding], lis
     for one in judged.commands:
         if _is_change(one):
             where = _file(one.cwd, context)
-            if not where or _elsewhere(one):
+            if not where or _elsewhere(one) or any("$" in word for word in one.argv):
                 return [], []
             findings.append(_judged(one))
             files.append(where)
-        elif (one.argv[0] not in _BESIDE and one.argv[:1] != ("git",)) or (
-            one.argv[0] == "git" and one.argv[1:2] not in (("config",), ("remote",), ("status",))
-        ):
+        elif not _does_nothing_else(one):
             return [], []
     if any(one.verdict is Verdict.DENY for one in findings) or len(set(files)) != 1:
         return [one for one in findings if one.verdict is Verdict.DENY], []
@@ -58,6 +56,13 @@ def _is_change(one: Simple) -> bool:
     if verb == ("remote",):
         return rest[0] in _REMOTE
     return verb == ("branch",) and any(word.partition("=")[0] in _UPSTREAM for word in rest)
+
+
+def _does_nothing_else(one: Simple) -> bool:
+    """Whether a command beside a change is one of which nothing can come."""
+    if one.argv[:1] == ("git",):
+        return one.argv[1:2] in (("config",), ("remote",), ("status",))
+    return one.argv[0] in _BESIDE
 
 
 def _elsewhere(one: Simple) -> bool:
