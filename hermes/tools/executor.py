@@ -155,6 +155,7 @@ class _Round:
         self._emit = emit
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._asked = False
+        self._doors: dict[str, CallDoor] = {}
 
     async def prepare(self, index: int, call: ToolCallPart, reviewer: Reviewer | None) -> _Prepared | None:
         """Resolve, validate and gate one call; None when it already has its result."""
@@ -283,7 +284,7 @@ class _Round:
 
     def _for_call(self, item: _Prepared) -> ToolContext:
         call_id, name = item.call.call_id, item.tool.name
-        door = CallDoor(call_id, name, self._questions, self._context, self._emit)
+        door = self._doors[call_id] = CallDoor(call_id, name, self._questions, self._context, self._emit)
         effects = item.decision.effects
         allowed = Allowed(
             offline=item.decision.offline,
@@ -319,7 +320,10 @@ class _Round:
             paths += [os.path.realpath(folder), os.path.realpath(self._context.places.workspace)]
         from hermes.tools.weighing import origin
 
-        found = origin(item.decision.effects, paths, self._context)
+        door = self._doors.get(item.call.call_id)
+        unheard = output.unreached or (item.decision.offline and self._context.backend.contained)
+        closed = None if unheard else door.closed if door is not None else ()
+        found = origin(item.decision.effects, paths, self._context, closed)
         return found or (said and structs.replace(said, vouched=True))
 
     def _result(self, item: _Prepared, output: ToolOutput) -> ToolResultPart:

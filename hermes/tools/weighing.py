@@ -12,13 +12,13 @@ from hermes.safety.findings import Effect, EffectKind, Finding, Judgement, Simpl
 from hermes.safety.later import runs_later
 from hermes.safety.paths import is_or_below
 from hermes.safety.patterns import covers, spelled
+from hermes.tools.reach import LEAVES, plain_host, sends_outside, told, unreached
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.settings_of_git import changes
 from hermes.tools.taint import derived
 from hermes.tools.tool import PathUse, Tool
 
-_LEAVES = (EffectKind.SENDS, EffectKind.FETCHES)
 _CHANGES = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES, EffectKind.PERSISTS)
 _STAYS = (EffectKind.PERSISTS, EffectKind.WRITES, EffectKind.OVERWRITES)
 _SHOWN = 3
@@ -78,8 +78,10 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
     findings += _dot_files(judged, context)
     findings += _reads_all(judged, context)
     findings += _written_before(judged, context)
-    findings += _tainted(judged.effects, context, hosts, held=held)
-    effects = (*own, *judged.effects, *settings, *_read(judged))
+    findings += sends_outside(judged, context)
+    reached = told(judged, context)
+    findings += _tainted(reached, context, hosts, held=held)
+    effects = (*own, *reached, *settings, *_read(judged))
     simple = (spelled(one.argv) for one in judged.commands)
     return Weighed(tuple(findings), effects, command, cwd, line, (*dict.fromkeys(simple), *_subjects(effects, command)))
 
@@ -313,7 +315,7 @@ def _tainted(effects: Sequence[Effect], context: ToolContext, hosts: Sequence[st
         return
     because = f"text from {sources[-1].partition(':')[2]} stands in this conversation"
     for effect in effects:
-        if effect.kind in _LEAVES:
+        if effect.kind in LEAVES:
             found = () if held else _leaving(effect, context, hosts)
         elif effect.kind in _STAYS:
             found = _staying(effect)
@@ -332,7 +334,7 @@ def _leaving(effect: Effect, context: ToolContext, hosts: Sequence[str]) -> tupl
     strange = [target for target in effect.targets if not known_host(target, context, hosts)]
     if not strange and effect.targets:
         return ()
-    where = ", ".join(strange[:_SHOWN]) or "a host that cannot be told"
+    where = ", ".join(plain_host(one) for one in strange[:_SHOWN]) or "a host that cannot be told"
     return (("tainted-egress", f"it reaches {where}", f"connect {where}"),)
 
 
@@ -354,14 +356,20 @@ def _runs_strangers(effect: Effect, context: ToolContext) -> bool:
     return any(context.trust.source(os.path.realpath(one), workspace) for one in effect.targets if one[:1] == "/")
 
 
-def origin(effects: Sequence[Effect], paths: Iterable[str], context: ToolContext) -> Provenance | None:
-    """Where the text that comes of a call is from, when it is a stranger's; None when it can be trusted."""
+def origin(
+    effects: Sequence[Effect], paths: Iterable[str], context: ToolContext, closed: Iterable[str] | None = ()
+) -> Provenance | None:
+    """Where the text that comes of a call is from, when it is a stranger's; None when it can be trusted.
+
+    `closed` are hosts that it was kept from; None: it reached none at all.
+    """
     sources: dict[str, None] = {}
     named: list[str] = []
     for effect in effects:
-        if effect.kind is EffectKind.FETCHES:
-            for host in effect.targets or ("a host that cannot be told",):
-                sources[f"{Source.WEB}:{host}"] = None
+        if effect.kind in LEAVES and closed is not None:
+            left = unreached(effect, closed).targets
+            for host in left or (() if effect.targets else ("a host that cannot be told",)):
+                sources[f"{Source.WEB}:{plain_host(host)}"] = None
         elif effect.kind is EffectKind.READS:
             named += (os.path.realpath(one) for one in effect.targets)
     for path in (*paths, *named):

@@ -18,6 +18,10 @@ from hermes.tools.settings_of_git import WHAT_TO_DO
 from hermes.tools.tool import ToolOutput, tool
 
 MAX_TIMEOUT = 600
+_NOT_CONNECTED = (5, 6, 7)
+"""curl's exit codes where there was no connection (its manual, EXIT CODES)."""
+_SHELL = re.compile(r"[|&;<>$`(){}\[\]*?\\\n]")
+_PLAIN_OPTION = re.compile(r"-[sSfgk46#]+|--silent|--show-error|--fail|-m|--max-time|--connect-timeout|\d+")
 _SETTINGS_KEPT = re.compile(r"could not (?:lock|write) config file")
 
 
@@ -106,7 +110,17 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
         notes += await _opened(ctx, text, order)
     if order.door is not None:
         notes += order.door.told()
-    return ToolOutput(text=_with_notes(text, notes), failed=ended.code != 0)
+    unreached = ended.code in _NOT_CONNECTED and _asks_one_host(order.text)
+    return ToolOutput(text=_with_notes(text, notes), failed=ended.code != 0, unreached=unreached)
+
+
+def _asks_one_host(text: str) -> bool:
+    """Whether a command is one plain curl: then its exit code says whether there was anybody to hear from."""
+    words = text.split()
+    if words[:1] != ["curl"] or _SHELL.search(text):
+        return False
+    hosts = [word for word in words[1:] if not _PLAIN_OPTION.fullmatch(word)]
+    return len(hosts) == 1 and not hosts[0].startswith("-")
 
 
 async def _opened(ctx: ToolContext, output: str, order: Command) -> list[str]:
