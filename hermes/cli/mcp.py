@@ -30,8 +30,11 @@ def run(arguments: list[str]) -> int:
     environ = process_environment()
     try:
         if given.action == "list":
-            for row in listed(environ):
+            rows = listed(environ)
+            for row in rows:
                 print(json.dumps(row, ensure_ascii=False) if given.as_json else _row(row))
+            if not rows and not given.as_json:
+                print("There are no MCP servers. `mcp_servers` in config.yaml names them.")
             return 0
         found = asyncio.run(tried(environ, given.name))
         print(json.dumps(found, ensure_ascii=False) if given.as_json else _report(found))

@@ -339,7 +339,7 @@ async def test_deleting_asks_with_id_title_and_size_and_only_a_whole_title_is_a_
                 await screen.shows_next(f'{session} ("there is nosuch thing", 2 messages)')
                 screen.type("y\n")
                 assert await screen.end() == 0
-            assert (await hermes(home, "sessions", "list")).stdout == ""
+            assert (await hermes(home, "sessions", "list")).stdout == "There is no session yet.\n"
 
 
 OFFERED = """

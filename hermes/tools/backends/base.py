@@ -140,8 +140,8 @@ class TerminalBackend(Protocol):
     contained: bool
     """Whether the kernel, or another machine, keeps its commands from this machine's files and network."""
 
-    async def line(self) -> str:
-        """What really holds commands here, on one line for the person. Never raises."""
+    async def line(self, *, whole: bool = False) -> str:
+        """What really holds commands here, on one line for the person; `whole`: with the lesser gaps. Never raises."""
         ...
 
     def take_notices(self) -> list[str]:

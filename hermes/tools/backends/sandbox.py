@@ -151,9 +151,9 @@ class SandboxBackend:
         fixed = [one for one in self._fixed if one not in changing]
         return with_fixed(lay_out(self._policy, (*self._granted, *opened)), fixed)
 
-    async def line(self) -> str:
+    async def line(self, *, whole: bool = False) -> str:
         """What holds on this machine, found out by trying."""
-        return f"{(await self._probe.held()).line()}; network: {self._policy.network}."
+        return f"{(await self._probe.held()).line(whole=whole)}; network: {self._policy.network}."
 
     def take_notices(self) -> list[str]:
         """What was taken out of the way since the last time."""
