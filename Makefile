@@ -10,6 +10,7 @@
 # make faults         2,000 random scripts of faults against the whole program (make faults COUNT=100 SEED=7)
 # make escapes        172 ways out of the sandbox, tried for real: as this user and, by the superuser, as another
 # make backends       every place where commands run, containers too (needs podman or docker and a static busybox)
+# make fuzz           half an hour each of guided fuzzing of the analyser and the redactor (needs atheris; MINUTES=30)
 # make cap-race       a cap on money against 50 turns at once in 4 processes, kills among them, ten times
 # make shape          the shape table of the tree
 # make lock           resolve the locked requirements anew (needs uv)
@@ -19,7 +20,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test check matrix faults torture resume-race writers stops escapes backends cap-race bench shape lint types contracts deps lock clean
+.PHONY: run test check matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -57,6 +58,10 @@ matrix: $(VENV)/dev.stamp
 
 faults: $(VENV)/dev.stamp
 	@$(BIN)/python tests/torture/fault_runner.py --count $(or $(COUNT),2000) --seed $(or $(SEED),0)
+
+fuzz: $(VENV)/dev.stamp
+	$(BIN)/python tests/torture/fuzz.py analyser --minutes $(or $(MINUTES),30)
+	$(BIN)/python tests/torture/fuzz.py redactor --minutes $(or $(MINUTES),30)
 
 cap-race: $(VENV)/dev.stamp
 	$(BIN)/python scripts/cap_race.py --repeat 10

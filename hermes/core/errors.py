@@ -64,7 +64,14 @@ class TurnError(HermesError):
 
 
 class ToolError(HermesError):
-    """A tool could not do what was asked. The message goes to the model as the call's result."""
+    """A tool could not do what was asked. The message goes to the model as the call's result.
+
+    `quotes` says that words of files or folders stand in it, such as names of other files.
+    """
+
+    def __init__(self, message: str, hint: str = "", *, quotes: bool = False) -> None:
+        super().__init__(message, hint)
+        self.quotes = quotes
 
 
 class TransportError(HermesError):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Protocol
 
+from hermes.safety.budget import Budget
 from hermes.safety.findings import EffectKind, Verdict
 from hermes.safety.later import runs_later
 from hermes.safety.paths import is_root_like, reaches, read_refused, write_refused
@@ -50,6 +51,7 @@ class Host(Protocol):
     """Who walks through the script: takes what rules say, and follows programs inside programs."""
 
     places: Places
+    budget: Budget
 
     def say(self, verdict: Verdict, rule: str, reason: str, subject: str, *, contained: bool) -> None:
         """Note a finding."""

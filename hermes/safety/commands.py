@@ -15,6 +15,7 @@ from hermes.safety.findings import Effect, Finding, Judgement, Verdict
 from hermes.safety.late import evaluated_late
 from hermes.safety.places import Places
 from hermes.safety.shell import Walk
+from hermes.safety.variables import started_with
 from hermes.safety.words import started
 
 MAX_TEXT = 200_000
@@ -31,7 +32,8 @@ def normalise(text: str) -> str:
     if text.isascii():
         return _CONTROL.sub("", text)
     folded = unicodedata.normalize("NFKC", text)
-    return "".join(char for char in folded if char in "\n\t" or unicodedata.category(char) not in _INVISIBLE)
+    hidden = [char for char in set(folded) - {"\n", "\t"} if unicodedata.category(char) in _INVISIBLE]
+    return folded.translate(dict.fromkeys(map(ord, hidden))) if hidden else folded
 
 
 def analyse(text: str, cwd: str, places: Places, variables: Mapping[str, str] | None = None) -> Judgement:
@@ -42,11 +44,14 @@ def analyse(text: str, cwd: str, places: Places, variables: Mapping[str, str] | 
     """
     if len(text) > MAX_TEXT:
         return Judgement((Finding(Verdict.ASK, "too-long", "the command is too long to be judged"),))
+    # A shell drops NUL.
+    text = text.replace("\0", "")
     known = variables or {}
     budget = Budget(len(text))
     walk = _read(text, cwd, places, known, budget)
     shown = normalise(text)
-    if shown != text:
+    # What takes too long to be parsed asks, in both readings.
+    if shown != text and not walk.unread:
         other = _read(shown, cwd, places, known, budget)
         walk.findings.update(other.findings)
         walk.effects.update(other.effects)
@@ -60,7 +65,10 @@ def analyse(text: str, cwd: str, places: Places, variables: Mapping[str, str] | 
 def _read(text: str, cwd: str, places: Places, known: Mapping[str, str], budget: Budget) -> Walk:
     walk = Walk(places, budget)
     try:
-        walk.script(text, started(places.workspace, cwd, known), None)
+        state = started(places.workspace, cwd, known)
+        if known:
+            started_with(walk, state)
+        walk.script(text, state, None)
     except RecursionError:
         walk.unclear("the command is nested too deeply to be read")
     return walk

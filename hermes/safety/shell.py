@@ -59,6 +59,7 @@ class Walk:
         self.expander = Expander(self)
         self.written: list[str] = []
         self.aside = 0
+        self.unread = False
         self.uncalled: dict[str, tuple[Node, State]] = {}
         self._nesting = 0
         self._depth = 0
@@ -117,6 +118,7 @@ class Walk:
                 return NOTHING
             self.unclear(_UNREAD if root is not None else _TOO_TANGLED)
         if root is None:
+            self.unread = self._nesting == 1
             return UNTOLD
         out = self.statements(root, state, stdin)
         if self._nesting == 1:
@@ -127,8 +129,10 @@ class Walk:
     def _tree(self, text: str) -> Node | None:
         """The root of the tree: of the text put another way where the grammar cannot read it as it is."""
         tree = parse(text, self.budget.ends)
-        if tree is None or not tree.root_node.has_error:
-            return tree.root_node if tree is not None else None
+        if tree is None:
+            return None
+        if not tree.root_node.has_error:
+            return tree.root_node
         other = unbraced(text)
         again = parse(other, self.budget.ends) if other != text else None
         return (again if again is not None and not again.root_node.has_error else tree).root_node

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 from tree_sitter import Language, Node, Parser, Tree
 from tree_sitter_bash import language
@@ -81,9 +81,22 @@ def _spelled(text: str) -> bytes:
 def decoded(source: bytes) -> str:
     """A piece of the source of a tree, as it was written."""
     text = source.decode("utf-8", "replace")
-    return (
-        _SPELLED.sub(lambda found: bytes.fromhex(found[1]).decode("utf-8", "replace"), text) if _MARK in text else text
-    )
+    if _MARK not in text:
+        return text
+    parts = text.split(_MARK)
+    if len(parts) % 2 == 0:  # the node begins or ends inside of something spelled
+        return _SPELLED.sub(lambda found: _written(found[1]), text)
+    parts[1::2] = map(_written, parts[1::2])
+    return "".join(parts)
+
+
+@lru_cache(maxsize=2048)
+def _written(numbers: str) -> str:
+    """What was spelled so; itself between its marks when it is nothing spelled."""
+    try:
+        return bytes.fromhex(numbers).decode("utf-8", "replace")
+    except ValueError:
+        return f"{_MARK}{numbers}{_MARK}"
 
 
 def unbraced(text: str) -> str:

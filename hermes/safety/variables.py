@@ -8,6 +8,7 @@ from tree_sitter import Node
 from hermes.safety.call import Host, resolve, temporary
 from hermes.safety.expand import Expander
 from hermes.safety.findings import EffectKind, Verdict
+from hermes.safety.paths import is_or_below
 from hermes.safety.patterns import spelled
 from hermes.safety.syntax import text_of
 from hermes.safety.words import NONE, NOTHING, State, Word, basename
@@ -137,6 +138,19 @@ def _folders(host: Host, name: str, value: Word, subject: str, state: State) -> 
         _hijacks(host, name, subject)
     if named:
         host.note(EffectKind.RUNS, (f"{name}={value.text}",), tuple(named))
+
+
+def started_with(host: Host, state: State) -> None:
+    """Note the folders out of which every command runs programs and modules, by the variables that the shell begins
+    with: what is in them may have changed since they were set."""
+    for name in sorted(_FOLDERS.intersection(state.variables)):
+        parts = (part for part in state.variables[name].text.split(":") if part)
+        folders = [resolve(part, state.where.now, host.places) for part in parts]
+        own = [
+            path for path in folders if is_or_below(path, host.places.workspace) or temporary(f"{path}/", host.places)
+        ]
+        if own:
+            host.note(EffectKind.RUNS, (f"{name}={':'.join(own)}",), tuple(own))
 
 
 def read_into(names: Sequence[str], text: str | None, labels: frozenset[str], state: State) -> None:

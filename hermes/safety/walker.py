@@ -4,7 +4,6 @@ from typing import Protocol
 
 from tree_sitter import Node
 
-from hermes.safety.budget import Budget
 from hermes.safety.call import Host
 from hermes.safety.expand import Expander
 from hermes.safety.findings import Simple
@@ -15,7 +14,6 @@ class Walker(Host, Protocol):
     """Who walks through a shell text, as the handlers of its statements see it."""
 
     expander: Expander
-    budget: Budget
     commands: list[Simple]
     aside: int
     """How many statements around this one run beside others: in a pipe, or in the background."""

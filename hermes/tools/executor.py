@@ -222,7 +222,7 @@ class _Round:
         try:
             return await item.tool.run(self._for_call(item), item.arguments)
         except ToolError as error:
-            return ToolOutput(text=str(error), status=ToolStatus.ERROR)
+            return ToolOutput(text=str(error), status=ToolStatus.ERROR, ours=not error.quotes)
         except Exception as error:  # noqa: BLE001 - a tool's own fault must not end the turn; it is logged and told
             _LOG.exception("tool %s failed", item.tool.name)
             kind = type(error).__name__
@@ -312,8 +312,8 @@ class _Round:
         """Whose text a result is."""
         said = output.provenance
         runs = item.tool.polls or bool(item.tool.command(item.arguments))
-        if (output.status is not ToolStatus.OK and not runs) or (said is not None and said.source is not Source.FILE):
-            return said  # what a tool says of its own failure is ours
+        if (output.ours and not runs) or (said is not None and said.source is not Source.FILE):
+            return said
         paths = [use.path for use in item.paths if not use.write]
         if runs:  # what a program prints may be of any file: of its folder's, or the workspace's
             folder = item.decision.cwd or str(self._context.state.cwd)

@@ -56,11 +56,11 @@ def open_regular(path: Path, shown: str, places: Places) -> BinaryIO:
             if why:
                 raise ToolError(f"{shown} is not open to tools: {why}.")
     except FileNotFoundError:
-        raise ToolError(_missing(path, shown)) from None
+        raise ToolError(_missing(path, shown), quotes=True) from None
     except OSError as error:
         raise ToolError(f"{shown} cannot be read: {error.strerror}.") from None
     if stat.S_ISDIR(status.st_mode):
-        raise ToolError(_folder(path, shown))
+        raise ToolError(_folder(path, shown), quotes=True)
     kind = next((name for test, name in _KINDS if test(status.st_mode)), "no regular file")
     raise ToolError(f"{shown} is {kind}. Only regular files are read.")
 
@@ -159,8 +159,7 @@ def save(path: Path, shown: str, data: bytes, ctx: ToolContext) -> None:
             raise ToolError(f"{shown} is not open to tools: {why}.")
 
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, data, check=check)
+        write_atomic(path, data, check=check, folders=True)
         remember(ctx.state, path, stamp_of(os.stat(path)))
     except OSError as error:
         raise ToolError(f"{shown} cannot be written: {error.strerror}.") from None

@@ -47,7 +47,9 @@ class Redirect(Struct, frozen=True):
 
 
 class ToolOutput(Struct, frozen=True, kw_only=True):
-    """A result with more than text. `provenance` is given when the text comes from elsewhere than the tool itself."""
+    """A result with more than text. `provenance` is given when the text comes from elsewhere than the tool itself;
+    `ours` says of a failure that all of its words are the tool's own.
+    """
 
     text: str
     status: ToolStatus = ToolStatus.OK
@@ -57,6 +59,7 @@ class ToolOutput(Struct, frozen=True, kw_only=True):
     """Whether it is known that no host was reached, so that nothing of the text is a stranger's of the web."""
     images: tuple[ImagePart, ...] = ()
     provenance: Provenance | None = None
+    ours: bool = False
 
 
 ToolFunction = Callable[..., Awaitable[str | ToolOutput]]

@@ -8,42 +8,79 @@ from pathlib import Path
 Check = Callable[[str], None]
 
 
+_FOLDER = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+
+
 def write_atomic(
-    path: Path, data: bytes, *, mode: int | None = None, sync: bool = True, check: Check | None = None
+    path: Path,
+    data: bytes,
+    *,
+    mode: int | None = None,
+    sync: bool = True,
+    check: Check | None = None,
+    folders: bool = False,
 ) -> None:
     """Write `data` to `path` through a temporary file in the same folder.
 
     A file that exists keeps its permission bits unless `mode` is given; a new one gets `mode` or the umask's default.
     With `sync` the content reaches the disk before the name does. Raises OSError; the old file then stands unchanged.
     `check` is told the real path that is about to be written, and raises what it will: the folder is held open by then,
-    so that a link that is swapped afterwards leads nowhere else.
+    so that a link that is swapped afterwards leads nowhere else. With `folders` those that are missing are made then.
     """
     target = os.path.realpath(path)
     name = os.path.basename(target)
-    folder = os.open(os.path.dirname(target), os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY))
-    try:
+    with contextlib.ExitStack() as opened:
+        folder, missing = _nearest(os.path.dirname(target), many=folders)
+        opened.callback(os.close, folder)
         if check is not None:
-            check(os.path.join(place_of(folder) or os.path.dirname(target), name))
-        if mode is None:
-            mode = _mode_of(name, folder)
-        temporary = f".{name[:40]}.{os.urandom(6).hex()}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        handle = os.open(temporary, flags, 0o600, dir_fd=folder)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                os.fchmod(file.fileno(), mode)
-                if sync:
-                    file.flush()
-                    os.fsync(file.fileno())
-            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-            temporary = ""
-        finally:
-            if temporary:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(temporary, dir_fd=folder)
+            there = os.path.normpath(os.path.join(os.path.dirname(target), *[os.pardir] * len(missing)))
+            check(os.path.join(place_of(folder) or there, *missing, name))
+        for part in missing:
+            folder = _made(part, folder)
+            opened.callback(os.close, folder)
+        _replace(name, folder, data, mode, sync=sync)
+
+
+def _replace(name: str, folder: int, data: bytes, mode: int | None, *, sync: bool) -> None:
+    """Write a file of the folder that is open."""
+    if mode is None:
+        mode = _mode_of(name, folder)
+    temporary = f".{name[:40]}.{os.urandom(6).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(temporary, flags, 0o600, dir_fd=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            os.fchmod(file.fileno(), mode)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        temporary = ""
     finally:
-        os.close(folder)
+        if temporary:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=folder)
+
+
+def _nearest(folder: str, *, many: bool) -> tuple[int, list[str]]:
+    """The folder, held open, or with `many` the nearest above it that exists; and the names that are missing below."""
+    missing: list[str] = []
+    while True:
+        try:
+            return os.open(folder, _FOLDER), missing[::-1]
+        except FileNotFoundError:
+            if not many:
+                raise
+            folder, name = os.path.split(folder)
+            missing.append(name)
+
+
+def _made(name: str, folder: int) -> int:
+    """A folder in the one that is open; made unless it is there. A link in its place is refused."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, dir_fd=folder)
+    return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
 
 
 def place_of(handle: int) -> str:

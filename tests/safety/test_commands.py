@@ -190,6 +190,11 @@ def test_what_does_not(command: str) -> None:
     assert judge(command, "/home/ann/proj", PLACES) == []
 
 
+@pytest.mark.parametrize("command", ["python--3 x", "gcc--12 x.c", "pip-3 list", "perl.-"])
+def test_odd_versions_in_names_are_read(command: str) -> None:
+    verdict(command)
+
+
 def test_folders_are_followed() -> None:
     assert verdict("rm -rf *", cwd="/") is Verdict.DENY
     assert verdict("cd ..; cd ..; rm -rf ann") is Verdict.DENY

@@ -70,9 +70,14 @@ _SPOKEN_AS = {
 }
 
 
+def unversioned(name: str) -> str:
+    """`python` for `python3.11`, `gcc` for `gcc-12`."""
+    return name.rstrip("0123456789.-") or name
+
+
 def interpreter(call: Call) -> Stream | None:
     """python, perl, ruby, node, php, lua and their like."""
-    name = call.name if call.name in _LANGUAGES else call.name.rstrip("0123456789.") or call.name
+    name = call.name if call.name in _LANGUAGES else unversioned(call.name)
     language = _SPOKEN_AS.get(name, name)
     if language == "pwsh" and any(map(_ENCODED.match, call.args)):
         call.ask("program-text", "its program is hidden")
@@ -216,6 +221,8 @@ def _managed(call: Call, script: Word, rest: Sequence[Word]) -> None:
         call.ask("sql", "it deletes tables or rows without a condition")
 
 
+_CODE_WORDS = 128
+"""A program text costs as much as so many words of a command, and more when it is long."""
 _OURSELVES = re.compile(r"hermes(\.__main__|\.cli.*)?$")
 _QUIET_MODULES = word_set(
     "json.tool http.server venv timeit this calendar zipfile tarfile gzip base64 platform site sysconfig "
@@ -264,7 +271,7 @@ def judge_code(call: Call, language: str, word: Word, rest: Sequence[Word]) -> N
             call.ask("unknown-command", "the program is only known when it runs")
             return
         text = re.sub(r"\$\(\)|\$\{\w+\}", "_given_", text)
-    if len(text) > 60_000:
+    if len(text) > 60_000 or not call.host.budget.step(_CODE_WORDS + len(text) // 8):
         call.ask("program-text", "the program text is too long to be judged")
         return
     given = [one.text for one in rest]
@@ -275,8 +282,6 @@ def judge_code(call: Call, language: str, word: Word, rest: Sequence[Word]) -> N
 def _judge(call: Call, code: Code) -> None:
     for finding, contained in code.harmful:
         call.ask("program-text", finding, contained=contained)
-    if code.loads:
-        call.effect(EffectKind.RUNS, sorted({resolve(path, call.cwd, call.host.places) for path in code.loads}))
     if code.bomb:
         call.deny("fork-bomb", "it starts itself without end")
     if code.loads:

@@ -130,7 +130,7 @@ _VERSIONED = (interpreters.interpreter, builders.pip, builders.compiled)
 
 def _of_version(name: str) -> Rule | None:
     """The rule for `python3.11`, `pip3.11`, `gcc-12`: other rules look their programs up by the exact name."""
-    rule = RULES.get(name.rstrip("0123456789.-"))
+    rule = RULES.get(interpreters.unversioned(name))
     return rule if rule in _VERSIONED else None
 
 

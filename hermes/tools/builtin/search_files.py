@@ -141,20 +141,31 @@ async def _rows(job: _Job, ctx: ToolContext) -> AsyncGenerator[_Row | None, None
     from hermes.tools.walker import fits
 
     engine = shutil.which("rg", path=ctx.search_path) if ctx.search_path else None
+    path, hidden = "", False
     names = job.pattern if any(char in job.pattern for char in "*?[") else f"*{job.pattern}*"
     async with contextlib.aclosing(_run(_ripgrep(engine, job) if engine else _walker(job), job)) as records:
         async for row in records:
             if row is not None and not (fits(row.path, job.glob) and (job.mode != "list" or fits(row.path, names))):
                 continue
-            if row is None or not _secret(job.root, row.path, ctx.places):
+            if row is not None and row.path != path:
+                path = row.path
+                hidden = _secret(job.root, path, ctx.places)
+            if row is None or not hidden:
                 yield row
 
 
 def _secret(root: Path, name: str, places: Places) -> bool:
+    from hermes.safety.findings import Verdict
+    from hermes.safety.path_judge import judge_path
     from hermes.safety.paths import read_refused
 
-    path = str(root if root.is_file() else root / name)
-    return bool(read_refused(os.path.normpath(path), places))
+    path = os.path.normpath(root if root.is_file() else root / name)
+    if read_refused(path, places):
+        return True
+    with contextlib.suppress(OSError, ValueError):
+        if os.lstat(path).st_nlink > 1:  # it may be another name of a file with keys
+            return judge_path(path, "read", "/", places).verdict is not Verdict.ALLOW
+    return False
 
 
 def _ripgrep(engine: str, job: _Job) -> list[str]:
