@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from msgspec import Struct, structs
 
-from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event
+from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, Refused
 from hermes.core.outcomes import AnswerScope
 from hermes.safety.findings import Verdict
+from hermes.tools.backends.base import Permit
 from hermes.tools.gate import (
     NO_PERSON,
     NOBODY,
@@ -25,9 +26,10 @@ from hermes.tools.session import ToolContext
 Emit = Callable[[Event], None]
 _AT_MOST = 3
 """Questions about one call, when what it would touch changes while the person thinks."""
+_BECAUSE = {NOBODY: "nobody could be asked", TIMED_OUT: "no answer came in time", "person": "the person said no"}
+_USUAL = (80, 443)
+"""The ports that a host's name stands for in the settings."""
 _KEEPS_CHANGING = "what it would touch kept changing while it was asked about"
-BECAUSE = {NOBODY: "nobody could be asked", TIMED_OUT: "no answer came in time", "person": "the person said no"}
-"""Why there was no yes, for the model and the person."""
 
 
 class Leave(Struct, frozen=True):
@@ -119,45 +121,49 @@ class CallDoor:
         self._context = context
         self._emit = emit
         self._turn = asyncio.Lock()
-        self._answers: dict[str, AnswerScope] = {}
-        self._told: dict[str, str] = {}
-        self.closed: set[str] = set()
-        """Hosts that the command was kept from."""
+        self._permits: dict[str, Permit] = {}
+        """What came of each question."""
 
-    async def connect(self, host: str, port: int) -> bool:
-        """Whether the command may reach this host."""
-        scope = await self._may(lambda: self._gate.connection(host, port, self._context), f"connections to {host}")
-        if scope is AnswerScope.DENY:
-            self.closed.add(host)
-        return scope is not AnswerScope.DENY
+    async def connect(self, host: str, port: int, name: str = "") -> Permit:
+        """Whether the command may reach this host, to which `name` led if it is an address."""
+        named = host if port in _USUAL or ":" in host else f"{host}:{port}"
+        setting = f"security.allowed_hosts: [{named}]"
+        return await self._may(lambda: self._gate.connection(host, port, self._context, name), setting)
 
-    async def write(self, path: str) -> AnswerScope:
-        """Whether the command may write this path, and below it: when it is run once more, for the session, or not."""
-        return await self._may(lambda: self._gate.opening(path, self._context), f"writing {path}")
+    async def write(self, path: str) -> Permit:
+        """Whether the command may write this path, and below it."""
+        setting = f"terminal.sandbox.writable: [{path}]"
+        return await self._may(lambda: self._gate.opening(path, self._context), setting)
 
-    def told(self) -> list[str]:
-        """What the command was kept from and why, a line each, given once."""
-        lines, self._told = list(self._told.values()), {}
-        return lines
-
-    async def _may(self, decide: Callable[[], Decision], what: str) -> AnswerScope:
+    async def _may(self, decide: Callable[[], Decision], setting: str) -> Permit:
         async with self._turn:
             decision = decide()
-            subject = decision.subject
             if decision.verdict is Verdict.ALLOW:
-                return AnswerScope.SESSION
-            if subject in self._answers:
-                return self._answers[subject]
-            if decision.verdict is Verdict.DENY:
-                self._told[subject] = f"{what}: {decision.reason}"
-                return AnswerScope.DENY
-            answer = await self._questions.ask(*self._about, decision, self._emit)
-            self._answers[subject] = answer.scope
-            if not answer.allowed:
-                why = BECAUSE.get(answer.by) or f"{answer.by} said no"
-                lasts = "" if answer.by in NO_PERSON else "; that holds for this session, so do not try it again"
-                self._told[subject] = f"{why} to {what}{lasts}" if lasts else f"{what}: {why}"
-            return answer.scope
+                return Permit(True)
+            if (known := self._permits.get(decision.subject)) is not None:
+                return known
+            why, unasked = decision.reason, False
+            if decision.verdict is Verdict.ASK:
+                answer = await self._questions.ask(*self._about, decision, self._emit)
+                if answer.allowed:
+                    permit = self._permits[decision.subject] = Permit(True, once=answer.scope is AnswerScope.ONCE)
+                    return permit
+                why, unasked = because(answer), answer.by == NOBODY
+            permit = self._permits[decision.subject] = Permit(False, why)
+            self._emit(self._told(decision, why, setting if unasked else ""))
+            return permit
+
+    def _told(self, decision: Decision, why: str, setting: str) -> Refused:
+        """What the person sees; where nobody could be asked, with the setting that would have allowed it."""
+        reason = decision.reason if why == decision.reason else f"{decision.reason}, and {why}"
+        if setting:
+            reason += f"; {setting} would allow it"
+        return Refused(*self._about, decision.subject, reason, decision.pattern if setting else "")
+
+
+def because(answer: Answer) -> str:
+    """Why it is no, in words."""
+    return _BECAUSE.get(answer.by) or f"{answer.by} said no"
 
 
 def _asked(request: ApprovalRequest) -> ApprovalAsked:

@@ -13,7 +13,7 @@ from hermes.core.events import Event, Refused, ToolEnded, ToolStarted
 from hermes.core.parts import Provenance, Source, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import EffectJournal, Intent
 from hermes.safety.findings import EffectKind, Verdict
-from hermes.tools.asking import BECAUSE, CallDoor, Questions
+from hermes.tools.asking import CallDoor, Questions, because
 from hermes.tools.gate import GIT_SETTINGS, NO_PERSON, NOBODY, Answer, Approver, Decision, Gate, Reviewer
 from hermes.tools.plan import Step, stages
 from hermes.tools.registry import Toolbox
@@ -155,7 +155,6 @@ class _Round:
         self._emit = emit
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._asked = False
-        self._doors: dict[str, CallDoor] = {}
 
     async def prepare(self, index: int, call: ToolCallPart, reviewer: Reviewer | None) -> _Prepared | None:
         """Resolve, validate and gate one call; None when it already has its result."""
@@ -263,7 +262,7 @@ class _Round:
         reason = decision.reason
         pattern = note = ""
         if answer is not None:
-            reason = f"{reason}, and {BECAUSE.get(answer.by) or f'{answer.by} said no'}"
+            reason = f"{reason}, and {because(answer)}"
             pattern = decision.pattern if answer.by == NOBODY else ""
             note = f" {answer.note}" if answer.note else ""
             if decision.sticks and answer.by not in NO_PERSON:
@@ -284,7 +283,7 @@ class _Round:
 
     def _for_call(self, item: _Prepared) -> ToolContext:
         call_id, name = item.call.call_id, item.tool.name
-        door = self._doors[call_id] = CallDoor(call_id, name, self._questions, self._context, self._emit)
+        door = CallDoor(call_id, name, self._questions, self._context, self._emit)
         effects = item.decision.effects
         allowed = Allowed(
             offline=item.decision.offline,
@@ -320,10 +319,8 @@ class _Round:
             paths += [os.path.realpath(folder), os.path.realpath(self._context.places.workspace)]
         from hermes.tools.weighing import origin
 
-        door = self._doors.get(item.call.call_id)
         unheard = output.unreached or (item.decision.offline and self._context.backend.contained)
-        closed = None if unheard else door.closed if door is not None else ()
-        found = origin(item.decision.effects, paths, self._context, closed)
+        found = origin(item.decision.effects, paths, self._context, None if unheard else output.refused)
         return found or (said and structs.replace(said, vouched=True))
 
     def _result(self, item: _Prepared, output: ToolOutput) -> ToolResultPart:

@@ -144,8 +144,8 @@ class Gate(Protocol):
         """The decision for a call. Fast, without effects; symlinks are resolved as they are now."""
         ...
 
-    def connection(self, host: str, port: int, context: ToolContext) -> Decision:
-        """The decision for a connection that a command in a sandbox wants to make."""
+    def connection(self, host: str, port: int, context: ToolContext, name: str = "") -> Decision:
+        """The decision for a connection that a command in a sandbox wants to make; `name` led to it."""
         ...
 
     def opening(self, path: str, context: ToolContext) -> Decision:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
@@ -163,9 +163,3 @@ def _is_outside(path: str, context: ToolContext) -> bool:
     nobodys = () if is_or_below(real, context.places.home) else _NOBODYS
     folders = (context.places.workspace, str(context.spill), *nobodys)
     return not any(is_or_below(real, os.path.realpath(one)) for one in folders)
-
-
-def unreached(effect: Effect, closed: Iterable[str]) -> Effect:
-    """The effect without the hosts that were kept from the command."""
-    left = tuple(one for one in effect.targets if plain_host(one) not in set(closed))
-    return structs.replace(effect, targets=left)

@@ -88,7 +88,7 @@ class RuleGate:
             reason = f"the gate could not judge it ({type(error).__name__})"
             return Decision(verdict=Verdict.DENY, rule="gate-failed", reason=reason, subject=tool.name)
 
-    def connection(self, host: str, port: int, context: ToolContext) -> Decision:
+    def connection(self, host: str, port: int, context: ToolContext, name: str = "") -> Decision:
         """A connection that a sandboxed command wants to make: only to hosts that are allowed, else a question."""
         from hermes.tools.weighing import known_host
 
@@ -97,7 +97,8 @@ class RuleGate:
             return Decision(verdict=Verdict.ALLOW, subject=subject)
         if subject in self.leave.refused:
             return Decision(verdict=Verdict.DENY, rule=NETWORK, reason=_said_no(subject), subject=subject)
-        finding = Finding(Verdict.ASK, NETWORK, f"the command wants to reach {host}, port {port}", subject)
+        led = f", where {name} leads" if name else ""
+        finding = Finding(Verdict.ASK, NETWORK, f"the command wants to reach {host}, port {port}{led}", subject)
         return self._settled(_only(finding), "terminal", context)
 
     def opening(self, path: str, context: ToolContext) -> Decision:

@@ -60,6 +60,8 @@ class ToolOutput(Struct, frozen=True, kw_only=True):
     images: tuple[ImagePart, ...] = ()
     provenance: Provenance | None = None
     ours: bool = False
+    refused: frozenset[str] = frozenset()
+    """Hosts that nothing came from, since what was run was kept from them."""
 
 
 ToolFunction = Callable[..., Awaitable[str | ToolOutput]]

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -12,7 +12,7 @@ from hermes.safety.findings import Effect, EffectKind, Finding, Judgement, Simpl
 from hermes.safety.later import runs_later
 from hermes.safety.paths import is_or_below
 from hermes.safety.patterns import covers, spelled
-from hermes.tools.reach import LEAVES, plain_host, sends_outside, told, unreached
+from hermes.tools.reach import LEAVES, plain_host, sends_outside, told
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.settings_of_git import changes
@@ -297,10 +297,15 @@ def _host(url: str) -> str:
     return judge_url(url).host
 
 
+def _bare(host: str) -> str:
+    """The name in what a command calls a host, which may come with a user and a port."""
+    name = host.rsplit("@", 1)[-1].lower()
+    return name.rsplit(":", 1)[0] if name.count(":") == 1 else name
+
+
 def known_host(host: str, context: ToolContext, hosts: Sequence[str]) -> bool:
     """Whether this host needs no question though text from a stranger stands in the conversation."""
-    name = host.rsplit("@", 1)[-1].lower()
-    bare = name.rsplit(":", 1)[0] if name.count(":") == 1 else name
+    bare = _bare(host)
     return context.state.taint.named(bare) or any(covers(pattern.lower(), bare) for pattern in hosts)
 
 
@@ -357,19 +362,19 @@ def _runs_strangers(effect: Effect, context: ToolContext) -> bool:
 
 
 def origin(
-    effects: Sequence[Effect], paths: Iterable[str], context: ToolContext, closed: Iterable[str] | None = ()
+    effects: Sequence[Effect], paths: Iterable[str], context: ToolContext, refused: Collection[str] | None = ()
 ) -> Provenance | None:
     """Where the text that comes of a call is from, when it is a stranger's; None when it can be trusted.
 
-    `closed` are hosts that it was kept from; None: it reached none at all.
+    Nothing came from the hosts that were `refused`; None: from no host at all.
     """
     sources: dict[str, None] = {}
     named: list[str] = []
     for effect in effects:
-        if effect.kind in LEAVES and closed is not None:
-            left = unreached(effect, closed).targets
-            for host in left or (() if effect.targets else ("a host that cannot be told",)):
-                sources[f"{Source.WEB}:{plain_host(host)}"] = None
+        if effect.kind in LEAVES and refused is not None:
+            for host in effect.targets or ("a host that cannot be told",):
+                if _bare(plain_host(host)) not in refused:
+                    sources[f"{Source.WEB}:{plain_host(host)}"] = None
         elif effect.kind is EffectKind.READS:
             named += (os.path.realpath(one) for one in effect.targets)
     for path in (*paths, *named):

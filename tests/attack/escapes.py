@@ -27,6 +27,8 @@ class Escape(Struct, frozen=True):
     """The workspace is the home itself."""
     network: str = "off"
     pty: bool = False
+    offline: tuple[int, ...] = ()
+    """Which scripts run without any network, as what nobody can judge does."""
 
 
 def _one(name: str, *scripts: str, **changes: object) -> Escape:
@@ -466,4 +468,195 @@ NETWORK = [
     ),
 ]
 
-ALL = [*WRITES, *MOUNTS, *PROCESSES, *LATER, *PROJECT, *HOME, *HERMES, *KEYS, *NETWORK]
+_SETNS = "import ctypes,os,fcntl,glob;c=ctypes.CDLL(None,use_errno=True)\n"
+_KNOCK = (
+    "import socket,sys\n"
+    "for a in ('127.0.0.1','127.17.0.1','127.17.0.2','0.0.0.0'):\n"
+    " for p in map(int,sys.argv[1:]):\n"
+    "  try:socket.create_connection((a,p),1);print('ESCAPED',a,p)\n"
+    "  except OSError:pass"
+)
+_FORWARD = (
+    "import socket,threading\n"
+    "def pipe(a,b):\n"
+    " while d:=a.recv(4096):b.sendall(d)\n"
+    "def serve(s):\n"
+    " while 1:\n"
+    "  n=s.accept()[0];f=socket.create_connection(('127.0.0.1',17171))\n"
+    "  threading.Thread(target=pipe,args=(n,f)).start();threading.Thread(target=pipe,args=(f,n)).start()\n"
+    "s=socket.create_server(('127.0.0.1',18991));u=socket.socket(1);u.bind('\\0hermes-escape-forward');u.listen()\n"
+    "threading.Thread(target=serve,args=(u,)).start();serve(s)"
+)
+
+
+_FORWARDER = f'F=$(cat <<\'END\'\n{_FORWARD}\nEND\n)\n("$PY" -I -c "$F" >/dev/null 2>&1 &); sleep 0.3'
+
+
+LOOPBACK = [
+    _one("enter the network of the first process", "nsenter -t 1 -n true && echo ESCAPED", only=BWRAP),
+    _one("enter its users and network", "nsenter -t 1 -U -n --preserve-credentials true && echo ESCAPED", only=BWRAP),
+    _one("enter the network of the parent", "nsenter -t $PPID -n true && echo ESCAPED", only=BWRAP),
+    _one(
+        "enter every namespace that can be named",
+        _python(
+            _SETNS
+            + "for f in glob.glob('/proc/[0-9]*/ns/*')+glob.glob('/proc/self/ns/*')+glob.glob('/proc/self/fd/*'):\n"
+            " try:h=os.open(f,os.O_RDONLY)\n except OSError:continue\n"
+            " if c.setns(h,0)==0:print('ESCAPED',f)"
+        ),
+        network="allowlist",
+    ),
+    _one(
+        "enter who owns the network",
+        _python(
+            _SETNS + "h=os.open('/proc/self/ns/net',os.O_RDONLY)\n"
+            "for request in (0xb701,0xb702):\n"
+            " try:o=fcntl.ioctl(h,request)\n except OSError:continue\n"
+            " print('ESCAPED' if c.setns(o,0)==0 else '')"
+        ),
+    ),
+    _one(
+        "handles of a namespace",
+        "for f in /proc/self/fd/* /proc/$$/fd/*; do case $(readlink $f) in net:*|user:*|*mnt:*) echo ESCAPED;; esac; done",
+        network="allowlist",
+        only=BWRAP,
+    ),
+    _one(
+        "capabilities of the first process",
+        'grep -hE "Cap(Prm|Eff|Inh|Amb)" /proc/[0-9]*/status | grep -vE "0000000000000000" && echo ESCAPED',
+        network="allowlist",
+        only=BWRAP,
+    ),
+    _one("change addresses", "ip addr add 10.9.9.9/8 dev lo && echo ESCAPED", only=BWRAP),
+    _one("take the interface down", "ip link set lo down && echo ESCAPED", only=BWRAP, network="allowlist"),
+    _one(
+        "change routes",
+        "ip route add default dev lo && echo ESCAPED; ip rule add from all table 7 && echo ESCAPED",
+        only=BWRAP,
+    ),
+    _one(
+        "an interface to another network",
+        "for n in 1 $PPID; do ip link add hermes0 type veth peer name hermes1 netns $n && echo ESCAPED; done",
+        only=BWRAP,
+    ),
+    _one(
+        "a tunnel device",
+        _python(
+            "import fcntl,os,struct;h=os.open('/dev/net/tun',os.O_RDWR)\n"
+            "fcntl.ioctl(h,0x400454ca,struct.pack('16sH22x',b'hermes0',1));print('ESCAPED')"
+        ),
+    ),
+    _one(
+        "settings of the network",
+        'for f in ip_forward ip_unprivileged_port_start ping_group_range; do g=/proc/sys/net/ipv4/$f; echo "$(cat $g)" > $g && echo ESCAPED; done',
+    ),
+    _one(
+        "raw sockets",
+        _python(
+            "import socket\nfor f,k,p in ((2,3,1),(2,3,255),(2,3,6),(10,3,58),(17,3,768),(17,2,768)):\n"
+            " try:socket.socket(f,k,p);print('ESCAPED',f,k,p)\n except OSError:pass"
+        ),
+        only=BWRAP,
+        network="allowlist",
+    ),
+    _one(
+        "listen in on the interface",
+        _python(
+            "import socket,struct\n"
+            "try:s=socket.socket(17,3,socket.htons(3));s.bind(('lo',0));print('ESCAPED')\nexcept OSError:pass\n"
+            "for b in (b'\\1\\2\\0\\0',b'\\4\\2\\0\\0'):\n"
+            " s=socket.socket(16,3,12);s.bind((0,0));s.settimeout(.3)\n"
+            " s.send(struct.pack('=IHHII',28,0x400,5,1,0)+b+struct.pack('=HHBxxx',8,1,1))\n"
+            " print('ESCAPED' if struct.unpack('=i',s.recv(99)[16:20])[0]==0 else '')"
+        ),
+        only=BWRAP,
+        network="allowlist",
+    ),
+    _one(
+        "the proxy's port",
+        _python(
+            "import socket\n"
+            "for a in ('127.0.0.1','0.0.0.0','127.17.0.1','127.17.0.2','::ffff:127.0.0.1','::'):\n"
+            " for o in ((),(2,),(15,),(2,15)):\n"
+            "  s=socket.socket(10 if ':' in a else 2);[s.setsockopt(1,x,1) for x in o]\n"
+            "  if ':' in a:s.setsockopt(41,26,0)\n"
+            "  try:s.bind((a,17171));s.listen();print('ESCAPED',a,o)\n  except OSError:pass"
+        ),
+        only=BWRAP,
+        network="allowlist",
+    ),
+    _one(
+        "the proxy's port, once a command has ended",
+        "true",
+        _python("import socket;s=socket.socket();s.bind(('127.17.0.1',17171));print('ESCAPED')"),
+        only=BWRAP,
+        network="allowlist",
+    ),
+    _one(
+        "close the proxy's socket",
+        "ss -K sport = 17171; ss -K dport = 17171; true",
+        _python("import socket\ntry:socket.create_connection(('127.0.0.1',17171),2)\nexcept OSError:print('ESCAPED')"),
+        only=BWRAP,
+        network="allowlist",
+    ),
+    _one(
+        "connections of the machine",
+        'p=$(printf %04X "$PORT"); grep -ihE ":$p " /proc/net/tcp /proc/[0-9]*/net/tcp /proc/[0-9]*/task/*/net/tcp && echo ESCAPED; grep -hF "$ABSTRACT" /proc/net/unix && echo ESCAPED',
+        only=BWRAP,
+        network="allowlist",
+        bites=True,
+    ),
+    _one(
+        "abstract socket past the proxy",
+        _python("import os,socket;s=socket.socket(1);s.connect('\\0'+os.environ['ABSTRACT']);print('ESCAPED')"),
+        network="allowlist",
+        bites=True,
+    ),
+    _one(
+        "the proxy, by a command without a network",
+        "sleep 600.25 >/dev/null 2>&1 & true",
+        f'"$PY" -I -c "{_KNOCK}" 17171',
+        only=BWRAP,
+        network="allowlist",
+        offline=(1,),
+    ),
+    _one(
+        "the proxy, by one that left a forwarder",
+        _FORWARDER,
+        f'"$PY" -I -c "{_KNOCK}" 17171 18991; '
+        "\"$PY\" -I -c \"import socket;s=socket.socket(1);s.connect('\\0hermes-escape-forward');print('ESCAPED')\"",
+        only=BWRAP,
+        network="allowlist",
+        offline=(1,),
+    ),
+    _one(
+        "signal what another command left",
+        "sleep 600.25 >/dev/null 2>&1 & true",
+        "pkill -9 -f 'sleep 600[.]25' && echo ESCAPED; for p in $(seq 3 400); do [ $p = $$ ] || kill -0 $p 2>/dev/null && [ $p != $$ ] && grep -qa 600[.]25 /proc/$p/cmdline && echo ESCAPED; done",
+        only=BWRAP,
+        network="allowlist",
+    ),
+    _one(
+        "attach to what another command left",
+        "sleep 600.25 >/dev/null 2>&1 & true",
+        _python(
+            "import ctypes,os;c=ctypes.CDLL(None)\n"
+            "for p in map(int,filter(str.isdigit,os.listdir('/proc'))):\n"
+            " if p!=os.getpid() and b'600.'+b'25' in open(f'/proc/{p}/cmdline','rb').read() and c.ptrace(0x4206,p,0,0)==0:print('ESCAPED')"
+        ),
+        only=BWRAP,
+        network="allowlist",
+    ),
+    _one(
+        "ask for all connections",
+        _python(
+            "import socket\nh=[]\n"
+            "try:\n for _ in range(600):h.append(socket.create_connection(('127.0.0.1',17171),1))\nexcept OSError:pass"
+        ),
+        "echo still here",
+        only=BWRAP,
+        network="allowlist",
+    ),
+]
+
+ALL = [*WRITES, *MOUNTS, *PROCESSES, *LATER, *PROJECT, *HOME, *HERMES, *KEYS, *NETWORK, *LOOPBACK]

@@ -225,17 +225,24 @@ async def attempt(world: World, escape: Escape, backend: SandboxBackend | LocalB
     cwd = str(world.home if escape.home else world.work)
     environment: dict[str, str] = {}
     unset: frozenset[str] = frozenset()
-    for text in escape.scripts:
-        command = Command(text=text, cwd=cwd, environment=environment, unset=unset, hold_state=True, pty=escape.pty)
-        async with asyncio.timeout(20):
-            running = await backend.start(command, output.extend)
-            try:
+    async with contextlib.AsyncExitStack() as ending:
+        for number, text in enumerate(escape.scripts):
+            command = Command(
+                text=text,
+                cwd=cwd,
+                environment=environment,
+                unset=unset,
+                hold_state=True,
+                pty=escape.pty,
+                network=Network.OFF if number in escape.offline else Network.ON,
+            )
+            async with asyncio.timeout(20):
+                running = await backend.start(command, output.extend)
+                ending.push_async_callback(running.stop)  # what it leaves runs while the next one does
                 ended = await running.wait()
-            finally:
-                await running.stop()
-        if ended.state is not None:
-            environment, unset = ended.state.environment, ended.state.unset
-            cwd = ended.state.cwd if os.path.isdir(ended.state.cwd) else cwd
+            if ended.state is not None:
+                environment, unset = ended.state.environment, ended.state.unset
+                cwd = ended.state.cwd if os.path.isdir(ended.state.cwd) else cwd
     return output.decode(errors="replace")
 
 

@@ -70,7 +70,7 @@ async def test_a_no_to_a_path_is_told_and_holds_for_the_session() -> None:
         assert one.asked[0].no_covers == f"`write {folder}/*`" and "until the session is closed" in question_text(
             one.asked[0]
         )
-        assert f"the person said no to writing {folder}; that holds for this session" in said
+        assert f"keeps {folder} from being written (the person said no); do not try again" in said
         said = await one.run(f"touch {folder}/newer", says(SESSION))
         assert "the person said no" in said and len(one.asked) == 1
         said = await one.call("write_file", says(NO), path=str(folder / "file"), content="x")
@@ -83,7 +83,7 @@ async def test_a_no_to_a_host_is_told_and_holds_for_the_session() -> None:
     async with scene(trusted=True) as one:
         said = await one.run("curl -sS http://a.invalid/", says(NO))
         assert one.asked[0].no_covers == "`connect a.invalid`"
-        assert "the person said no to connections to a.invalid; that holds for this session" in said
+        assert "Connections to a.invalid are refused (the person said no); do not try again" in said
         said = await one.run("curl -sS http://a.invalid/x http://b.invalid/", says(NO))
         assert [asked.subject for asked in one.asked] == ["connect a.invalid", "connect b.invalid"]
         assert "the person said no to `connect a.invalid` before" in said

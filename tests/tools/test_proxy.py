@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.core.outcomes import AnswerScope
 from hermes.safety.places import Places
-from hermes.tools.backends.base import Command, Network
+from hermes.tools.backends.base import Command, Network, Permit
 from hermes.tools.backends.proxy import Hosts, Proxy, Refused, refused_address
 from hermes.tools.backends.sandbox import SandboxBackend
 from hermes.tools.backends.sandbox_policy import SandboxPolicy
@@ -26,23 +25,19 @@ class Door:
     def __init__(self, *allowed: str) -> None:
         self.allowed = allowed
         self.asked: list[str] = []
+        self.led: list[str] = []
+        """The name that led to each, if any."""
         self.pause: asyncio.Event | None = None
 
-    async def connect(self, host: str, port: int) -> bool:
+    async def connect(self, host: str, port: int, name: str = "") -> Permit:
         self.asked.append(host)
+        self.led.append(name)
         if self.pause is not None:
             await self.pause.wait()
-        return host in self.allowed
+        return Permit(host in self.allowed, "the person said no")
 
-    async def write(self, path: str) -> AnswerScope:
-        return AnswerScope.DENY
-
-    def told(self) -> list[str]:
-        return []
-
-    @property
-    def closed(self) -> set[str]:
-        return set()
+    async def write(self, path: str) -> Permit:
+        return Permit(False)
 
 
 class Site:
@@ -117,7 +112,7 @@ async def test_what_the_settings_name_gets_through(tmp_path: Path, site: Site) -
         tunnel = f"CONNECT a.test:{site.port} HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n".encode()
         assert (await wall.send(tunnel)).endswith(b"hi\n")
         refused = await wall.send(b"CONNECT b.test:443 HTTP/1.1\r\n\r\n")
-        assert refused.startswith(b"HTTP/1.1 403 ") and b"b.test:443 are not allowed" in refused
+        assert refused.startswith(b"HTTP/1.1 403 ") and b"to b.test are refused" in refused
         assert wall.looked_up == ["a.test", "a.test"]
 
 
@@ -152,9 +147,9 @@ async def test_a_question_ends_with_the_client_that_waits_for_its_answer(tmp_pat
     ended = asyncio.Event()
 
     class Watched(Door):
-        async def connect(self, host: str, port: int) -> bool:
+        async def connect(self, host: str, port: int, name: str = "") -> Permit:
             try:
-                return await door.connect(host, port)
+                return await door.connect(host, port, name)
             finally:
                 ended.set()
 
@@ -211,6 +206,36 @@ async def test_local_networks_are_asked_about_by_their_address(tmp_path: Path, t
     async with Wall(tmp_path, door, names=names) as wall:
         assert b" 403 " in await wall.send(f"CONNECT {target}:443 HTTP/1.1\r\n\r\n".encode())
         assert door.asked[-1] in ("127.0.0.1", "::1", "10.0.0.1")
+        assert door.led[-1] == (target if target in names else "")
+
+
+async def test_an_address_is_asked_about_with_the_name_that_leads_there(tmp_path: Path) -> None:
+    door = Door("a.test")
+    async with Wall(tmp_path, door, "b.test", names={"a.test": ["10.0.0.1"], "b.test": ["8.8.8.8"]}) as wall:
+        answer = await wall.send(b"CONNECT a.test:443 HTTP/1.1\r\n\r\n")
+        assert b"10.0.0.1, where a.test leads, are refused (the person said no); do not try again" in answer
+        assert await wall.hosts.addresses("b.test", 443, door) == ["8.8.8.8"]
+        assert b" 403 " in await wall.send(b"CONNECT 8.8.8.8:443 HTTP/1.1\r\n\r\n")
+        assert list(zip(door.asked, door.led, strict=True)) == [
+            ("a.test", ""),
+            ("10.0.0.1", "a.test"),
+            ("8.8.8.8", "b.test"),
+        ]
+
+
+async def test_what_was_refused_is_told_once_and_counts_while_nothing_was_reached(tmp_path: Path, site: Site) -> None:
+    told: list[str] = []
+    names = {"yes.test": ["127.0.0.1"], "turned.test": ["127.0.0.1"]}
+    hosts = Hosts((f"yes.test:{site.port}", "turned.*"), Wall(tmp_path, None, names=names).resolve)
+    wall = Wall(tmp_path, None)
+    wall.proxy = Proxy(hosts, Door(), told.append)
+    async with wall:
+        for _ in range(2):
+            assert b"403" in await wall.send(b"CONNECT No.test:443 HTTP/1.1\r\n\r\n")
+        assert told == ["Connections to no.test are refused (the person said no); do not try again."]
+        assert wall.proxy.refused == {"no.test"}
+        assert (await wall.send(f"GET http://yes.test:{site.port}/ HTTP/1.1\r\n\r\n".encode())).endswith(b"hi\n")
+        assert wall.proxy.refused == frozenset()
 
 
 async def test_one_of_several_addresses_is_enough_to_refuse(tmp_path: Path) -> None:

@@ -7,8 +7,6 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from hermes.core.outcomes import AnswerScope
-
 
 class Network(StrEnum):
     """What a sandboxed command may reach."""
@@ -19,24 +17,23 @@ class Network(StrEnum):
     ON = "on"
 
 
+class Permit(Struct, frozen=True):
+    """An answer; `why` says in words why it is no, `once` that it is for this command alone, not for the session."""
+
+    allowed: bool
+    why: str = ""
+    once: bool = False
+
+
 class Door(Protocol):
     """Who is asked when a command in a sandbox wants more than it has. Each answer is a person's, or no."""
 
-    async def connect(self, host: str, port: int) -> bool:
-        """Whether it may reach this host."""
+    async def connect(self, host: str, port: int, name: str = "") -> Permit:
+        """Whether it may reach this host. `name` is what led to it where it is an address."""
         ...
 
-    async def write(self, path: str) -> AnswerScope:
-        """Whether it may write this path, and below it: when it is run once more, for the session, or not."""
-        ...
-
-    def told(self) -> list[str]:
-        """What it was kept from and why, a line each, given once."""
-        ...
-
-    @property
-    def closed(self) -> set[str]:
-        """Hosts that it was kept from."""
+    async def write(self, path: str) -> Permit:
+        """Whether it may write this path, and below it."""
         ...
 
 
@@ -76,12 +73,14 @@ class ShellState(Struct, frozen=True):
 class Exit(Struct, frozen=True):
     """How a command ended. `code` is negative for a signal. `state` is None when it could not be learnt.
 
-    `left_running` says that processes which it started are still there.
+    `left_running` says that processes which it started are still there. `refused` are the hosts that it was kept from,
+    when it has reached no other either: nothing came in.
     """
 
     code: int
     state: ShellState | None = None
     left_running: bool = False
+    refused: frozenset[str] = frozenset()
 
 
 def by_signal(code: int) -> int:

@@ -38,6 +38,7 @@ class Client:
     variables: Mapping[str, str] = {}
     temporary: str | None = None
     handles: Sequence[int] = ()
+    spaces: Sequence[int] = ()
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self._arguments = tuple(arguments)

@@ -68,6 +68,8 @@ class Box(Protocol):
     """Where a file can be made that both this process and the command can write."""
     handles: Sequence[int]
     """What that program gets besides the command's streams."""
+    spaces: Sequence[int]
+    """Namespaces that it is started in, which takes a warden."""
 
     def wrap(
         self, shell: Sequence[str], environment: Mapping[str, str], handles: Sequence[int]
@@ -173,6 +175,7 @@ class LocalBackend:
                 output=far[-1],
                 note=note.fileno() if note is not None else None,
                 others=others,
+                spaces=box.spaces if box is not None else (),
             )
 
         others = box.handles if box is not None else ()
@@ -195,6 +198,10 @@ class LocalBackend:
             return (self._shell, *box.script(script, terminal)), environment
         # The shell leads its session, so the terminal that it opens becomes the one that controls it.
         return (self._shell, "-c", f": <{terminal}; {script}" if terminal else script), environment
+
+    async def wardened(self) -> bool:
+        """Whether commands run under wardens here."""
+        return await self._wardens.ready()
 
     async def close(self) -> None:
         """Let go of what ended commands left running; wardens of commands that were not ended end them."""
@@ -344,6 +351,9 @@ class LocalRunning:
 
 
 def _without_warden(order: Order) -> Direct:
+    """Raises OSError when the command must be put into namespaces: it would run outside of them."""
+    if order.spaces:
+        raise OSError("there is no warden that could put it into its network")
     return Direct(
         subprocess.Popen(
             order.arguments,

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from urllib.parse import urlsplit
 
-from hermes.tools.backends.base import Door
+from hermes.tools.backends.base import Door, Permit
 
 _LARGEST_HEAD = 16_384
 _MOST = 128
@@ -23,6 +23,8 @@ _PATIENCE = 15.0
 _IDLE = 600.0
 _CHUNK = 65_536
 _USUAL = (80, 443)
+_MOST_NAMES = 1_000
+_NOBODY = Permit(False, "nobody could be asked")
 _HOST = re.compile(r"(?!-)[A-Za-z0-9_.-]{1,253}$")
 _METADATA = tuple(
     map(
@@ -47,13 +49,24 @@ class Refused(Exception):  # noqa: N818 - an answer, not a fault
         self.status = status
 
 
+class NotAllowed(Refused):
+    """A host that commands are kept from."""
+
+    def __init__(self, host: str, why: str, name: str = "") -> None:
+        led = f", where {name} leads," if name else ""
+        super().__init__("403 Forbidden", f"Connections to {host}{led} are refused ({why}); do not try again.")
+        self.host = host
+
+
 class Hosts:
     """What a session may connect to: patterns from the settings, and what each command's door says, once a host."""
 
     def __init__(self, patterns: Sequence[str], resolve: Resolve | None = None) -> None:
         self._patterns = tuple(one.lower() for one in patterns)
         self._resolve = resolve or _resolved
-        self._answers: dict[tuple[str, int, Door | None], asyncio.Future[bool]] = {}
+        self._answers: dict[tuple[str, int, Door | None], asyncio.Future[Permit]] = {}
+        self._names: dict[str, str] = {}
+        """Addresses by which names were reached: who connects to one by itself may have meant the name."""
 
     async def addresses(self, host: str, port: int, door: Door | None) -> list[str]:
         """The addresses that may be connected to, best first. Raises `Refused`."""
@@ -62,19 +75,26 @@ class Hosts:
         if literal is None and not _HOST.match(host):
             raise Refused("400 Bad Request", "That is no name of a host.")
         if not self.named(host, port) and not (literal and is_metadata(literal)):
-            await self._ask(host, port, door)
+            await self._ask(host, port, door, self._names.get(host, ""))
         found = [host] if literal else list(await self._looked_up(host, port))
         for address in found:
             if refused_address(address) and not self.named(address, port):
                 await self._local(host, address, port, door)
+        if literal is None:
+            self._note(host, found)
         return found
+
+    def _note(self, host: str, found: Sequence[str]) -> None:
+        self._names |= dict.fromkeys(found, host)
+        while len(self._names) > _MOST_NAMES:
+            del self._names[next(iter(self._names))]
 
     async def _local(self, host: str, address: str, port: int, door: Door | None) -> None:
         """Whether an address that is nobody's on the internet may be connected to as `host`. Raises `Refused`."""
         if is_metadata(ipaddress.ip_address(address)):
-            raise Refused("403 Forbidden", f"{host} leads to {address}, which hands out keys of this machine.")
+            raise NotAllowed(host, f"it leads to {address}, which hands out keys of this machine")
         if host != address and not self._exactly(host, port):
-            await self._ask(address, port, door)  # the person was asked about a name, not about this
+            await self._ask(address, port, door, host)  # the person was asked about a name, not about this
 
     def named(self, host: str, port: int) -> bool:
         """Whether the settings allow it."""
@@ -83,7 +103,7 @@ class Hosts:
     def _exactly(self, host: str, port: int) -> bool:
         return any("*" not in one and _matches(one, host, port) for one in self._patterns)
 
-    async def _ask(self, host: str, port: int, door: Door | None) -> None:
+    async def _ask(self, host: str, port: int, door: Door | None, name: str = "") -> None:
         """Ask once, however many want to know. A question whose asker was stopped is asked anew."""
         key = host, port, door
         while (answer := self._answers.get(key)) is not None:
@@ -93,14 +113,14 @@ class Hosts:
         if answer is None:
             answer = self._answers[key] = asyncio.get_running_loop().create_future()
             try:
-                answer.set_result(door is not None and await door.connect(host, port))
+                answer.set_result(await door.connect(host, port, name) if door is not None else _NOBODY)
             finally:
                 if not answer.done():
                     answer.cancel()
                 if answer.cancelled() or door is None:
                     del self._answers[key]
-        if not answer.result():
-            raise Refused("403 Forbidden", f"Connections from the sandbox to {host}:{port} are not allowed.")
+        if not answer.result().allowed:
+            raise NotAllowed(host, answer.result().why, name)
 
     def forget(self, door: Door | None) -> None:
         """Drop what a door has said: its command is over, and the next one has another."""
@@ -119,11 +139,14 @@ class Hosts:
 
 
 class Proxy:
-    """One door, for one command. `close` ends it with all its connections."""
+    """One door, for one command. `close` ends it with all its connections; `told` hears of each refused host once."""
 
-    def __init__(self, hosts: Hosts, door: Door | None) -> None:
+    def __init__(self, hosts: Hosts, door: Door | None, told: Callable[[str], None] | None = None) -> None:
         self._hosts = hosts
         self._door = door
+        self._told = told
+        self._reached = False
+        self._refused: dict[str, None] = {}
         self._near: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -133,6 +156,11 @@ class Proxy:
         self._near.setblocking(False)
         asyncio.get_running_loop().add_reader(self._near, self._handed_in)
         return far
+
+    @property
+    def refused(self) -> frozenset[str]:
+        """The hosts that were refused, by every name of theirs that was used, when no host was reached at all."""
+        return frozenset() if self._reached else frozenset(self._refused)
 
     async def close(self) -> None:
         """End every connection."""
@@ -160,18 +188,26 @@ class Proxy:
             self._shut()
         for handle in handles:
             # What comes through is a command's choice: it may be anything.
-            if not stat.S_ISSOCK(os.fstat(handle).st_mode) or len(self._tasks) > 2 * _MOST:
+            if not stat.S_ISSOCK(os.fstat(handle).st_mode):
                 os.close(handle)
                 continue
             given = socket.socket(fileno=handle)
-            task = asyncio.create_task(self._accepted(given))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            if given.family != socket.AF_UNIX or given.type != socket.SOCK_STREAM:
+                given.close()
+            else:
+                self.take(given)
+
+    def take(self, given: socket.socket) -> None:
+        """Serve a connection; beyond a number of them it is closed at once."""
+        if len(self._tasks) > 2 * _MOST:
+            given.close()
+            return
+        task = asyncio.create_task(self._accepted(given))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _accepted(self, given: socket.socket) -> None:
         with given:
-            if given.family != socket.AF_UNIX or given.type != socket.SOCK_STREAM:
-                return
             given.setblocking(False)
             try:
                 reader, writer = await _opened(given)
@@ -231,10 +267,19 @@ class Proxy:
     async def _connected(
         self, reader: asyncio.StreamReader, host: str, port: int
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        for address in await _while_open(reader, self._hosts.addresses(host, port, self._door)):
+        try:
+            found = await _while_open(reader, self._hosts.addresses(host, port, self._door))
+        except NotAllowed as refused:
+            if refused.host not in self._refused and self._told is not None:
+                self._told(str(refused))
+            self._refused |= dict.fromkeys((refused.host, host.lower()))
+            raise
+        for address in found:
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(_PATIENCE):
-                    return await asyncio.open_connection(address, port, limit=_CHUNK)
+                    made = await asyncio.open_connection(address, port, limit=_CHUNK)
+                self._reached = True
+                return made
         raise Refused("502 Bad Gateway", f"{host}:{port} does not answer.")
 
 

@@ -2,9 +2,8 @@
 
 import asyncio
 import os
-import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 
 import msgspec
@@ -15,9 +14,10 @@ from hermes.tools.backends.base import Command, Exit, Network, Sink, Stopped, by
 from hermes.tools.backends.local import LocalBackend, LocalRunning
 from hermes.tools.backends.plants import Plants
 from hermes.tools.backends.proxy import Hosts, Proxy, Resolve
-from hermes.tools.backends.sandbox_bwrap import BwrapBox
+from hermes.tools.backends.sandbox_bwrap import ALONE, BwrapBox, Exits, trial
 from hermes.tools.backends.sandbox_denied import denied_path
 from hermes.tools.backends.sandbox_landlock import LandlockBox
+from hermes.tools.backends.sandbox_net import Loopback, make_loopback
 from hermes.tools.backends.sandbox_policy import (
     PROJECT_FILES,
     Kind,
@@ -55,6 +55,8 @@ _OUTWARD = frozenset(
     }
 )
 """Variables that lead to services of this machine, and to temporary folders that are not the session's."""
+_OWN_LOOPBACK = "Commands cannot share a loopback interface here, so a server that one starts is not reached by others"
+_LESS = b"\n[sandbox: this command had less network than others that run, and cannot reach their servers]\n"
 _TOO_MANY = "The workspace has too many folders to look for git hooks in all of them."
 _ORDER = (Network.OFF, Network.ALLOWLIST, Network.ON)
 
@@ -98,6 +100,9 @@ class SandboxBackend:
         self._fixed: tuple[str, ...] = ()
         self._plants = Plants()
         self._looking = asyncio.Lock()
+        self._loopbacks: dict[Network, Loopback | None] = {}
+        self._making = asyncio.Lock()
+        self._told_left = False
         self.notices: list[str] = []
         """Lines for the person: what commands left that was taken out of the way. The model reads them as output."""
 
@@ -119,17 +124,18 @@ class SandboxBackend:
             raise ToolError("The network cannot be kept from commands here, and the settings say that it is to be.")
         async with AsyncExitStack() as undo:
             layout = await self._looked_at(command)
-            door: socket.socket | None = None
+            later: list[bytes] = []
+            proxy: Proxy | None = None
             if network is Network.ALLOWLIST and held.hosts:
-                proxy = Proxy(self._hosts, command.door)
-                undo.push_async_callback(proxy.close)
-                door = proxy.open()
-                undo.callback(door.close)
-            with self._box(held, command, layout, network, door) as box:
-                inner = await self._local.start(command, sink, box)
-            if door is not None:
-                door.close()  # the box has it now; its end is seen here
+                proxy = Proxy(self._hosts, command.door, _teller(sink if command.interactive else later.append))
+            with ExitStack() as given:
+                exits = await self._exits(held, network, proxy, undo, given)
+                with self._box(held, command, layout, network, exits) as box:
+                    inner = await self._local.start(command, sink, box)
             running = SandboxRunning(self, inner, sink, layout, undo.pop_all())
+            running.network = network
+            running.proxy = proxy
+            running.later = later
             running.told = held.way is Way.BUBBLEWRAP
         self._running.append(running)
         return running
@@ -142,6 +148,17 @@ class SandboxBackend:
         self.notices += notes
         for note in notes:
             sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))
+
+    def left_in(self, layout: Layout) -> bytes:
+        """A line for the model, once a session: that what lies in /tmp will not stay."""
+        left = self._room.left(layout) if self._room is not None and not self._told_left else ""
+        self._told_left = self._told_left or bool(left)
+        return f"\n[sandbox: {left} is this session's own and goes when it ends]\n".encode() if left else b""
+
+    def more_network(self, than: "SandboxRunning") -> bool:
+        """Whether another command runs that may reach more, and so is in another network."""
+        reach = _ORDER.index(than.network)
+        return any(_ORDER.index(one.network) > reach and not one.over for one in self._running)
 
     def layout(self, command: Command | None = None) -> Layout:
         """How the folders of this machine are seen now, by this command with what was opened to it alone."""
@@ -214,6 +231,10 @@ class SandboxBackend:
             await one.let_go()
         self._running.clear()
         await self._local.close()
+        for shared in self._loopbacks.values():
+            if shared is not None:
+                shared.close()
+        self._loopbacks.clear()
         if self._room is not None:
             await self._room.close()
             self._room = None
@@ -243,13 +264,50 @@ class SandboxBackend:
             self._room = Room([os.path.realpath(one) for one in self._policy.private if os.path.isdir(one)])
         return self._room
 
+    async def _exits(
+        self, held: Held, network: Network, proxy: Proxy | None, undo: AsyncExitStack, given: ExitStack
+    ) -> Exits:
+        """What leads out of the command's box; `undo` closes it when all is over, `given` what the box has by then."""
+        if held.way is not Way.BUBBLEWRAP or network is Network.ON:
+            return ALONE
+        shared = await self._shared(held, network)
+        if proxy is None:
+            return Exits(shared=shared.spaces) if shared is not None else ALONE
+        undo.push_async_callback(proxy.close)
+        if shared is not None:
+            undo.callback(shared.shut, proxy)
+            return Exits(shared=shared.spaces, proxy=shared.open(proxy))
+        door = given.enter_context(proxy.open())  # the end of the box's copies is seen here
+        return Exits(door=door.fileno())
+
+    async def _shared(self, held: Held, network: Network) -> Loopback | None:
+        """The loopback interface of this session's commands that may reach as much; None: each has its own.
+
+        Not one for all: what must not reach the proxy must not reach what can.
+        """
+        async with self._making:
+            if network not in self._loopbacks:
+                self._loopbacks[network] = await self._made(held, network)
+            return self._loopbacks[network]
+
+    async def _made(self, held: Held, network: Network) -> Loopback | None:
+        why = "no process can stand over them"
+        if await self._local.wardened():
+            try:
+                return await make_loopback(trial(held.program), listen=network is Network.ALLOWLIST)
+            except ToolError as error:
+                why = str(error)
+        told = f"{_OWN_LOOPBACK} ({why})."
+        if told not in self.notices:
+            self.notices.append(told)
+        return None
+
     def _box(
-        self, held: Held, command: Command, layout: Layout, network: Network, door: socket.socket | None
+        self, held: Held, command: Command, layout: Layout, network: Network, exits: Exits
     ) -> BwrapBox | LandlockBox | SeatbeltBox:
         room = self._opened()
         if held.way is Way.BUBBLEWRAP:
-            handle = door.fileno() if door is not None else None
-            return BwrapBox(command, room, layout, network, program=held.program, abi=held.abi, door=handle)
+            return BwrapBox(command, room, layout, network, program=held.program, abi=held.abi, exits=exits)
         if held.way is Way.SEATBELT:
             return SeatbeltBox(command, room, layout, network)
         return LandlockBox(command, room, layout, network, abi=held.abi)
@@ -268,6 +326,10 @@ class SandboxRunning:
         self._things = things
         self._settling = asyncio.Lock()
         self._settled = False
+        self.network = Network.ON
+        self.proxy: Proxy | None = None
+        self.later: list[bytes] = []
+        """What is told after its output, so that no shortening takes it away."""
         self.told = False
         """Whether its exit code is told by a shell or another program above it, which have a code for a signal."""
 
@@ -285,7 +347,14 @@ class SandboxRunning:
         """Wait for its end, for the last of its output, and for what it left to be looked at."""
         ended = await self._running.wait()
         await self._settle()
-        return msgspec.structs.replace(ended, code=by_signal(ended.code)) if self.told else ended
+        if self.told and (left := self._backend.left_in(self._layout)):
+            self._sink(left)
+        while self.later:
+            self._sink(self.later.pop(0))
+        if ended.code and self._backend.more_network(self):
+            self._sink(_LESS)
+        refused = self.proxy.refused if self.proxy is not None else frozenset()
+        return msgspec.structs.replace(ended, code=by_signal(ended.code) if self.told else ended.code, refused=refused)
 
     async def stop(self) -> Stopped:
         """End the whole tree, as `LocalRunning` does."""
@@ -318,6 +387,11 @@ class SandboxRunning:
                 self._settled = True
             if self.over:
                 await self.let_go()
+
+
+def _teller(sink: Sink) -> Callable[[str], None]:
+    """Tells the model of a refusal; few programs show the answer of a proxy."""
+    return lambda refusal: sink(f"\n[sandbox: {refusal}]\n".encode())
 
 
 def held_by_kernel(layout: Layout) -> Callable[[str], bool]:

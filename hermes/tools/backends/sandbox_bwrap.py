@@ -7,10 +7,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from hermes.tools.backends import relay as relay_program
 from hermes.tools.backends import seccomp
 from hermes.tools.backends.base import Command, Network
 from hermes.tools.backends.sandbox_landlock import MOST_OPEN_FILES, MOST_PROCESSES, SCOPES, confined, write_anew
+from hermes.tools.backends.sandbox_net import PORT
 from hermes.tools.backends.sandbox_policy import Kind, Layout
 from hermes.tools.backends.sandbox_room import Room, memory_file
 
@@ -23,20 +26,28 @@ _LIMITS = (
 Not every shell knows `-u`; the bound does not hold for the superuser.
 """
 _SETSID = ("/usr/bin/setsid", "/bin/setsid", "/run/current-system/sw/bin/setsid")
-_PORT = 17_171
-_PROXY = f"http://127.0.0.1:{_PORT}"
-_PROXIES = {
-    **{f"{kind}_proxy": _PROXY for kind in ("http", "https", "all")},
-    **{f"{kind}_PROXY": _PROXY for kind in ("HTTP", "HTTPS", "ALL")},
-    **dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1,::1"),
-    "NODE_USE_ENV_PROXY": "1",
-}
+_UNSHARED = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL")
 _SCOPED = 6
 """The version of Landlock that keeps abstract sockets apart, which a shared network does not."""
 
 
+class Exits(Struct, frozen=True, kw_only=True):
+    """What leads a command out of its box, and what it shares with others.
+
+    `shared` are the handles of the session's network, in which the box is made; without any it has one of its own.
+    `proxy` is where a proxy of ours listens in there. `door` is a handle that leads to one, by a relay in the box.
+    """
+
+    shared: Sequence[int] = ()
+    proxy: str = ""
+    door: int | None = None
+
+
+ALONE = Exits()
+
+
 class BwrapBox:
-    """One command in bubblewrap, which `held` names. `door` is a handle that leads to a proxy of ours."""
+    """One command in bubblewrap."""
 
     def __init__(
         self,
@@ -47,11 +58,13 @@ class BwrapBox:
         *,
         program: str,
         abi: int,
-        door: int | None = None,
+        exits: Exits = ALONE,
     ) -> None:
         self.folder = room.outside(command.cwd, layout)
         own = room.caches("/tmp") if "/tmp" in room.stands_for else room.variables(room.tmp)  # noqa: S108
-        self.variables: Mapping[str, str] = {**own, **(_PROXIES if door is not None else {})}
+        proxy = f"127.0.0.1:{PORT}" if exits.door is not None else exits.proxy
+        self.variables: Mapping[str, str] = {**own, **(_proxies(proxy) if proxy else {})}
+        self.spaces: Sequence[int] = exits.shared
         self.temporary: str | None = None
         self._cwd = command.cwd
         self._pty = command.pty
@@ -59,7 +72,7 @@ class BwrapBox:
         self._layout = layout
         self._network = network
         self._program = program
-        self._door = door
+        self._door = exits.door
         self._options = memory_file("options")
         handles = [self._options]
         self._filter = seccomp.program()
@@ -69,7 +82,7 @@ class BwrapBox:
         if self._scope:
             handles.append(memory_file("order"))
         self._made = tuple(handles)
-        self.handles: Sequence[int] = (*handles, *(() if door is None else (door,)))
+        self.handles: Sequence[int] = (*handles, *(() if exits.door is None else (exits.door,)))
 
     def __enter__(self) -> "BwrapBox":
         return self
@@ -97,7 +110,7 @@ class BwrapBox:
         setsid = next(filter(os.path.exists, _SETSID), "") if self._pty else ""
         session = (setsid, "-c") if setsid else ()
         relay = (
-            (sys.executable, "-I", "-S", "-c", _relay(), str(_PORT), str(handles[-1])) if self._door is not None else ()
+            (sys.executable, "-I", "-S", "-c", _relay(), str(PORT), str(handles[-1])) if self._door is not None else ()
         )
         program = (self._program, "--args", str(handles[0]), "--", *session, *relay, *shell)
         if self._scope:
@@ -107,10 +120,10 @@ class BwrapBox:
         return program, {}
 
     def _namespaces(self) -> list[str]:
-        options = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL"]
-        if os.geteuid():
+        options = [*_UNSHARED, *(_same_user() if self.spaces else ())]
+        if os.geteuid() and not self.spaces:
             options.append("--unshare-user")
-        if self._network is not Network.ON:
+        if self._network is not Network.ON and not self.spaces:
             options.append("--unshare-net")
         return options
 
@@ -144,6 +157,32 @@ class BwrapBox:
         if not os.path.lexists(path):  # a socket that was closed meanwhile
             return ()
         return ("--ro-bind", self._room.nothing if os.path.isdir(path) else self._room.no_file, path)
+
+
+def trial(program: str) -> tuple[str, ...]:
+    """The least that is a box in a network of ours: what succeeds where boxes can be made in there."""
+    mounts = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+    return (program, *_UNSHARED, *_same_user(), *mounts, "--", "/bin/sh", "-c", ":")
+
+
+def _same_user() -> tuple[str, ...]:
+    """Options for a box in a user namespace of ours, in which an ordinary user is the superuser: who it is in the box.
+
+    A namespace below that one has no rights over what belongs to it, such as the network.
+    """
+    if not os.geteuid():
+        return ()
+    return ("--unshare-user", "--uid", str(os.geteuid()), "--gid", str(os.getegid()))
+
+
+def _proxies(address: str) -> dict[str, str]:
+    url = f"http://{address}"
+    names = (f"{kind}_proxy" for kind in ("http", "https", "all"))
+    return {
+        **{form: url for name in names for form in (name, name.upper())},
+        **dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1,::1"),
+        "NODE_USE_ENV_PROXY": "1",
+    }
 
 
 @functools.cache

@@ -58,6 +58,7 @@ class LandlockBox:
         self._network = network
         self._order = memory_file("order")
         self.handles: Sequence[int] = (self._order,)
+        self.spaces: Sequence[int] = ()
 
     def __enter__(self) -> "LandlockBox":
         return self

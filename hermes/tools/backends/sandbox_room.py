@@ -51,6 +51,18 @@ class Room:
                 return inside + path[len(folder) :]
         return path
 
+    def left(self, layout: Layout) -> str:
+        """A private folder, as commands name it, in which they have left something; empty when there is none.
+
+        Neither caches count nor what is only on the way to something of the layout's.
+        """
+        way = {one.removeprefix(inside + "/").split("/")[0] for inside in self.stands_for for one in layout.kinds}
+        for inside, folder in self.stands_for.items():
+            with contextlib.suppress(OSError):
+                if not {*os.listdir(folder)} <= {*way, *_CACHES.values()}:
+                    return inside
+        return ""
+
     def caches(self, tmp: str) -> dict[str, str]:
         """Variables that lead caches of tools to where they can be written, by the name that commands know it by."""
         return {name: f"{tmp}/{folder}" for name, folder in _CACHES.items()}

@@ -18,6 +18,7 @@ class SeatbeltBox:
         self.variables: Mapping[str, str] = room.variables(room.tmp)
         self.temporary: str | None = room.tmp
         self.handles: Sequence[int] = ()
+        self.spaces: Sequence[int] = ()
         self._profile = profile(layout, room.tmp, network)
 
     def __enter__(self) -> "SeatbeltBox":

@@ -32,7 +32,7 @@ class _Numbers(Struct, frozen=True, kw_only=True):
     ioctl: int
     absent: tuple[int, ...]
     """Answered as if the kernel had none of them: keyrings, io_uring (which calls on without being filtered), bpf,
-    perf_event_open, userfaultfd, kexec."""
+    perf_event_open, userfaultfd, kexec, setns."""
     highest: int = 0
 
 
@@ -44,7 +44,7 @@ _TABLE = {
         clone3=435,
         unshare=272,
         ioctl=16,
-        absent=(248, 249, 250, 425, 426, 427, 321, 298, 323, 246, 320),
+        absent=(248, 249, 250, 425, 426, 427, 321, 298, 323, 246, 320, 308),
         highest=0x40000000,
     ),
     "aarch64": _Numbers(
@@ -54,7 +54,7 @@ _TABLE = {
         clone3=435,
         unshare=97,
         ioctl=29,
-        absent=(217, 218, 219, 425, 426, 427, 280, 241, 282, 104, 294),
+        absent=(217, 218, 219, 425, 426, 427, 280, 241, 282, 104, 294, 268),
     ),
 }
 

@@ -12,8 +12,9 @@ It runs as a process of its own with the standard library only, and imports litt
   died: then it ends them all before it leaves.
 
 On the leash, to the warden: `ORDER` with handles beside it (output, input if any, note if any, what else the command
-gets, and what the warden is to hold while anything of the command lives), 4 bytes of length and a marshalled (has
-input, has note, number of others, folder, arguments, environment); single bytes, each a signal's number or `RELEASE`.
+gets, and which namespaces it is put into, and what the warden is to hold while anything of the command lives), 4 bytes
+of length and a marshalled (has input, has note, number of others, number of namespaces, folder, arguments,
+environment); single bytes, each a signal's number or `RELEASE`.
 From it, 5 bytes each, a letter and a number: `W` a warden is there (its process id), `S` started (process id), `E` not
 started (error number, 0 for an unusable text), `X` the shell has ended (its code), `G` nothing is left.
 """
@@ -61,6 +62,7 @@ _NAP = 0.002
 _ASIDE = 64
 """Where handles are moved that could be in the way of those that a command gets."""
 _NEVER = float("inf")
+_Variables = dict[bytes, bytes]
 
 
 def main() -> None:
@@ -210,26 +212,20 @@ class _Warden:
         """Run a command as ordered; closes the handles that were the command's own."""
         size = int.from_bytes(_exactly(self._leash, 4), "little")
         order = marshal.loads(_exactly(self._leash, size))  # noqa: S302 - from the process that started this one
-        has_input, has_note, others, folder, arguments, environment = order
-        own = 1 + has_input + has_note + others
-        for number, handle in enumerate(handles[:own] if others else ()):
+        has_input, has_note, others, spaces, folder, arguments, environment = order
+        given = 1 + has_input + has_note + others
+        own = given + spaces
+        for number, handle in enumerate(handles[:given] if others else ()):
             handles[number] = fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, _ASIDE)
             os.close(handle)
         places = [(handles[0], 1), (handles[0], 2), (handles[1] if has_input else 0, 0)]
         if has_note:
             places.append((handles[1 + has_input], NOTE))
-        places += zip(handles[own - others : own], range(OTHERS, OTHERS + others), strict=True)
+        places += zip(handles[given - others : given], range(OTHERS, OTHERS + others), strict=True)
         try:
             os.chdir(folder)
-            self._shell = os.posix_spawn(
-                arguments[0],
-                arguments,
-                environment,
-                file_actions=[(os.POSIX_SPAWN_DUP2, handle, place) for handle, place in places],
-                setsid=True,
-                setsigdef=_IGNORED,
-                setsigmask=(),
-            )
+            start = _inside if spaces else _spawned
+            self._shell = start(handles[given:own], places, arguments, environment)
         except (OSError, ValueError) as error:
             _tell(self._leash, b"E", getattr(error, "errno", None) or 0)
             return False
@@ -292,6 +288,56 @@ class _Warden:
             else:
                 signal_all(children(os.getpid()), order)
         return True
+
+
+def _spawned(spaces: list[int], places: list[tuple[int, int]], arguments: list[bytes], environment: _Variables) -> int:
+    """A process of a session of its own that runs a program, with handles in places. It enters no `spaces`."""
+    return os.posix_spawn(
+        arguments[0],
+        arguments,
+        environment,
+        file_actions=[(os.POSIX_SPAWN_DUP2, handle, place) for handle, place in places],
+        setsid=True,
+        setsigdef=_IGNORED,
+        setsigmask=(),
+    )
+
+
+def _inside(spaces: list[int], places: list[tuple[int, int]], arguments: list[bytes], environment: _Variables) -> int:
+    """The same in these namespaces, which costs a fork. What is killed before the program runs counts as started."""
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if not pid:
+        told = fcntl.fcntl(write_end, fcntl.F_DUPFD_CLOEXEC, _ASIDE)
+        try:
+            os.setsid()
+            for number in _IGNORED:
+                signal.signal(number, signal.SIG_DFL)
+            _enter(spaces)
+            for handle, place in places:
+                os.dup2(handle, place)
+            os.execve(arguments[0], arguments, environment)  # noqa: S606 - what was ordered
+        except (OSError, ValueError) as error:
+            os.write(told, b"%d" % (getattr(error, "errno", None) or 0))
+        finally:
+            os._exit(1)
+    os.close(write_end)
+    said = os.read(read_end, 16)
+    os.close(read_end)
+    if not said:
+        return pid
+    os.waitpid(pid, 0)
+    raise OSError(int(said), os.strerror(int(said))) if int(said) else ValueError
+
+
+def _enter(spaces: list[int]) -> None:
+    import ctypes
+
+    kernel = ctypes.CDLL(None, use_errno=True)
+    for one in spaces:
+        if kernel.setns(one, 0):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
 
 
 def _receive(source: _socket.socket, size: int) -> tuple[bytes, list[int]]:

@@ -38,7 +38,8 @@ _QUEUE_NAP = 0.005
 class Order(Struct, frozen=True, kw_only=True):
     """What to run, and the handles it gets. `source` None stands for no input at all.
 
-    `others` are found by the command at `warden.OTHERS` and following.
+    `others` are found by the command at `warden.OTHERS` and following; it is put into the namespaces `spaces`, in that
+    order, and cannot be started without a warden then.
     """
 
     folder: str
@@ -48,6 +49,7 @@ class Order(Struct, frozen=True, kw_only=True):
     source: int | None = None
     note: int | None = None
     others: Sequence[int] = ()
+    spaces: Sequence[int] = ()
 
 
 class Warden(Struct, frozen=True):
@@ -90,6 +92,10 @@ class Wardens:
         """The helper's process id; None while there is none."""
         return self._helper.pid if self._helper is not None else None
 
+    async def ready(self) -> bool:
+        """Whether there are wardens here; the helper is started to know it."""
+        return await self._reached() is not None
+
     async def start(self, order: Order, held: Sequence[int] = ()) -> "Leash | None":
         """Start a command; its warden keeps `held` open while anything of the command lives. None: no wardens here.
 
@@ -98,7 +104,7 @@ class Wardens:
         """
         packed = _packed(order)
         handles = [one for one in (order.output, order.source, order.note) if one is not None]
-        handles += order.others
+        handles += (*order.others, *order.spaces)
         try:
             async with asyncio.timeout(_PATIENCE):
                 while (chosen := await self._warden()) is not None:
@@ -376,6 +382,7 @@ def _packed(order: Order) -> bytes:
             order.source is not None,
             order.note is not None,
             len(order.others),
+            len(order.spaces),
             os.fsencode(order.folder),
             [os.fsencode(one) for one in order.arguments],
             {os.fsencode(name): os.fsencode(value) for name, value in order.environment.items()},

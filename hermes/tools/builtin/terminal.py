@@ -9,7 +9,6 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from hermes.core.errors import ToolError
-from hermes.core.outcomes import AnswerScope
 from hermes.core.parts import ToolStatus
 from hermes.tools.backends.base import Command, Exit, Network, Running, Stopped
 from hermes.tools.output import HeadTail, cut
@@ -108,10 +107,12 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
         notes.append(WHAT_TO_DO)
     if ended.code != 0:
         notes += await _opened(ctx, text, order)
-    if order.door is not None:
-        notes += order.door.told()
-    unreached = ended.code in _NOT_CONNECTED and _asks_one_host(order.text)
-    return ToolOutput(text=_with_notes(text, notes), failed=ended.code != 0, unreached=unreached)
+    return ToolOutput(
+        text=_with_notes(text, notes),
+        failed=ended.code != 0,
+        refused=ended.refused,
+        unreached=ended.code in _NOT_CONNECTED and _asks_one_host(order.text),
+    )
 
 
 def _asks_one_host(text: str) -> bool:
@@ -128,10 +129,10 @@ async def _opened(ctx: ToolContext, output: str, order: Command) -> list[str]:
     path = ctx.backend.denied_path(output, order.cwd)
     if not path or ctx.door is None:
         return []
-    scope = await ctx.door.write(path)
-    if scope is AnswerScope.DENY:
-        return [f"the sandbox keeps {path} from being written"]
-    if scope is AnswerScope.ONCE:
+    permit = await ctx.door.write(path)
+    if not permit.allowed:
+        return [f"the sandbox keeps {path} from being written ({permit.why}); do not try again"]
+    if permit.once:
         paths = dict.fromkeys((*order.writable, path))
         ctx.state.openings[order.text] = Opening(order.cwd, tuple(paths))
         return [f"the sandbox kept {path} from being written; it is open for one more run of this very command"]
