@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from hermes.app.approvals import answer_approval, pending_approval, pending_approvals
 from hermes.app.openai_form import Plain
@@ -29,27 +29,30 @@ def run(arguments: list[str]) -> int:
     given = parser.read(arguments)
     if given.action in ("list", "show") and (given.session or given.always):
         parser.error("--session and --always belong to approve")
+    if given.action == "list" and given.id:
+        parser.error("list takes no id; one question as a whole: hermes approvals show ID")
     if given.action != "list" and not given.id:
         parser.error(f"{given.action} needs the id of a question; `hermes approvals` lists them")
     scope = AnswerScope.DENY if given.action == "deny" else _scope(session=given.session, always=given.always)
     environ = process_environment()
     try:
-        if given.action == "list":
-            rows = asyncio.run(pending_approvals(environ))
-            for row in rows:
-                print(json.dumps(row, ensure_ascii=False) if given.as_json else _shown(row, excerpt))
-            if not rows and not given.as_json:
-                print("No question waits for an answer.")
-            return 0
-        if given.action == "show":
-            row = asyncio.run(pending_approval(environ, given.id))
-            print(json.dumps(row, ensure_ascii=False) if given.as_json else _shown(row, str))
-            return 0
+        if given.action in ("list", "show"):
+            return _show(environ, given.id, as_json=given.as_json)
         asyncio.run(answer_approval(environ, given.id, scope))
         print("Denied." if scope is AnswerScope.DENY else "Allowed.")
         return 0
     except HermesError as error:
         return failed(error)
+
+
+def _show(environ: Mapping[str, str], named: str, *, as_json: bool) -> int:
+    """All that waits, or one question as a whole."""
+    rows = asyncio.run(pending_approvals(environ)) if not named else [asyncio.run(pending_approval(environ, named))]
+    for row in rows:
+        print(json.dumps(row, ensure_ascii=False) if as_json else _shown(row, str if named else excerpt))
+    if not rows and not as_json:
+        print("No question waits for an answer.")
+    return 0
 
 
 def _scope(*, session: bool, always: bool) -> AnswerScope:

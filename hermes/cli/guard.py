@@ -52,14 +52,10 @@ def _parted(arguments: list[str]) -> tuple[list[str], list[str]]:
     `command rm -rf /`: from the first word on, but for options of ours that stand at the end. A command that was given
     as one text, with spaces in it, or alone, is left where it stands.
     """
-    at = 0
-    while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "--":
-        at += 2 if arguments[at] in _VALUED else 1
+    at = _behind_options(arguments, 0)
     if arguments[at : at + 1] != ["command"]:
         return arguments, []
-    at += 1
-    while at < len(arguments) and arguments[at].startswith("--") and arguments[at] != "--":
-        at += 2 if arguments[at] in _VALUED else 1
+    at = _behind_options(arguments, at + 1)
     words = arguments[at:]
     end: list[str] = []
     if words[:1] == ["--"]:
@@ -70,6 +66,13 @@ def _parted(arguments: list[str]) -> tuple[list[str], list[str]]:
     if len(words) < 2 or re.search(r"\s", words[0]):
         return arguments, []
     return [*arguments[:at], *end], words
+
+
+def _behind_options(arguments: list[str], at: int) -> int:
+    """The place of the first word from there on that is no option of ours."""
+    while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "--":
+        at += 2 if arguments[at] in _VALUED else 1
+    return at
 
 
 def _ours_at_the_end(words: list[str]) -> int:

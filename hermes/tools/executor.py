@@ -319,9 +319,13 @@ class _Round:
             paths += [os.path.realpath(folder), os.path.realpath(self._context.places.workspace)]
         from hermes.tools.weighing import origin
 
-        unheard = output.unreached or (item.decision.offline and self._context.backend.contained)
-        found = origin(item.decision.effects, paths, self._context, None if unheard else output.refused)
+        found = origin(item.decision.effects, paths, self._context, self._unheard(item, output))
         return found or (said and structs.replace(said, vouched=True))
+
+    def _unheard(self, item: _Prepared, output: ToolOutput) -> frozenset[str] | None:
+        """The hosts that nothing came from, though the call names them; None: all."""
+        cut_off = item.decision.offline and self._context.backend.contained
+        return None if cut_off or output.unreached else output.refused
 
     def _result(self, item: _Prepared, output: ToolOutput) -> ToolResultPart:
         text = self._context.redact(clean_surrogates(output.text))

@@ -70,27 +70,32 @@ def _registry(effect: Effect) -> tuple[str, ...]:
     if _REGISTRY not in effect.targets:
         return effect.targets
     program = effect.argv[0].rpartition("/")[2]
-    addresses = [match[1] for word in effect.argv[1:] for match in _ADDRESS.finditer(word)]
-    if not addresses and not {*_READ_FROM}.intersection(effect.argv) and {*_STAYS_HERE}.intersection(effect.argv):
-        return tuple(one for one in effect.targets if one != _REGISTRY)
-    host = _REGISTRIES.get(program, "packages")
-    named = tuple(f"{one}({program})" for one in (addresses or [host]))
-    return tuple(dict.fromkeys(name for one in effect.targets for name in (named if one == _REGISTRY else (one,))))
+    hosts = [match[1] for word in effect.argv[1:] for match in _ADDRESS.finditer(word)]
+    others = tuple(one for one in effect.targets if one != _REGISTRY)
+    if not hosts and _stays_here(effect.argv):
+        return others
+    named = [f"{one}({program})" for one in hosts or [_REGISTRIES.get(program, "packages")]]
+    return (*dict.fromkeys(named), *others)
+
+
+def _stays_here(argv: Sequence[str]) -> bool:
+    """Whether a package program was told to use what is there; a list of packages may name addresses all the same."""
+    return any(word in _STAYS_HERE for word in argv) and not any(word in _READ_FROM for word in argv)
 
 
 def _remote(effect: Effect, judged: Judgement, context: ToolContext) -> tuple[str, ...]:
     """What a repository's remote stands for; its name where that cannot be told."""
-    names = [one for one in effect.targets if "." not in one and "/" not in one]
-    if not names or "GIT_DIR" in context.state.environment or any(word.startswith("-") for word in effect.argv[1:2]):
-        return effect.targets
+    options = any(word.startswith("-") for word in effect.argv[1:2])  # `-C`, `--git-dir`: another repository
     folders = {one.cwd for one in judged.commands if one.argv[: len(effect.argv)] == effect.argv}
-    text = _settings(folders.pop(), context.places.workspace) if len(folders) == 1 else ""
+    if options or "GIT_DIR" in context.state.environment or len(folders) != 1:
+        return effect.targets
+    text = _settings(folders.pop(), context.places.workspace)
     sends = effect.kind is EffectKind.SENDS
-    return tuple(one for name in effect.targets for one in _hosts(text, name, name in names, sends=sends))
+    return tuple(one for name in effect.targets for one in _hosts(text, name, sends=sends))
 
 
-def _hosts(text: str, name: str, looked_up: bool, *, sends: bool) -> Sequence[str]:
-    urls = _urls(text, name) if looked_up else {}
+def _hosts(text: str, name: str, *, sends: bool) -> Sequence[str]:
+    urls = {} if "." in name or "/" in name else _urls(text, name)
     url = (urls.get("pushurl") if sends else None) or urls.get("url")
     if url is None:
         return (name,)
@@ -125,16 +130,20 @@ def _settings(folder: str, workspace: str) -> str:
 
 def sends_outside(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
     """Where a command may read all that the person may, sending files from outside of the workspace asks."""
-    sending = [one for one in judged.effects if one.kind is EffectKind.SENDS and not all(map(_HERE.match, one.targets))]
+    sending = {one.argv for one in judged.effects if one.kind is EffectKind.SENDS and not _stays(one)}
     if context.backend.contained or not sending:
         return
-    argvs = {one.argv for one in sending}
     for simple in judged.commands:
-        if simple.argv in argvs or simple.argv[0] in _HANDS_ON:
-            taken = [path for path in _given(simple) if _is_outside(path, context)]
-            if taken:
-                reason = f"it sends {', '.join(taken[:_SHOWN])} to another host"
-                yield Finding(Verdict.ASK, "sends-outside", reason, spelled(simple.argv))
+        given = _given(simple) if simple.argv in sending or simple.argv[0] in _HANDS_ON else ()
+        taken = [path for path in given if _is_outside(path, context)]
+        if taken:
+            reason = f"it sends {', '.join(taken[:_SHOWN])} to another host"
+            yield Finding(Verdict.ASK, "sends-outside", reason, spelled(simple.argv))
+
+
+def _stays(effect: Effect) -> bool:
+    """Whether what is sent stays on this machine."""
+    return all(map(_HERE.match, effect.targets))
 
 
 def _given(simple: Simple) -> Iterator[str]:

@@ -141,20 +141,25 @@ class RuleGate:
             effects=weighed.effects,
             offline=any(effect.kind is EffectKind.UNKNOWN for effect in weighed.effects),
         )
-        for finding in findings:
-            if finding.verdict is Verdict.DENY:
-                return structs.replace(base, verdict=Verdict.DENY, rule=finding.rule, reason=finding.reason)
-        asking = [one for one in findings if one.verdict is Verdict.ASK]
-        runs = _files_run(weighed) if asking else ()
-        asks = [one for one in asking if not self._covered(one, runs, weighed)]
+        never = next((one for one in findings if one.verdict is Verdict.DENY), None)
+        if never is not None:
+            return structs.replace(base, verdict=Verdict.DENY, rule=never.rule, reason=never.reason)
+        asks = self._uncovered([one for one in findings if one.verdict is Verdict.ASK], weighed)
         unasked = self._unasked(context, command=bool(weighed.line))
         if not asks or self._whole_line(weighed, asks, context) or unasked:
             return base
-        for one in asks:
-            for name in _lasting_no(one, weighed):
-                if name in self.leave.refused:
-                    return structs.replace(base, verdict=Verdict.DENY, rule=one.rule, reason=_said_no(name))
+        if no := self._said_no_before(asks, weighed):
+            return structs.replace(base, verdict=Verdict.DENY, rule=no[0], reason=_said_no(no[1]))
         return self._question(base, weighed, asks, context, tool)
+
+    def _uncovered(self, asking: Sequence[Finding], weighed: "Weighed") -> list[Finding]:
+        runs = _files_run(weighed) if asking else ()
+        return [one for one in asking if not self._covered(one, runs, weighed)]
+
+    def _said_no_before(self, asks: Iterable[Finding], weighed: "Weighed") -> tuple[str, str] | None:
+        """The rule and the host or path that the person said no to in this session; None where there is none."""
+        names = ((one.rule, name) for one in asks for name in _lasting_no(one, weighed))
+        return next((one for one in names if one[1] in self.leave.refused), None)
 
     def _question(
         self, base: Decision, weighed: "Weighed", asks: Sequence[Finding], context: ToolContext, tool: str
@@ -255,12 +260,15 @@ def _hint(sources: Iterable[str]) -> str:
     return f"`hermes trust {named}` stops such questions: its files then count as yours. Do it if you know them"
 
 
-def _reasons(asks: Iterable[Finding], weighed: "Weighed") -> Iterator[str]:
+def _reasons(asks: Sequence[Finding], weighed: "Weighed") -> Iterator[str]:
     """Why it is asked; of a command that is too long to be shown whole, with the words that each reason is about."""
-    asks = list(asks)
     if not is_long(weighed.subject):
         yield from (one.reason for one in asks)
-        return
+    else:
+        yield from _with_words(asks, weighed)
+
+
+def _with_words(asks: Sequence[Finding], weighed: "Weighed") -> Iterator[str]:
     for one in asks:
         words = one.subject if one.subject != weighed.subject else ""
         yield f"{one.reason} (`{head_and_tail(words, _PART)}`)" if words else one.reason

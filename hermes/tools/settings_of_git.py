@@ -29,22 +29,21 @@ def changes(judged: Judgement, context: ToolContext) -> tuple[list[Finding], lis
 
     The effect names the file that the line may change when the person says yes.
     """
-    if context.backend.name != "sandbox" or not any(_is_change(one) for one in judged.commands):
+    changing = [one for one in judged.commands if _is_change(one)]
+    file = _one_file(changing, context) if context.backend.name == "sandbox" else ""
+    if not file or not all(_is_change(one) or _does_nothing(one) for one in judged.commands):
         return [], []
-    findings: list[Finding] = []
-    files: list[str] = []
-    for one in judged.commands:
-        if _is_change(one):
-            where = _file(one.cwd, context)
-            if not where or _elsewhere(one) or any("$" in word for word in one.argv):
-                return [], []
-            findings.append(_judged(one))
-            files.append(where)
-        elif not _does_nothing_else(one):
-            return [], []
-    if any(one.verdict is Verdict.DENY for one in findings) or len(set(files)) != 1:
-        return [one for one in findings if one.verdict is Verdict.DENY], []
-    return findings, [Effect(EffectKind.PERSISTS, GIT_SETTINGS, (files[0],))]
+    findings = [_judged(one) for one in changing]
+    never = [one for one in findings if one.verdict is Verdict.DENY]
+    return (never, []) if never else (findings, [Effect(EffectKind.PERSISTS, GIT_SETTINGS, (file,))])
+
+
+def _one_file(changing: Sequence[Simple], context: ToolContext) -> str:
+    """The file that all of these change; empty where that cannot be told, or there are several."""
+    if any(map(_cannot_be_told, changing)):
+        return ""
+    files = {_file(one.cwd, context) for one in changing}
+    return files.pop() if len(files) == 1 else ""
 
 
 def _is_change(one: Simple) -> bool:
@@ -58,15 +57,16 @@ def _is_change(one: Simple) -> bool:
     return verb == ("branch",) and any(word.partition("=")[0] in _UPSTREAM for word in rest)
 
 
-def _does_nothing_else(one: Simple) -> bool:
+def _does_nothing(one: Simple) -> bool:
     """Whether a command beside a change is one of which nothing can come."""
     if one.argv[:1] == ("git",):
         return one.argv[1:2] in (("config",), ("remote",), ("status",))
     return one.argv[0] in _BESIDE
 
 
-def _elsewhere(one: Simple) -> bool:
-    return any(word.partition("=")[0] in _ELSEWHERE for word in one.argv[2:])
+def _cannot_be_told(one: Simple) -> bool:
+    """Whether a change is of other settings than the repository's, or is only known when it runs."""
+    return any("$" in word or word.partition("=")[0] in _ELSEWHERE for word in one.argv[2:])
 
 
 def _operands(rest: Sequence[str]) -> list[str]:

@@ -66,24 +66,23 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
         subject = " ".join(one for one in named if one)
         return Weighed(tuple(findings), own, subject, "", "", _subjects(own, subject))
     cwd, line, judged = _command(command, arguments, context)
-    if context.redactor is not None and context.redactor.holds_placeholder(command):
-        findings.append(Finding(Verdict.DENY, "placeholder", _PLACEHOLDER, command))
     held = context.backend.contained
     findings += judged.held(sandboxed=held and not _touches_opened(judged, command, context))
     kept, settings = changes(judged, context)
-    if settings:  # what the kernel would refuse anyway is said once, by those who know what git is told
-        findings = [one for one in findings if one.rule != "git-config"]
     findings += kept
-    findings += _led_elsewhere(judged, context)
-    findings += _dot_files(judged, context)
-    findings += _reads_all(judged, context)
-    findings += _written_before(judged, context)
-    findings += sends_outside(judged, context)
+    findings += _placeholder(command, context)
+    for side in (_led_elsewhere, _dot_files, _reads_all, _written_before, sends_outside):
+        findings += side(judged, context)
     reached = told(judged, context)
     findings += _tainted(reached, context, hosts, held=held)
     effects = (*own, *reached, *settings, *_read(judged))
     simple = (spelled(one.argv) for one in judged.commands)
     return Weighed(tuple(findings), effects, command, cwd, line, (*dict.fromkeys(simple), *_subjects(effects, command)))
+
+
+def _placeholder(command: str, context: ToolContext) -> Iterator[Finding]:
+    if context.redactor is not None and context.redactor.holds_placeholder(command):
+        yield Finding(Verdict.DENY, "placeholder", _PLACEHOLDER, command)
 
 
 def _touches_opened(judged: Judgement, command: str, context: ToolContext) -> bool:
