@@ -39,8 +39,8 @@ def code_in(folder: str) -> Iterator[str]:
     seen = 0
     for at, folders, names in os.walk(folder):
         folders[:] = sorted(one for one in folders if one not in _NOT_LOOKED_INTO)
-        for name in sorted(names):
-            seen += 1
+        seen += len(folders) + len(names)
+        for name in sorted(one for one in names if not one.endswith(".sample")):
             if runs_later(path := os.path.join(at, name)) or name.endswith(_CODE):
                 yield path
         if seen > _MOST_FILES:
