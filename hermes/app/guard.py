@@ -72,11 +72,12 @@ class Guard:
     def command(self, text: str, cwd: str) -> Plain:
         """What may happen with a shell command in a folder, which counts as the workspace."""
         from hermes.safety.commands import analyse
+        from hermes.safety.patterns import spelled
         from hermes.safety.policy import said_by
 
         policy = self._policy or self._read_policy()
         judged = analyse(text, cwd, self._places(cwd))
-        subjects = tuple(dict.fromkeys((*(" ".join(effect.argv) for effect in judged.effects), text)))
+        subjects = tuple(dict.fromkeys((*(spelled(effect.argv) for effect in judged.effects), text)))
         findings = [*judged.held(sandboxed=self._sandboxed), *said_by(policy.rules, subjects)]
         return _answer(*_settled(findings, text.strip(), policy), judged.effects)
 

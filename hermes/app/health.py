@@ -8,42 +8,57 @@ from hermes.app.options import Options
 from hermes.app.policy import mode_of, policy_of
 from hermes.config.home import Home, locate_home
 from hermes.config.load import load_settings
+from hermes.config.settings import Settings
 from hermes.config.trusted import is_trusted, trusted_folders
+from hermes.core.errors import ConfigError
 from hermes.safety.places import Places
 from hermes.tools.backends.wardens import Wardens
+
+PROBLEM = "Problem:"
 
 
 async def examine(environ: Mapping[str, str], folder: str) -> list[str]:
     """A line each about the home, the place where commands run, the questions and the folder. Nothing is created.
 
-    Raises ConfigError for settings that cannot be used.
+    A setting that stops Hermes is a line that begins with `Problem:`. Raises ConfigError for a damaged file.
     """
     home = locate_home(environ)
     loaded = load_settings(home)
     settings = loaded.settings
     places = _places(environ, home, folder)
+    trusted = is_trusted(places.workspace, trusted_folders(home.trust_file))
+    return [
+        *loaded.warnings,
+        f"Home: {home.root}",
+        *await _commands(environ, settings, places),
+        _questions(settings),
+        f"Folder: {places.workspace} is "
+        + ("trusted." if trusted else "not trusted: its files count as text of strangers (`hermes trust` changes it)."),
+    ]
+
+
+async def _commands(environ: Mapping[str, str], settings: Settings, places: Places) -> list[str]:
     wardens = Wardens(environ)
     try:
         backend, remark = Place(environ, settings, wardens).backend(places, -1)
         try:
-            held = await backend.line()
+            held = await backend.line(whole=True)
         finally:
             await backend.close()
+    except ConfigError as error:
+        return [f"{PROBLEM} {error}"]
     finally:
         await wardens.close()
-    policy = policy_of(settings, Options())
-    trusted = is_trusted(places.workspace, trusted_folders(home.trust_file))
+    return [f"Commands: {held}", *([remark] if remark else [])]
+
+
+def _questions(settings: Settings) -> str:
+    try:
+        mode, policy = mode_of(settings), policy_of(settings, Options())
+    except ConfigError as error:
+        return f"{PROBLEM} {error}"
     rules = f"{len(policy.allow)} allowed patterns, {len(policy.rules)} rules of your own"
-    mode, patience = mode_of(settings), settings.approvals.timeout
-    return [
-        *loaded.warnings,
-        f"Home: {home.root}",
-        f"Commands: {held}",
-        *([remark] if remark else []),
-        f"Questions: mode {mode}, {rules}; no answer within {patience:g} s is a no.",
-        f"Folder: {places.workspace} is "
-        + ("trusted." if trusted else "not trusted: its files count as text of strangers (`hermes trust` changes it)."),
-    ]
+    return f"Questions: mode {mode}, {rules}; no answer within {settings.approvals.timeout:g} s is a no."
 
 
 def _places(environ: Mapping[str, str], home: Home, folder: str) -> Places:

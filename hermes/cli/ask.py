@@ -11,7 +11,10 @@ from hermes.cli.terminal import Lines, set_modes, terminal_kept
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import AnswerScope
 from hermes.runtime.actor import SessionActor
-from hermes.util.text import inert, visible
+from hermes.util.text import excerpt, inert, is_long, visible
+
+_THIS = "this call"
+_WITHDRAWN = "withdrawn"
 
 
 @contextlib.contextmanager
@@ -77,17 +80,18 @@ class TerminalAsker:
                 self._tasks[event.approval_id] = task
                 task.add_done_callback(lambda _: self._tasks.pop(event.approval_id, None))
             case ApprovalAnswered():
-                self._withdraw(self._tasks.get(event.approval_id))
+                gone = "  (The question is withdrawn: nobody waits for its answer any more.)\n"
+                self._withdraw(self._tasks.get(event.approval_id), gone if event.by == _WITHDRAWN else "")
             case TurnEnded():
                 for task in self._tasks.values():
                     self._withdraw(task)
             case _:
                 pass
 
-    def _withdraw(self, task: "asyncio.Task[None] | None") -> None:
+    def _withdraw(self, task: "asyncio.Task[None] | None", why: str = "") -> None:
         """A question that nobody waits for any more must not go on reading what is typed next."""
         if task is not None and not task.done():
-            self._show("\n")
+            self._show(f"\n{why}")
             task.cancel()
 
     async def _approve(self, event: ApprovalAsked) -> None:
@@ -110,16 +114,26 @@ class TerminalAsker:
 
 
 def question_text(event: ApprovalAsked) -> str:
-    """The question as it is shown: exactly what would run, why it is asked about, and what each answer covers."""
+    """The question as it is shown: what would run, why it is asked about, and what each answer covers.
+
+    Of a very long command only the beginning and the end; then the reason names the words that it is about.
+    """
     where = f"  in {visible(event.cwd)}\n" if event.cwd else ""
-    lines = [f"\n! {event.tool} wants to run:\n    {visible(event.subject)}\n{where}  {visible(event.reason)}\n"]
+    shown = visible(event.subject)
+    lines = [f"\n! {event.tool} wants to run:\n    {excerpt(shown)}\n{where}  {visible(event.reason)}\n"]
+    if is_long(shown):
+        lines.append(f"  All of it, from another terminal: hermes approvals show {event.approval_id}\n")
     letters = "o"
+    if event.once_covers not in ("", _THIS):
+        lines.append(f"  [o]nce allows: {visible(event.once_covers)}\n")
     if event.session_covers:
         lines.append(f"  [s]ession also allows, until it is closed: {visible(event.session_covers)}\n")
         letters += "/s"
     if event.always_covers:
         lines.append(f"  [a]lways also allows, from now on: {visible(event.always_covers)}\n")
         letters += "/a"
+    if event.no_covers:
+        lines.append(f"  No holds until the session is closed, for: {visible(event.no_covers)}\n")
     return "".join([*lines, f"  Allow it [o]nce? [{letters}/N] "])
 
 

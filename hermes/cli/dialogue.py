@@ -148,6 +148,8 @@ class Dialogue:
         print(f"Session {about['id']}{f' ({title})' if title else ''}, {about['message_count']} messages.")
         print(f"Model {endpoint.model} from {endpoint.record.title}, window: {await self._window()}.")
         print(await self._app.place_line(self._actor))
+        if self._yolo:
+            print("NO QUESTIONS are asked in this session (/yolo ends that); what is never allowed stays refused.")
         print(f"Tokens used so far: {about['input_tokens']:,} in, {about['output_tokens']:,} out.")
 
     async def _window(self) -> str:

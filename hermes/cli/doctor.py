@@ -3,7 +3,7 @@
 import asyncio
 import os
 
-from hermes.app.health import examine
+from hermes.app.health import PROBLEM, examine
 from hermes.cli.arguments import Parser
 from hermes.cli.report import failed
 from hermes.config.environment import process_environment
@@ -12,7 +12,7 @@ from hermes.util.text import visible
 
 
 def run(arguments: list[str]) -> int:
-    """Say what holds."""
+    """Say what holds; 1 when a setting stops Hermes."""
     parser = Parser(
         prog="hermes doctor",
         description="Say what really holds commands back on this machine, when you are asked, and what is trusted.",
@@ -20,8 +20,9 @@ def run(arguments: list[str]) -> int:
     )
     parser.read(arguments)
     try:
-        for line in asyncio.run(examine(process_environment(), os.getcwd())):
+        lines = asyncio.run(examine(process_environment(), os.getcwd()))
+        for line in lines:
             print(visible(line))
-        return 0
+        return 1 if any(line.startswith(PROBLEM) for line in lines) else 0
     except HermesError as error:
         return failed(error)

@@ -1,6 +1,8 @@
 """`hermes guard`: what would be said to a command, a path, a URL or a text, for one of them or for a stream of them."""
 
 import argparse
+import re
+import shlex
 import sys
 
 import msgspec
@@ -20,9 +22,11 @@ _LONGEST = 16 << 20
 def run(arguments: list[str]) -> int:
     """Answer one question, or with `--jsonl` one for each line of standard input."""
     parser = _parser()
-    given, rest = parser.parse_known_intermixed_args(arguments)
+    ours, command = _parted(arguments)
+    given, rest = parser.parse_known_intermixed_args(ours)
     if rest:
         parser.error(f"{rest[0]!r} is no option here: put what is asked about in quotes")
+    given.words += [shlex.join(command)] if command else []
     try:
         environ = process_environment()
         guard = Guard(environ, locate_home(environ), sandboxed=given.backend == "sandbox", user_home=given.home)
@@ -39,15 +43,62 @@ def run(arguments: list[str]) -> int:
         return failed(error)
 
 
+_VALUED = ("--backend", "--op", "--cwd", "--home")
+
+
+def _parted(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Our own arguments, and a command that was given word by word: then what looks like options is its own.
+
+    `command rm -rf /`: from the first word on, but for options of ours that stand at the end. A command that was given
+    as one text, with spaces in it, or alone, is left where it stands.
+    """
+    at = _behind_options(arguments, 0)
+    if arguments[at : at + 1] != ["command"]:
+        return arguments, []
+    at = _behind_options(arguments, at + 1)
+    words = arguments[at:]
+    end: list[str] = []
+    if words[:1] == ["--"]:
+        words = words[1:]
+    else:
+        while cut := _ours_at_the_end(words):
+            words, end = words[:-cut], [*words[-cut:], *end]
+    if len(words) < 2 or re.search(r"\s", words[0]):
+        return arguments, []
+    return [*arguments[:at], *end], words
+
+
+def _behind_options(arguments: list[str], at: int) -> int:
+    """The place of the first word from there on that is no option of ours."""
+    while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "--":
+        at += 2 if arguments[at] in _VALUED else 1
+    return at
+
+
+def _ours_at_the_end(words: list[str]) -> int:
+    """How many of the last words are an option of ours, behind at least one word of the command's."""
+    if len(words) > 1 and (words[-1] == "--jsonl" or words[-1].startswith(tuple(f"{one}=" for one in _VALUED))):
+        return 1
+    return 2 if len(words) > 2 and words[-2] in _VALUED else 0
+
+
 def _parser() -> Parser:
     made = Parser(
         prog="hermes guard",
         description="Say what the gate would do, without doing it: allow, ask or deny, by which rule and why; for a "
-        "text its suspicious passages, or the text without secrets.",
-        epilog="example: hermes guard command 'git push --force origin main'",
+        "text its suspicious passages, or the text without secrets. Answers are for commands that nothing holds back "
+        "(`local`), whatever config.yaml says, unless --backend sandbox is given.",
+        epilog="example: hermes guard command git push --force origin main. Exit codes: 0 every question was answered, "
+        "whatever the answer; 1 a line of --jsonl was no question (its answer has `error`, and the next line is read); "
+        "2 wrong usage; 78 settings that cannot be used. docs/safety.md names the members of --jsonl.",
     )
     made.add_argument("subject", choices=sorted(FIELDS), help="what is asked about")
-    made.add_argument("words", nargs="*", metavar="WORD", help="the command, path, URL or text; `-`: standard input")
+    made.add_argument(
+        "words",
+        nargs="*",
+        metavar="WORD",
+        help="the command (one text in quotes, or its words), path, URL or text; `-`: standard input",
+    )
     made.add_argument(
         "--jsonl", action="store_true", help="one JSON object a line on standard input, one answer a line"
     )
@@ -61,7 +112,8 @@ def _parser() -> Parser:
 
 
 def _stream(guard: Guard, given: argparse.Namespace) -> int:
-    """One answer for each line, at once. A line that is no question is answered too, with a refusal."""
+    """One answer for each line, at once. A line that is no question is answered too, with a refusal; the code is 1."""
+    code = 0
     decoder = msgspec.json.Decoder(Question)
     encoder = msgspec.json.Encoder()
     out = sys.stdout.buffer
@@ -73,9 +125,10 @@ def _stream(guard: Guard, given: argparse.Namespace) -> int:
         else:
             answer = _bad(f"The question has more than {_LONGEST >> 20} MB.")
             _skip_line()
+        code = 1 if "error" in answer else code
         out.write(encoder.encode(answer) + b"\n")
         out.flush()
-    return 0
+    return code
 
 
 def _judged(guard: Guard, given: argparse.Namespace, line: bytes, decoder: "msgspec.json.Decoder[Question]") -> Plain:

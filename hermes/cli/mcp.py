@@ -30,14 +30,20 @@ def run(arguments: list[str]) -> int:
     environ = process_environment()
     try:
         if given.action == "list":
-            for row in listed(environ):
-                print(json.dumps(row, ensure_ascii=False) if given.as_json else _row(row))
-            return 0
+            return _list(listed(environ), as_json=given.as_json)
         found = asyncio.run(tried(environ, given.name))
         print(json.dumps(found, ensure_ascii=False) if given.as_json else _report(found))
         return 1 if found["problem"] else 0
     except HermesError as error:
         return failed(error)
+
+
+def _list(rows: list[Plain], *, as_json: bool) -> int:
+    for row in rows:
+        print(json.dumps(row, ensure_ascii=False) if as_json else _row(row))
+    if not rows and not as_json:
+        print("There are no MCP servers. `mcp_servers` in config.yaml names them.")
+    return 0
 
 
 def _row(row: Plain) -> str:

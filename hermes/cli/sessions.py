@@ -63,25 +63,27 @@ async def _run(given: argparse.Namespace) -> int:
     async with stored_sessions(process_environment()) as sessions:
         match given.verb:
             case "list":
-                return _print(await sessions.newest(given.limit), given.json, _session_line)
+                return _print(await sessions.newest(given.limit), given.json, _session_line, "There is no session yet.")
             case "show":
                 found = await sessions.show(given.session, hidden=given.hidden)
                 return _show(found, as_json=given.json)
             case "search":
                 hits = await sessions.search(" ".join(given.words), limit=given.limit, newest=not given.best)
-                return _print(hits, given.json, _hit_line)
+                return _print(hits, given.json, _hit_line, "No message has these words.")
             case "export":
                 return _export(await sessions.show(given.session, hidden=given.hidden), given.output)
             case _:
                 return await _delete(sessions, given)
 
 
-def _print(rows: list[Plain], as_json: bool, line: Callable[[Plain], str]) -> int:
+def _print(rows: list[Plain], as_json: bool, line: Callable[[Plain], str], none: str) -> int:
     if as_json:
         sys.stdout.write(_pretty(rows))
     else:
         for row in rows:
             print(line(row))
+        if not rows:
+            print(none)
     return 0
 
 

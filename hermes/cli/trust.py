@@ -7,7 +7,7 @@ from hermes.cli.report import failed
 from hermes.config.environment import process_environment
 from hermes.config.home import locate_home
 from hermes.config.trusted import change_trust, is_trusted, trusted_folders
-from hermes.core.errors import HermesError
+from hermes.core.errors import HermesError, UsageError
 from hermes.util.text import visible
 
 
@@ -25,9 +25,13 @@ def run(arguments: list[str]) -> int:
     try:
         home = locate_home(process_environment())
         if given.listed:
-            for folder in trusted_folders(home.trust_file):
+            for folder in (folders := trusted_folders(home.trust_file)):
                 print(visible(folder))
+            if not folders:
+                print("No folder is trusted yet. `hermes trust FOLDER` vouches for one.")
             return 0
+        if not given.remove and not os.path.isdir(os.path.expanduser(given.folder)):
+            raise UsageError(f"{visible(given.folder)} is not a folder.", "Name the project's folder.")
         home.ensure()
         changed = change_trust(home.trust_file, given.folder, trusted=not given.remove)
         real = visible(os.path.realpath(os.path.expanduser(given.folder)))

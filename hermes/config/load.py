@@ -8,13 +8,20 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from hermes.config.home import Home
-from hermes.config.settings import CapSettings, LoadedSettings, Settings, Strategy
+from hermes.config.settings import (
+    CapSettings,
+    LoadedSettings,
+    McpServerSettings,
+    McpToolSettings,
+    Settings,
+    Strategy,
+)
 from hermes.core.errors import ConfigError
 from hermes.plugins import suggestion
 from hermes.util.atomic import write_atomic
@@ -55,6 +62,12 @@ KNOWN_ELSEWHERE = frozenset(
 """Top-level keys that guides for such agents mention; those this version does not act on are no mistake."""
 
 
+_SERVERS_ELSEWHERE = frozenset(
+    {"auth", "client_cert", "client_key", "sampling", "ssl_verify", "transport", "type", "description"}
+)
+"""Keys of MCP servers that guides for such agents mention and this version does not act on."""
+
+
 class _Cached(msgspec.Struct):
     version: int
     identity: tuple[int, int, int, int]
@@ -66,6 +79,7 @@ def load_settings(home: Home) -> LoadedSettings:
     document = _document(home)
     warnings = list(_unknown_keys(document))
     _check_spelling(document, home.config_file)
+    _check_servers(document.get("mcp_servers"), home.config_file)
     known = {name: value for name, value in document.items() if name in Settings.__struct_fields__}
     for name in [name for name, value in known.items() if value is None]:
         del known[name]
@@ -89,6 +103,21 @@ def _check_spelling(document: Mapping[str, object], file: Path) -> None:
     for key in document:
         if key not in KNOWN_ELSEWHERE and key not in Settings.__struct_fields__ and suggestion(key, ("spending",)):
             raise ConfigError(f"{file}: nobody knows the key `{key}`.", "Did you mean `spending`?")
+
+
+def _check_servers(servers: object, file: Path) -> None:
+    """Refuse keys of MCP servers that nobody knows: a mistyped one would leave a server with more than was meant."""
+    for name, given in servers.items() if isinstance(servers, dict) else ():
+        _check_keys(f"mcp_servers.{name}", given, McpServerSettings.__struct_fields__, file)
+        tools = given.get("tools") if isinstance(given, dict) else None
+        _check_keys(f"mcp_servers.{name}.tools", tools, McpToolSettings.__struct_fields__, file)
+
+
+def _check_keys(where: str, given: object, known: Sequence[str], file: Path) -> None:
+    for key in given if isinstance(given, dict) else ():
+        if key not in known and key not in _SERVERS_ELSEWHERE:
+            near = suggestion(str(key), known) or f"It may have: {', '.join(known)}."
+            raise ConfigError(f"{file}: nobody knows the key `{where}.{key}`.", near)
 
 
 def _check_numbers(settings: Settings, file: Path) -> None:

@@ -125,10 +125,14 @@ class ApprovalAsked(Struct, frozen=True, tag="approval_asked"):
     rule: str
     reason: str
     cwd: str = ""
+    once_covers: str = ""
+    """What the answer "once" would cover, in words."""
     session_covers: str = ""
     """What an answer for the session would cover, in words; empty where there is no such answer."""
     always_covers: str = ""
     """The same for an answer for good."""
+    no_covers: str = ""
+    """What a no would hold for until the session ends; empty where it is for this call only."""
 
 
 class ApprovalAnswered(Struct, frozen=True, tag="approval_answered"):

@@ -34,7 +34,7 @@ _TEXTS: dict[type, tuple[str, ...]] = {
     Retrying: ("reason", "message"),
     ToolStarted: ("name", "arguments", "summary"),
     ToolEnded: ("name", "preview"),
-    ApprovalAsked: ("subject", "reason", "cwd", "session_covers", "always_covers"),
+    ApprovalAsked: ("subject", "reason", "cwd", "once_covers", "session_covers", "always_covers", "no_covers"),
     Refused: ("subject", "reason", "pattern"),
     Notice: ("text",),
     TurnEnded: ("error",),

@@ -11,13 +11,12 @@ from hermes.core.errors import StoreError
 from hermes.core.outcomes import AnswerScope
 from hermes.store.approvals import ApprovalRow, Given
 from hermes.store.store import Store
-from hermes.tools.gate import NOBODY, TIMED_OUT, Answer, ApprovalRequest
+from hermes.tools.gate import NOBODY, TIMED_OUT, WITHDRAWN, Answer, ApprovalRequest
 from hermes.util.clock import Clock
 
 _LOG = logging.getLogger(__name__)
 _LOOK_AGAIN = 0.5
 """Seconds between looks at whether another process has put an answer into the store."""
-STOPPED = "the turn was stopped"
 
 
 class Approvals:
@@ -60,7 +59,7 @@ class Approvals:
             await self._drop(request.approval_id, TIMED_OUT)
             return Answer(scope=AnswerScope.DENY, by=TIMED_OUT)
         except asyncio.CancelledError:
-            self._go(self._drop(request.approval_id, STOPPED))
+            self._go(self._drop(request.approval_id, WITHDRAWN))
             raise
         finally:
             self._pending.pop(request.approval_id, None)

@@ -10,6 +10,7 @@ from hermes.safety.budget import Budget
 from hermes.safety.findings import EffectKind, Verdict
 from hermes.safety.later import runs_later
 from hermes.safety.paths import is_root_like, reaches, read_refused, write_refused
+from hermes.safety.patterns import spelled
 from hermes.safety.places import Places
 from hermes.safety.words import DECODED, FETCHED, NONE, SECRET, UNTOLD, State, Stream, Word
 from hermes.safety.words import words as word_set
@@ -172,7 +173,7 @@ class Call:
         """What a pattern has to cover."""
         if self._subject is None:
             told = not any(word.dynamic and _AT_RUN_TIME.search(word.text) for word in self.words)
-            self._subject = self.state.where.subject(" ".join((self.name, *self.args))) if told else ""
+            self._subject = self.state.where.subject(spelled((self.name, *self.args))) if told else ""
         return self._subject
 
     def ask(self, rule: str, reason: str, *, contained: bool | None = None) -> None:

@@ -63,7 +63,7 @@ class Effect(Struct, frozen=True):
 class Finding(Struct, frozen=True):
     """One thing that speaks against a command line.
 
-    `subject` is what a person's pattern has to cover: the simple command, its words joined by spaces, with
+    `subject` is what a person's pattern has to cover: the simple command, words with spaces in quotes, with
     `cd FOLDER &&` before it when it would run elsewhere than in the session's folder; `> FILE` or `< FILE` for a
     redirect; `NAME=value` for a variable. It is empty when no part of the line says what would happen: then only the
     whole line can be allowed. `contained` says that a sandbox takes the harm out of it: what it would change there is

@@ -4,6 +4,7 @@ import re
 
 from hermes.safety.call import BLOCK_DEVICE, Call, Host, judge_write, names_secret, private, resolve, temporary
 from hermes.safety.findings import EffectKind, Verdict
+from hermes.safety.patterns import spelled
 from hermes.safety.words import DECODED, ENDLESS, FETCHED, NONE, NOTHING, REMADE, SECRET, UNTOLD, State, Stream, Word
 
 _SYSTEM_PROGRAMS = ("/bin/", "/usr/", "/sbin/", "/opt/", "/snap/", "/nix/")
@@ -36,7 +37,7 @@ def read_from(host: Host, target: Word, state: State) -> Stream:
         return Stream(None, frozenset({FETCHED}))
     if reason := names_secret(target, state.where.now, host.places):
         host.note(EffectKind.READS, (), (path,))
-        host.say(Verdict.ASK, "reads-secret", reason, f"< {path}", contained=True)
+        host.say(Verdict.ASK, "reads-secret", reason, spelled(("<", path)), contained=True)
         return Stream(None, frozenset({SECRET}))
     if path == "/dev/null":
         return Stream("")
@@ -49,16 +50,16 @@ def written_to(host: Host, path: str, operator: str, state: State) -> None:
         return
     kind = EffectKind.WRITES if ">>" in operator else EffectKind.OVERWRITES
     host.note(kind, (operator, path), (path,))
-    judge_write(host, path, "writes", f"> {path}", state)
+    judge_write(host, path, "writes", spelled((">", path)), state)
 
 
 def judge_stored(host: Host, path: str, operator: str, out: Stream, state: State) -> None:
     """Judge what a file comes to hold: nothing, or more than there is room for."""
     if ENDLESS in out.labels:
         host.note(EffectKind.EXHAUSTS, (operator, path), (path,))
-        host.say(Verdict.ASK, "fills", "it fills the disk", f"> {path}", contained=False)
+        host.say(Verdict.ASK, "fills", "it fills the disk", spelled((">", path)), contained=False)
     elif out.text in ("", "\n") and ">>" not in operator and path not in state.files and not _passing(path, host):
-        host.say(Verdict.ASK, "emptied", f"it empties {path}", f"> {path}", contained=False)
+        host.say(Verdict.ASK, "emptied", f"it empties {path}", spelled((">", path)), contained=False)
 
 
 def _passing(path: str, host: Host) -> bool:

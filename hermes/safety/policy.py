@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from hermes.core.errors import ConfigError
 from hermes.safety.findings import Finding, Verdict
-from hermes.safety.patterns import covers
+from hermes.safety.patterns import covers, speaks_of
 
 
 class Rule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,8 +29,9 @@ def checked(rules: Sequence[Rule], where: str) -> tuple[Rule, ...]:
         place = f"{where}, rule {number} ({rule.pattern!r})"
         if not rule.pattern.strip():
             raise ConfigError(f"{place} has no pattern.", "Give it one, or take the rule out.")
-        wrong = [one for one in rule.match if not covers(rule.pattern, one)]
-        wrong += [one for one in rule.no_match if covers(rule.pattern, one)]
+        about = covers if rule.verdict is Verdict.ALLOW else speaks_of
+        wrong = [one for one in rule.match if not about(rule.pattern, one)]
+        wrong += [one for one in rule.no_match if about(rule.pattern, one)]
         if wrong:
             said = "does not cover" if wrong[0] in rule.match else "covers"
             raise ConfigError(f"{place} {said} its example {wrong[0]!r}.", "Change the pattern or the example.")
@@ -46,5 +47,5 @@ def said_by(rules: Iterable[Rule], subjects: Iterable[str]) -> list[Finding]:
         Finding(rule.verdict, "policy", rule.reason or f"your rule `{rule.pattern}` is about it", subject)
         for subject in subjects
         for rule in strict
-        if covers(rule.pattern, subject)
+        if speaks_of(rule.pattern, subject)
     ]

@@ -12,6 +12,7 @@ from hermes.safety.budget import Budget
 from hermes.safety.call import Call, resolve
 from hermes.safety.expand import Expander
 from hermes.safety.findings import Effect, EffectKind, Finding, Simple, Verdict
+from hermes.safety.patterns import spelled
 from hermes.safety.places import Places
 from hermes.safety.rules.table import DANGEROUS, judged
 from hermes.safety.statements import HANDLERS, MAX_WORDS
@@ -284,7 +285,7 @@ class Walk:
     def _folded(self, name: str, words: Sequence[Word], state: State) -> str:
         """The name as it looks, which is not always the name that runs."""
         if not any(unicodedata.category(char) == "Lo" for char in name):
-            subject = state.where.subject(" ".join(word.text for word in words))
+            subject = state.where.subject(spelled(word.text for word in words))
             reason = "the program's name has characters that look like others"
             self.say(Verdict.ASK, "unclear", reason, subject, contained=True)
         folded = unicodedata.normalize("NFKC", name)

@@ -9,6 +9,7 @@ from hermes.safety.call import Host, resolve, temporary
 from hermes.safety.expand import Expander
 from hermes.safety.findings import EffectKind, Verdict
 from hermes.safety.paths import is_or_below
+from hermes.safety.patterns import spelled
 from hermes.safety.syntax import text_of
 from hermes.safety.words import NONE, NOTHING, State, Word, basename
 from hermes.safety.words import words as word_set
@@ -136,7 +137,7 @@ def bind_given(host: Host, name: str, labels: frozenset[str], state: State) -> N
 
 def judge_variable(host: Host, name: str, value: Word, state: State) -> None:
     """What speaks against a variable having this value for the programs that are started."""
-    subject = "" if value.dynamic else f"{name}={value.text}"
+    subject = "" if value.dynamic else spelled((f"{name}={value.text}",))
     if name == "HERMES_HOME":
         host.say(Verdict.DENY, "own-policy", "it gives Hermes other settings", subject, contained=False)
     elif name in _HISTORY:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from msgspec import Struct
 from tree_sitter import Node
 
+from hermes.safety.patterns import spelled
+
 SECRET = "secret"  # noqa: S105 - the name of a label
 """Holds keys, or what else must not leave."""
 FETCHED = "fetched"
@@ -95,7 +97,9 @@ class Where:
         if self.been == (self.own,):
             return text
         # A change of folder may fail or be skipped: the line then runs in the one before, which must be the session's.
-        return f"cd {self.now} && {text}" if len(self.been) == 1 or self.been == (self.own, self.now) else ""
+        return (
+            f"{spelled(('cd', self.now))} && {text}" if len(self.been) == 1 or self.been == (self.own, self.now) else ""
+        )
 
 
 @dataclass(slots=True)

@@ -10,7 +10,17 @@ from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, Refused
 from hermes.core.outcomes import AnswerScope
 from hermes.safety.findings import Verdict
 from hermes.tools.backends.base import Permit
-from hermes.tools.gate import NOBODY, TIMED_OUT, Answer, ApprovalRequest, Approver, Decision, Gate
+from hermes.tools.gate import (
+    NO_PERSON,
+    NOBODY,
+    TIMED_OUT,
+    WITHDRAWN,
+    Answer,
+    ApprovalRequest,
+    Approver,
+    Decision,
+    Gate,
+)
 from hermes.tools.session import ToolContext
 
 Emit = Callable[[Event], None]
@@ -37,6 +47,7 @@ class Questions:
     def __init__(self, gate: Gate, approver: Approver | None) -> None:
         self.gate = gate
         self._approver = approver
+        self._hinted: set[str] = set()
 
     async def settle(
         self, call_id: str, tool: str, decision: Decision, decide: Callable[[], Decision], emit: Emit
@@ -65,26 +76,39 @@ class Questions:
 
         def show(question: ApprovalRequest) -> None:
             shown.append(question.approval_id)
+            self._hinted.add(decision.hint)
             emit(_asked(question))
 
-        request = ApprovalRequest(
+        try:
+            answer = await self._approver.ask(self._request(call_id, tool, decision), show)
+        except asyncio.CancelledError:
+            for approval_id in shown[:1]:
+                emit(ApprovalAnswered(approval_id, False, WITHDRAWN))
+            raise
+        for approval_id in shown[:1]:
+            emit(ApprovalAnswered(approval_id, answer.allowed, answer.by))
+        if answer.allowed:
+            await self.gate.keep(decision, answer.scope)
+        elif answer.by not in NO_PERSON:
+            self.gate.refuse(decision)
+        return answer
+
+    def _request(self, call_id: str, tool: str, decision: Decision) -> ApprovalRequest:
+        fresh = decision.hint and decision.hint not in self._hinted
+        return ApprovalRequest(
             approval_id=f"approval_{os.urandom(8).hex()}",
             call_id=call_id,
             tool=tool,
             subject=decision.subject,
             rule=decision.rule,
-            reason=decision.reason,
+            reason=f"{decision.reason}. {decision.hint}" if fresh else decision.reason,
             cwd=decision.cwd,
             seal=decision.seal,
+            once_covers=decision.covers(AnswerScope.ONCE),
             session_covers=decision.covers(AnswerScope.SESSION),
             always_covers=decision.covers(AnswerScope.ALWAYS),
+            no_covers=", ".join(f"`{one}`" for one in decision.sticks),
         )
-        answer = await self._approver.ask(request, show)
-        for approval_id in shown[:1]:
-            emit(ApprovalAnswered(approval_id, answer.allowed, answer.by))
-        if answer.allowed:
-            await self.gate.keep(decision, answer.scope)
-        return answer
 
 
 class CallDoor:
@@ -97,8 +121,8 @@ class CallDoor:
         self._context = context
         self._emit = emit
         self._turn = asyncio.Lock()
-        self._refused: dict[str, str] = {}
-        """What was asked about in vain, with the reason."""
+        self._permits: dict[str, Permit] = {}
+        """What came of each question."""
 
     async def connect(self, host: str, port: int, name: str = "") -> Permit:
         """Whether the command may reach this host, to which `name` led if it is an address."""
@@ -106,26 +130,28 @@ class CallDoor:
         setting = f"security.allowed_hosts: [{named}]"
         return await self._may(lambda: self._gate.connection(host, port, self._context, name), setting)
 
-    async def write(self, path: str) -> bool:
+    async def write(self, path: str) -> Permit:
         """Whether the command may write this path, and below it."""
         setting = f"terminal.sandbox.writable: [{path}]"
-        return (await self._may(lambda: self._gate.opening(path, self._context), setting)).allowed
+        return await self._may(lambda: self._gate.opening(path, self._context), setting)
 
     async def _may(self, decide: Callable[[], Decision], setting: str) -> Permit:
         async with self._turn:
             decision = decide()
             if decision.verdict is Verdict.ALLOW:
                 return Permit(True)
-            if (why := self._refused.get(decision.subject)) is None:
-                why, unasked = decision.reason, False
-                if decision.verdict is Verdict.ASK:
-                    answer = await self._questions.ask(*self._about, decision, self._emit)
-                    if answer.allowed:
-                        return Permit(True)
-                    why, unasked = because(answer), answer.by == NOBODY
-                self._refused[decision.subject] = why
-                self._emit(self._told(decision, why, setting if unasked else ""))
-            return Permit(False, why)
+            if (known := self._permits.get(decision.subject)) is not None:
+                return known
+            why, unasked = decision.reason, False
+            if decision.verdict is Verdict.ASK:
+                answer = await self._questions.ask(*self._about, decision, self._emit)
+                if answer.allowed:
+                    permit = self._permits[decision.subject] = Permit(True, once=answer.scope is AnswerScope.ONCE)
+                    return permit
+                why, unasked = because(answer), answer.by == NOBODY
+            permit = self._permits[decision.subject] = Permit(False, why)
+            self._emit(self._told(decision, why, setting if unasked else ""))
+            return permit
 
     def _told(self, decision: Decision, why: str, setting: str) -> Refused:
         """What the person sees; where nobody could be asked, with the setting that would have allowed it."""
@@ -149,6 +175,8 @@ def _asked(request: ApprovalRequest) -> ApprovalAsked:
         rule=request.rule,
         reason=request.reason,
         cwd=request.cwd,
+        once_covers=request.once_covers,
         session_covers=request.session_covers,
         always_covers=request.always_covers,
+        no_covers=request.no_covers,
     )

@@ -14,11 +14,11 @@ from hermes.core.parts import Provenance, Source, ToolCallPart, ToolResultPart, 
 from hermes.core.protocols import EffectJournal, Intent
 from hermes.safety.findings import EffectKind, Verdict
 from hermes.tools.asking import CallDoor, Questions, because
-from hermes.tools.gate import NOBODY, Answer, Approver, Decision, Gate, Reviewer
+from hermes.tools.gate import GIT_SETTINGS, NO_PERSON, NOBODY, Answer, Approver, Decision, Gate, Reviewer
 from hermes.tools.plan import Step, stages
 from hermes.tools.registry import Toolbox
 from hermes.tools.schema import Arguments, ArgumentsError
-from hermes.tools.session import ToolContext
+from hermes.tools.session import Allowed, ToolContext
 from hermes.tools.spill import BATCH_CAP, PREVIEW, RESULT_CAP, spill
 from hermes.tools.tool import PathUse, Tool, ToolOutput
 from hermes.util.text import clean_surrogates
@@ -265,6 +265,8 @@ class _Round:
             reason = f"{reason}, and {because(answer)}"
             pattern = decision.pattern if answer.by == NOBODY else ""
             note = f" {answer.note}" if answer.note else ""
+            if decision.sticks and answer.by not in NO_PERSON:
+                note += f" That holds for this session: {', '.join(decision.sticks)}."
         self._emit(Refused(call.call_id, tool.name, decision.subject, reason, pattern))
         text = f"Not allowed: {reason}.{note} Nothing was done. {_NOT_AROUND}"
         await self._close(index, call, tool.name, text, ToolStatus.REFUSED)
@@ -282,10 +284,14 @@ class _Round:
     def _for_call(self, item: _Prepared) -> ToolContext:
         call_id, name = item.call.call_id, item.tool.name
         door = CallDoor(call_id, name, self._questions, self._context, self._emit)
-        cleared = [
-            one for effect in item.decision.effects if effect.kind is EffectKind.WRITES for one in effect.targets
-        ]
-        return self._context.for_call(call_id, offline=item.decision.offline, door=door, cleared=cleared)
+        effects = item.decision.effects
+        allowed = Allowed(
+            offline=item.decision.offline,
+            door=door,
+            cleared=tuple(one for effect in effects if effect.kind is EffectKind.WRITES for one in effect.targets),
+            settings=tuple(one for effect in effects if effect.argv == GIT_SETTINGS for one in effect.targets),
+        )
+        return self._context.for_call(call_id, allowed)
 
     def _note_written(self, item: _Prepared) -> None:
         """Keep in mind what the call writes, and whose text stood in the conversation when it did."""
@@ -313,8 +319,13 @@ class _Round:
             paths += [os.path.realpath(folder), os.path.realpath(self._context.places.workspace)]
         from hermes.tools.weighing import origin
 
-        found = origin(item.decision.effects, paths, self._context, output.refused)
+        found = origin(item.decision.effects, paths, self._context, self._unheard(item, output))
         return found or (said and structs.replace(said, vouched=True))
+
+    def _unheard(self, item: _Prepared, output: ToolOutput) -> frozenset[str] | None:
+        """The hosts that nothing came from, though the call names them; None: all."""
+        cut_off = item.decision.offline and self._context.backend.contained
+        return None if cut_off or output.unreached else output.refused
 
     def _result(self, item: _Prepared, output: ToolOutput) -> ToolResultPart:
         text = self._context.redact(clean_surrogates(output.text))

@@ -11,6 +11,9 @@ from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Tool
 
+GIT_SETTINGS = ("git", "settings")
+"""The argv of an effect that stands for changing a repository's settings, in a place where they are kept otherwise."""
+
 
 class Grant(Struct, frozen=True):
     """Something that a person allows for the rest of a session.
@@ -48,20 +51,33 @@ class Decision(Struct, frozen=True, kw_only=True):
     seal: str = ""
     offline: bool = False
     """Whether a sandbox must give it no network: nobody can tell what it would run."""
+    sticks: tuple[str, ...] = ()
+    """What a person's no is about for the rest of the session, where the question is about hosts or paths alone."""
+    hint: str = ""
+    """What would make such questions unnecessary; it is said once a session."""
 
     def covers(self, scope: AnswerScope) -> str:
         """What an answer of this scope would cover, in words; empty where there is no such answer."""
         if scope is AnswerScope.ALWAYS:
             return ", ".join(f"`{pattern}`" for pattern in self.always)
         if scope is not AnswerScope.SESSION:
-            return "this call" if scope is AnswerScope.ONCE else ""
+            return once_covers(self.rule, self.subject) if scope is AnswerScope.ONCE else ""
         named = [
             f"everything that text from {grant.source} leads to"
             if grant.source
-            else f"`{grant.pattern}`" + (" as the file is now" if grant.seal else "")
+            else f"`{grant.pattern}`" + (", while the files that it runs stay unchanged" if grant.seal else "")
             for grant in self.grants
         ]
-        return ", ".join(named)
+        return "; ".join(named)
+
+
+def once_covers(rule: str, subject: str) -> str:
+    """What the answer "once" to such a question covers, in words."""
+    if rule == NETWORK:
+        return "connections of this one command to that host"
+    if rule == OUTSIDE and subject.startswith(f"{WRITE} "):
+        return f"that this command, run once more as it is, may {subject}"
+    return "this call"
 
 
 ALLOWED = Decision(verdict=Verdict.ALLOW)
@@ -69,7 +85,14 @@ ALLOWED = Decision(verdict=Verdict.ALLOW)
 
 NOBODY = "nobody there to ask"
 TIMED_OUT = "no answer in time"
-"""Who answered, where no person did."""
+WITHDRAWN = "withdrawn"
+"""Who answered, where no person did. Withdrawn: whoever asked waits for no answer any more."""
+NO_PERSON = frozenset({NOBODY, TIMED_OUT, WITHDRAWN})
+NETWORK = "network"
+OUTSIDE = "outside-workspace"
+"""Rules of what a sandboxed command asks for while it runs; their subjects are `connect HOST` and `write PATH`."""
+CONNECT = "connect"
+WRITE = "write"
 
 
 class ApprovalRequest(Struct, frozen=True, kw_only=True):
@@ -83,8 +106,10 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
     reason: str
     cwd: str = ""
     seal: str = ""
+    once_covers: str = ""
     session_covers: str = ""
     always_covers: str = ""
+    no_covers: str = ""
 
 
 class Answer(Struct, frozen=True):
@@ -125,6 +150,10 @@ class Gate(Protocol):
 
     def opening(self, path: str, context: ToolContext) -> Decision:
         """The decision for a path that a command in a sandbox wants to write."""
+        ...
+
+    def refuse(self, decision: Decision) -> None:
+        """Remember what a person's no covers beyond the call."""
         ...
 
     async def keep(self, decision: Decision, scope: AnswerScope) -> None:

@@ -2,27 +2,37 @@
 
 import logging
 import os.path
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
 from hermes.core.outcomes import AnswerScope
+from hermes.core.parts import Source
 from hermes.safety.findings import Effect, EffectKind, Finding, Verdict
-from hermes.safety.patterns import covers, literal
+from hermes.safety.patterns import covers, literal, spelled
 from hermes.safety.policy import Rule, said_by
-from hermes.tools.gate import Decision, Grant
+from hermes.tools.gate import CONNECT, NETWORK, OUTSIDE, WRITE, Decision, Grant
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import Taint
 from hermes.tools.tool import Tool
+from hermes.util.text import head_and_tail, is_long
 
 if TYPE_CHECKING:
     from hermes.tools.weighing import Weighed
 
 _LOG = logging.getLogger(__name__)
 _TAINTED = "tainted-"
+_EGRESS = "tainted-egress"
+_NO_LASTS = (NETWORK, OUTSIDE, _EGRESS)
+"""Rules about a host or a path: a person's no to those is for the session."""
+_PARTS, _PART = 12, 300
+"""How many words, and characters of each, are named of a command that is too long to be shown."""
+_UNREAD = ("too-long", "unclear")
+_SILENT = (EffectKind.READS, EffectKind.WRITES)
 Remember = Callable[[Sequence[str]], Awaitable[None]]
 """Writes patterns into the person's settings for good."""
 
@@ -48,6 +58,8 @@ class SessionLeave:
     grants: list[Grant] = field(default_factory=list)
     always: list[str] = field(default_factory=list)
     """Patterns that were allowed for good meanwhile."""
+    refused: set[str] = field(default_factory=set)
+    """Hosts and paths, as subjects of findings, that the person said no to."""
     yolo: bool = False
     """The person wants no questions in this session. Refusals stand."""
 
@@ -80,23 +92,31 @@ class RuleGate:
         """A connection that a sandboxed command wants to make: only to hosts that are allowed, else a question."""
         from hermes.tools.weighing import known_host
 
-        subject = f"connect {host}"
+        subject = spelled((CONNECT, host))
         if known_host(host, context, self.policy.hosts) or self._granted(subject, (), _led((), subject)):
             return Decision(verdict=Verdict.ALLOW, subject=subject)
+        if subject in self.leave.refused:
+            return Decision(verdict=Verdict.DENY, rule=NETWORK, reason=_said_no(subject), subject=subject)
         led = f", where {name} leads" if name else ""
-        finding = Finding(Verdict.ASK, "network", f"the command wants to reach {host}, port {port}{led}", subject)
+        finding = Finding(Verdict.ASK, NETWORK, f"the command wants to reach {host}, port {port}{led}", subject)
         return self._settled(_only(finding), "terminal", context)
 
     def opening(self, path: str, context: ToolContext) -> Decision:
         """A path outside the workspace that a sandboxed command wants to write."""
         from hermes.safety.paths import write_refused
 
-        subject = f"write {path}/*"
+        subject = spelled((WRITE, f"{path}/*" if os.path.isdir(path) else path))
         refused = write_refused(path, context.places)
         if refused:
             return Decision(verdict=Verdict.DENY, rule="protected-path", reason=refused, subject=subject)
-        finding = Finding(Verdict.ASK, "outside-workspace", f"the command wants to write {path}", subject)
+        if subject in self.leave.refused:
+            return Decision(verdict=Verdict.DENY, rule=OUTSIDE, reason=_said_no(subject), subject=subject)
+        finding = Finding(Verdict.ASK, OUTSIDE, f"the sandbox kept the command from writing {path}", subject)
         return self._settled(_only(finding), "terminal", context)
+
+    def refuse(self, decision: Decision) -> None:
+        """Remember a person's no to hosts and paths."""
+        self.leave.refused.update(decision.sticks)
 
     async def keep(self, decision: Decision, scope: AnswerScope) -> None:
         """Remember what an answer covers beyond its call."""
@@ -121,15 +141,25 @@ class RuleGate:
             effects=weighed.effects,
             offline=any(effect.kind is EffectKind.UNKNOWN for effect in weighed.effects),
         )
-        for finding in findings:
-            if finding.verdict is Verdict.DENY:
-                return structs.replace(base, verdict=Verdict.DENY, rule=finding.rule, reason=finding.reason)
-        runs = _files_run(weighed)
-        asks = [one for one in findings if one.verdict is Verdict.ASK and not self._covered(one, runs, weighed)]
+        never = next((one for one in findings if one.verdict is Verdict.DENY), None)
+        if never is not None:
+            return structs.replace(base, verdict=Verdict.DENY, rule=never.rule, reason=never.reason)
+        asks = self._uncovered([one for one in findings if one.verdict is Verdict.ASK], weighed)
         unasked = self._unasked(context, command=bool(weighed.line))
         if not asks or self._whole_line(weighed, asks, context) or unasked:
             return base
+        if no := self._said_no_before(asks, weighed):
+            return structs.replace(base, verdict=Verdict.DENY, rule=no[0], reason=_said_no(no[1]))
         return self._question(base, weighed, asks, context, tool)
+
+    def _uncovered(self, asking: Sequence[Finding], weighed: "Weighed") -> list[Finding]:
+        runs = _files_run(weighed) if asking else ()
+        return [one for one in asking if not self._covered(one, runs, weighed)]
+
+    def _said_no_before(self, asks: Iterable[Finding], weighed: "Weighed") -> tuple[str, str] | None:
+        """The rule and the host or path that the person said no to in this session; None where there is none."""
+        names = ((one.rule, name) for one in asks for name in _lasting_no(one, weighed))
+        return next((one for one in names if one[1] in self.leave.refused), None)
 
     def _question(
         self, base: Decision, weighed: "Weighed", asks: Sequence[Finding], context: ToolContext, tool: str
@@ -145,11 +175,13 @@ class RuleGate:
             base,
             verdict=Verdict.ASK,
             rule=asks[0].rule,
-            reason="; ".join(dict.fromkeys(one.reason for one in asks)),
+            reason="; ".join(dict.fromkeys(_reasons(asks, weighed))),
             grants=wider,
             always=self._lasting(wider),
             pattern=patterns[0] if len(patterns) == 1 and not taints else literal(weighed.line),
             seal=seal(f"{tool} {weighed.subject}", weighed.cwd or str(state.cwd), state, weighed.effects),
+            sticks=_sticks(asks, weighed),
+            hint=_hint(taints),
         )
 
     def _lasting(self, grants: Sequence[Grant]) -> tuple[str, ...]:
@@ -199,11 +231,59 @@ def _grants(plain: Sequence[Finding], sources: Sequence[str], weighed: "Weighed"
     return (*named, *(Grant(source=one) for one in sources))
 
 
+def _said_no(subject: str) -> str:
+    return f"the person said no to `{subject}` before, and that holds for this session"
+
+
+def _lasting_no(one: Finding, weighed: "Weighed") -> tuple[str, ...]:
+    """The hosts or paths that a question is about, as a no to it is remembered; none where it is about more."""
+    if one.rule not in _NO_LASTS:
+        return ()
+    if one.rule == OUTSIDE and one.subject != weighed.subject:  # a file tool's: the question names the folder, too
+        written = (effect for effect in weighed.effects if effect.kind is EffectKind.WRITES)
+        return tuple(spelled((WRITE, target)) for effect in written for target in effect.targets)
+    return (one.subject,)
+
+
+def _sticks(asks: Sequence[Finding], weighed: "Weighed") -> tuple[str, ...]:
+    """What a no is about beyond the call: where all that is asked is about hosts or paths."""
+    found = [_lasting_no(one, weighed) for one in asks]
+    return tuple(dict.fromkeys(name for names in found for name in names)) if all(found) else ()
+
+
+def _hint(sources: Iterable[str]) -> str:
+    """What spares a person such questions, where the text that stands there is of a folder's files."""
+    folder = next((label for kind, _, label in (one.partition(":") for one in sources) if kind == Source.FILE), "")
+    if not folder:
+        return ""
+    named = spelled((folder,))
+    return f"`hermes trust {named}` stops such questions: its files then count as yours. Do it if you know them"
+
+
+def _reasons(asks: Sequence[Finding], weighed: "Weighed") -> Iterator[str]:
+    """Why it is asked; of a command that is too long to be shown whole, with the words that each reason is about."""
+    if not is_long(weighed.subject):
+        yield from (one.reason for one in asks)
+    else:
+        yield from _with_words(asks, weighed)
+
+
+def _with_words(asks: Sequence[Finding], weighed: "Weighed") -> Iterator[str]:
+    for one in asks:
+        words = one.subject if one.subject != weighed.subject else ""
+        yield f"{one.reason} (`{head_and_tail(words, _PART)}`)" if words else one.reason
+    if any(one.rule in _UNREAD for one in asks):
+        yield "not all of it could be judged: read all of it before you say yes"
+    if not all(one.subject for one in asks):
+        parts = [spelled(one.argv) for one in weighed.effects if one.argv and one.kind not in _SILENT]
+        yield from (f"it has `{head_and_tail(one, _PART)}`" for one in list(dict.fromkeys(parts))[:_PARTS])
+
+
 def _led(effects: Iterable[Effect], subject: str, variables: Mapping[str, str] | None = None) -> str:
     """Where the effects of a finding's command lead now, as a hash; for a whole line all, with its variables."""
     from hermes.tools.seal import text_seal
 
-    found = {one for effect in effects if subject in ("", " ".join(effect.argv)) for one in effect.targets}
+    found = {one for effect in effects if subject in ("", spelled(effect.argv)) for one in effect.targets}
     marks = [text for one in sorted(found) if one[:1] == "/" for text in (one, os.path.realpath(one))]
     return text_seal(*marks, *(f"{name}={value}" for name, value in sorted((variables or {}).items())))
 
@@ -231,14 +311,17 @@ def _patterns(asks: Sequence[Finding]) -> tuple[str, ...]:
 
 def literal_or_folder(finding: Finding) -> str:
     """A finding's subject as a pattern; one about a folder's files stands for the folder."""
-    if finding.rule == "outside-workspace":
-        return literal(finding.subject[:-2]) + "/*"
-    return literal(finding.subject)
+    pattern = literal(finding.subject)
+    if finding.rule != OUTSIDE:
+        return pattern
+    return re.sub(r"/\[\*\]('?)$", r"/*\1", pattern)
 
 
 def _files_run(weighed: "Weighed") -> tuple[str, ...]:
-    """The files, folders not among them, that the call takes code from."""
-    import os.path
+    """The files that the call takes code from; of a folder, those in it that hold code."""
+    from hermes.tools.seal import code_in
 
     found = [one for effect in weighed.effects if effect.kind is EffectKind.RUNS for one in effect.targets]
-    return tuple(one for one in dict.fromkeys(found) if one[:1] == "/" and not os.path.isdir(one))
+    found = [one for one in dict.fromkeys(found) if one[:1] == "/"]
+    below = (path for one in found if os.path.isdir(one) for path in code_in(one))
+    return (*(one for one in found if not os.path.isdir(one)), *dict.fromkeys(below))

@@ -2,13 +2,17 @@
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from hermes.safety.findings import Effect, EffectKind
+from hermes.safety.later import runs_later
 from hermes.tools.session import ToolState
 
+_NOT_LOOKED_INTO = (".git", ".hg", "node_modules", ".venv", "venv", ".tox", "__pycache__", "site-packages", "target")
+_CODE = (".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".sh", ".c", ".h", ".rs", ".go")
+_MOST_FILES = 2_000
 Mark = tuple[str, str, tuple[int, ...]]
 
 
@@ -28,6 +32,19 @@ def file_seal(paths: Iterable[str]) -> str:
     """The hash of these files as they are now; of folders only that they are the same folders."""
     marks = sorted((path, _real(path), () if os.path.isdir(path) else stamp(path)) for path in paths)
     return hashlib.sha256(msgspec.json.encode(marks)).hexdigest()
+
+
+def code_in(folder: str) -> Iterator[str]:
+    """The files below a folder that programs take code or orders from; not those of packages, nor all of very many."""
+    seen = 0
+    for at, folders, names in os.walk(folder):
+        folders[:] = sorted(one for one in folders if one not in _NOT_LOOKED_INTO)
+        seen += len(folders) + len(names)
+        for name in sorted(one for one in names if not one.endswith(".sample")):
+            if runs_later(path := os.path.join(at, name)) or name.endswith(_CODE):
+                yield path
+        if seen > _MOST_FILES:
+            return
 
 
 def stamp(path: str) -> tuple[int, ...]:

@@ -68,6 +68,13 @@ class Todo(Struct, frozen=True):
     status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
 
 
+class Opening(Struct, frozen=True):
+    """Paths that a command may write when it is run once more, as it was, in the folder in which it was refused."""
+
+    cwd: str
+    paths: tuple[str, ...]
+
+
 class Limits(Struct, frozen=True, kw_only=True):
     """What the person has set for all tools of a session."""
 
@@ -100,10 +107,25 @@ class ToolState:
     taint: Taint = field(default_factory=Taint)
     todos: list[Todo] = field(default_factory=list)
     processes: ProcessTable = field(default_factory=ProcessTable)
+    openings: dict[str, Opening] = field(default_factory=dict)
+    """What a person has opened for one more run of a command, by its text."""
 
     async def close(self) -> None:
         """End every background process of the session."""
         await self.processes.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """What the gate has let one call do; see the fields of `ToolContext`."""
+
+    offline: bool = False
+    door: Door | None = None
+    cleared: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+
+
+NOTHING_ALLOWED = Allowed()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,12 +157,19 @@ class ToolContext:
     call_id: str = ""
     cleared: tuple[str, ...] = ()
     """Files that the gate let the call write, with every link followed."""
+    settings: tuple[str, ...] = ()
+    """Files of git's settings that the person let the call's command change."""
 
-    def for_call(
-        self, call_id: str, *, offline: bool = False, door: Door | None = None, cleared: Sequence[str] = ()
-    ) -> "ToolContext":
+    def for_call(self, call_id: str, allowed: Allowed = NOTHING_ALLOWED) -> "ToolContext":
         """The same context, for one call."""
-        return replace(self, call_id=call_id, offline=offline, door=door, cleared=tuple(cleared))
+        return replace(
+            self,
+            call_id=call_id,
+            offline=allowed.offline,
+            door=allowed.door,
+            cleared=allowed.cleared,
+            settings=allowed.settings,
+        )
 
     def redact(self, text: str) -> str:
         """The text without the secrets that this process holds, and without what has a secret's shape."""

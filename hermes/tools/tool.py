@@ -55,6 +55,8 @@ class ToolOutput(Struct, frozen=True, kw_only=True):
     status: ToolStatus = ToolStatus.OK
     failed: bool = False
     """Whether what was run says itself that it failed, though the tool has done its work."""
+    unreached: bool = False
+    """Whether it is known that no host was reached, so that nothing of the text is a stranger's of the web."""
     images: tuple[ImagePart, ...] = ()
     provenance: Provenance | None = None
     ours: bool = False

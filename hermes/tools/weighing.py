@@ -11,13 +11,14 @@ from hermes.core.parts import Provenance, Source
 from hermes.safety.findings import Effect, EffectKind, Finding, Judgement, Simple, Verdict
 from hermes.safety.later import runs_later
 from hermes.safety.paths import is_or_below
-from hermes.safety.patterns import covers
+from hermes.safety.patterns import covers, spelled
+from hermes.tools.reach import LEAVES, plain_host, sends_outside, told
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
+from hermes.tools.settings_of_git import changes
 from hermes.tools.taint import derived
 from hermes.tools.tool import PathUse, Tool
 
-_LEAVES = (EffectKind.SENDS, EffectKind.FETCHES)
 _CHANGES = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES, EffectKind.PERSISTS)
 _STAYS = (EffectKind.PERSISTS, EffectKind.WRITES, EffectKind.OVERWRITES)
 _SHOWN = 3
@@ -65,23 +66,29 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
         subject = " ".join(one for one in named if one)
         return Weighed(tuple(findings), own, subject, "", "", _subjects(own, subject))
     cwd, line, judged = _command(command, arguments, context)
-    if context.redactor is not None and context.redactor.holds_placeholder(command):
-        findings.append(Finding(Verdict.DENY, "placeholder", _PLACEHOLDER, command))
     held = context.backend.contained
-    findings += judged.held(sandboxed=held and not _touches_opened(judged, context))
-    findings += _led_elsewhere(judged, context)
-    findings += _deletes_elsewhere(judged, context)
-    findings += _dot_files(judged, context)
-    findings += _reads_all(judged, context)
-    findings += _written_before(judged, context)
-    findings += _tainted(judged.effects, context, hosts, held=held)
-    effects = (*own, *judged.effects, *_read(judged))
-    simple = (" ".join(one.argv) for one in judged.commands)
+    findings += judged.held(sandboxed=held and not _touches_opened(judged, command, context))
+    kept, settings = changes(judged, context)
+    findings += kept
+    findings += _placeholder(command, context)
+    for side in (_led_elsewhere, _deletes_elsewhere, _dot_files, _reads_all, _written_before, sends_outside):
+        findings += side(judged, context)
+    reached = told(judged, context)
+    findings += _tainted(reached, context, hosts, held=held)
+    effects = (*own, *reached, *settings, *_read(judged))
+    simple = (spelled(one.argv) for one in judged.commands)
     return Weighed(tuple(findings), effects, command, cwd, line, (*dict.fromkeys(simple), *_subjects(effects, command)))
 
 
-def _touches_opened(judged: Judgement, context: ToolContext) -> bool:
+def _placeholder(command: str, context: ToolContext) -> Iterator[Finding]:
+    if context.redactor is not None and context.redactor.holds_placeholder(command):
+        yield Finding(Verdict.DENY, "placeholder", _PLACEHOLDER, command)
+
+
+def _touches_opened(judged: Judgement, command: str, context: ToolContext) -> bool:
     """Whether a sandboxed command changes a place outside of the workspace that was opened: nothing holds it there."""
+    if command in context.state.openings:
+        return True
     changed = (target for effect in judged.effects if effect.kind in _CHANGES for target in effect.targets)
     outside = (one for one in changed if one[:1] == "/" and not is_or_below(one, context.places.workspace))
     return any(context.backend.writable(os.path.realpath(one.rstrip("*"))) for one in outside)
@@ -109,7 +116,7 @@ def _read(judged: Judgement) -> Iterator[Effect]:
 
 
 def _subjects(effects: Iterable[Effect], whole: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*(" ".join(effect.argv) for effect in effects if effect.argv), whole)))
+    return tuple(dict.fromkeys((*(spelled(effect.argv) for effect in effects if effect.argv), whole)))
 
 
 def _own_effects(tool: Tool, arguments: Arguments) -> Iterator[Effect]:
@@ -135,7 +142,7 @@ def _path(use: PathUse, tool: str, context: ToolContext, findings: list[Finding]
     elif use.write and _starts_something(real, context):
         findings.append(Finding(Verdict.ASK, "dot-file", f"{real} is a setting of some program", f"write {real}"))
     elif use.write and not context.backend.writable(real):
-        subject = f"write {os.path.dirname(real)}/*"
+        subject = spelled(("write", f"{os.path.dirname(real)}/*"))
         findings.append(Finding(Verdict.ASK, "outside-workspace", f"{real} is outside the workspace", subject))
     return Effect(EffectKind.WRITES, (tool, path), (real or path,)) if use.write else None
 
@@ -166,7 +173,7 @@ def _dot_files(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
     for effect in () if context.backend.contained else judged.effects:
         for target in effect.targets if effect.kind in _CHANGES else ():
             if _starts_something(os.path.normpath(target), context) and "/.cache/" not in target:
-                yield Finding(Verdict.ASK, "dot-file", f"{target} is a setting of some program", f"> {target}")
+                yield Finding(Verdict.ASK, "dot-file", f"{target} is a setting of some program", spelled((">", target)))
 
 
 def _reads_all(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
@@ -178,7 +185,7 @@ def _reads_all(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
     for simple in judged.commands:
         for path in _taken(simple, context):
             if is_or_below(context.places.home, path) or read_refused(path, context.places):
-                yield Finding(Verdict.ASK, "reads-secret", f"it reads keys, or all of {path}", " ".join(simple.argv))
+                yield Finding(Verdict.ASK, "reads-secret", f"it reads keys, or all of {path}", spelled(simple.argv))
                 break
 
 
@@ -208,7 +215,7 @@ def _led_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Finding]
         if found is not None and found.verdict is not Verdict.ALLOW:
             own = is_or_below(real, context.places.hermes)
             verdict = Verdict.DENY if own else Verdict.ASK
-            yield Finding(verdict, "protected-path", f"{path} leads to {real}: {found.reason}", f"> {real}")
+            yield Finding(verdict, "protected-path", f"{path} leads to {real}: {found.reason}", spelled((">", real)))
 
 
 def _deletes_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
@@ -223,7 +230,7 @@ def _deletes_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Find
             real = os.path.realpath(target if searches else os.path.dirname(target))
             if is_or_below(target, context.places.workspace) and not is_or_below(real, workspace):
                 reason = f"{target} leads to {real}, outside the session's folder"
-                yield Finding(Verdict.ASK, "rm-outside", f"it deletes there: {reason}", " ".join(effect.argv))
+                yield Finding(Verdict.ASK, "rm-outside", f"it deletes there: {reason}", spelled(effect.argv))
 
 
 def _named(judged: Judgement) -> set[str]:
@@ -260,7 +267,7 @@ def _written_before(judged: Judgement, context: ToolContext) -> Iterator[Finding
         if found:
             shown = ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
             reason = f"it runs what this session wrote: {shown}"
-            yield Finding(Verdict.ASK, "runs-own-file", reason, " ".join(effect.argv))
+            yield Finding(Verdict.ASK, "runs-own-file", reason, spelled(effect.argv))
 
 
 def _own_files(effect: Effect, context: ToolContext) -> Sequence[str]:
@@ -327,14 +334,14 @@ def _tainted(effects: Sequence[Effect], context: ToolContext, hosts: Sequence[st
         return
     because = f"text from {sources[-1].partition(':')[2]} stands in this conversation"
     for effect in effects:
-        if effect.kind in _LEAVES:
+        if effect.kind in LEAVES:
             found = () if held else _leaving(effect, context, hosts)
         elif effect.kind in _STAYS:
             found = _staying(effect)
         else:
             found = () if held or not _runs_strangers(effect, context) else _RUNS_STRANGERS
         for rule, reason, subject in found:
-            yield Finding(Verdict.ASK, rule, f"{reason} while {because}", subject or " ".join(effect.argv))
+            yield Finding(Verdict.ASK, rule, f"{reason} while {because}", subject or spelled(effect.argv))
 
 
 _Said = tuple[str, str, str]
@@ -346,7 +353,7 @@ def _leaving(effect: Effect, context: ToolContext, hosts: Sequence[str]) -> tupl
     strange = [target for target in effect.targets if not known_host(target, context, hosts)]
     if not strange and effect.targets:
         return ()
-    where = ", ".join(strange[:_SHOWN]) or "a host that cannot be told"
+    where = ", ".join(plain_host(one) for one in strange[:_SHOWN]) or "a host that cannot be told"
     return (("tainted-egress", f"it reaches {where}", f"connect {where}"),)
 
 
@@ -369,19 +376,19 @@ def _runs_strangers(effect: Effect, context: ToolContext) -> bool:
 
 
 def origin(
-    effects: Sequence[Effect], paths: Iterable[str], context: ToolContext, refused: Collection[str] = ()
+    effects: Sequence[Effect], paths: Iterable[str], context: ToolContext, refused: Collection[str] | None = ()
 ) -> Provenance | None:
     """Where the text that comes of a call is from, when it is a stranger's; None when it can be trusted.
 
-    Nothing came from the hosts that were `refused`.
+    Nothing came from the hosts that were `refused`; None: from no host at all.
     """
     sources: dict[str, None] = {}
     named: list[str] = []
     for effect in effects:
-        if effect.kind is EffectKind.FETCHES:
+        if effect.kind in LEAVES and refused is not None:
             for host in effect.targets or ("a host that cannot be told",):
-                if _bare(host) not in refused:
-                    sources[f"{Source.WEB}:{host}"] = None
+                if _bare(plain_host(host)) not in refused:
+                    sources[f"{Source.WEB}:{plain_host(host)}"] = None
         elif effect.kind is EffectKind.READS:
             named += (os.path.realpath(one) for one in effect.targets)
     for path in (*paths, *named):

@@ -24,6 +24,28 @@ def head_and_tail(text: str, limit: int, *, head_share: float = 0.7) -> str:
     return f"{text[:head]}\n[... {left_out} characters left out ...]\n{text[len(text) - tail :]}"
 
 
+SHOWN_CHARACTERS, SHOWN_LINES = 1_000, 12
+"""How much of a command a person is shown at once."""
+
+
+def is_long(text: str) -> bool:
+    """Whether a command is too long to be shown as a whole."""
+    return len(text) > SHOWN_CHARACTERS or text.count("\n") >= SHOWN_LINES
+
+
+def excerpt(text: str) -> str:
+    """A command as a person is shown it at once: its beginning and its end, with how much is between them."""
+    if not is_long(text):
+        return text
+    half = SHOWN_LINES // 2
+    lines = text.split("\n")
+    head = "\n".join(lines[:half])[: SHOWN_CHARACTERS * 2 // 3]
+    tail = "\n".join(lines[-half:])[-SHOWN_CHARACTERS // 3 :]
+    head, tail = (text[: len(head)], text[len(text) - min(len(tail), len(text) - len(head)) :])
+    left_out = len(text) - len(head) - len(tail)
+    return f"{head}\n[... {left_out:,} characters are not shown here ...]\n{tail}" if left_out > 0 else text
+
+
 def one_line(text: str, limit: int = 120) -> str:
     """The text on one line, at most `limit` characters, for status lines and titles."""
     flat = " ".join(text.split())

@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import shlex
 import sys
 from pathlib import Path
+
+import pytest
 
 from hermes.testing.home import TempHome
 
@@ -30,7 +33,8 @@ async def test_every_line_has_its_answer() -> None:
             {"cmd": "ls"},
         ]
         code, answers, _ = await guard(home, "command", "--jsonl", lines=lines)
-        assert code == 0
+        assert code == 1
+        assert (await guard(home, "command", "--jsonl", lines=lines[:2]))[0] == 0
         assert [one["verdict"] for one in answers] == ["deny", "allow", "deny", "deny", "deny", "deny", "allow"]
         assert [("error" in one) for one in answers] == [False, False, True, True, True, True, False]
         assert {"verdict", "rule", "reason", "effects"} <= answers[0].keys()
@@ -105,3 +109,31 @@ async def test_for_a_person() -> None:
         assert code == 0 and said.startswith("deny  protected-path")
         code, _, said = await guard(home, "command")
         assert code == 2 and "Say which command" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("command rm -rf /", "deny"),
+        ("command rm -rf src", "ask"),
+        ("command -- rm -rf /", "deny"),
+        ("command --backend sandbox useradd x", "allow"),
+        ("command useradd x --backend sandbox", "allow"),
+        ("--backend=local command useradd x", "ask"),
+        ("command git commit -m 'rm -rf /; mkfs'", "allow"),
+        ("command 'rm -rf /' --backend sandbox", "deny"),
+        ("command ls --backend sandbox", "allow"),
+        ("path --op write .git/config", "deny"),
+    ],
+)
+async def test_a_command_may_be_given_word_by_word(words: str, said: str) -> None:
+    with TempHome({}) as home:
+        code, _, told = await guard(home, *shlex.split(words))
+        assert code == 0 and told.startswith(said), told
+
+
+async def test_its_help_says_for_which_backend_it_answers() -> None:
+    with TempHome({}) as home:
+        _, _, told = await guard(home, "--help")
+        told = " ".join(told.split())
+        assert "unless --backend sandbox is given" in told and "Exit codes: 0" in told

@@ -19,6 +19,8 @@ from hermes.runtime.mailbox import Inbound
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
+from hermes.tools.backends.sandbox import SandboxBackend
+from hermes.tools.session import ToolContext
 
 NO = AnswerScope.DENY
 ONCE = AnswerScope.ONCE
@@ -57,6 +59,17 @@ class Scene:
         assert not ended.error, ended.error
         results = self.server.requests[-1].results
         return [results[str(call.call_id)] for calls in named for call in calls]
+
+    @property
+    def context(self) -> ToolContext:
+        """What the session's tools work with."""
+        return self.app._tools[self.actor.session_id].context
+
+    def open_tmp(self) -> None:
+        """Let a sandbox see this machine's /tmp, where the scene's folders are: read-only, like the rest."""
+        backend = self.context.backend
+        assert isinstance(backend, SandboxBackend)
+        backend._policy = replace(backend._policy, private=("/var/tmp",))
 
     async def call(self, name: str, person: Person | None = None, **arguments: object) -> str:
         """One turn with one call; its result's text."""

@@ -283,8 +283,13 @@ async def test_the_commands() -> None:
                 await screen.shows_next("(/etc/hosts is what?), 2 messages.")
                 await screen.shows_next("window: 2,000,000 tokens")
                 await screen.shows_next("Tokens used so far: ")
-                screen.type("/new\r")
+                assert "NO QUESTIONS" not in screen.text and "number of processes" not in screen.text
+                screen.type("/yolo\r/session\r")
+                await screen.shows_next("NO QUESTIONS are asked in this session")
+                screen.type("/new\r/session\r")
                 await screen.shows_next("goes on with it.")
+                await screen.shows_next("Tokens used so far: ")
+                assert screen.text.count("NO QUESTIONS are asked") == 1
                 screen.type("and here?\r")
                 await screen.shows_next("Two.")
                 screen.type(LEAVE)
@@ -339,7 +344,7 @@ async def test_deleting_asks_with_id_title_and_size_and_only_a_whole_title_is_a_
                 await screen.shows_next(f'{session} ("there is nosuch thing", 2 messages)')
                 screen.type("y\n")
                 assert await screen.end() == 0
-            assert (await hermes(home, "sessions", "list")).stdout == ""
+            assert (await hermes(home, "sessions", "list")).stdout == "There is no session yet.\n"
 
 
 OFFERED = """

@@ -1,6 +1,7 @@
 """Questions and chats on a real terminal: a pseudo-terminal that is the process's controlling one."""
 
 import signal
+import sys
 
 from screen import on_a_terminal
 
@@ -102,3 +103,34 @@ async def test_a_one_shot_that_is_stopped_says_so() -> None:
                 assert await screen.end() == 130
                 await server.wait_closed(request)
                 await screen.shows("Stopped.")
+
+
+async def test_a_long_question_is_shown_whole_from_another_terminal_and_withdrawn_with_its_command() -> None:
+    filler = "".join(f"echo line {number}\n" for number in range(100))
+    command = f"{filler}rm -r old\n{filler}"
+    replies: list[Reply] = [
+        Say(calls=(Call("terminal", {"command": command}),)),
+        Say(calls=(Call("terminal", {"command": "timeout 0.4 curl -s http://a.invalid/; true"}),)),
+        Say("Done."),
+    ]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url, more_config={"terminal": {"backend": "sandbox"}}) as home:
+            (home.cwd / "old").mkdir()
+            async with on_a_terminal(home, "-z", "clean", piped=True) as screen:
+                await screen.shows("(`rm -r old`)")
+                await screen.shows_next("characters are not shown here")
+                await screen.shows_next("hermes approvals show approval_")
+                await screen.shows_next("/N] ")
+                listed = await home.run(sys.executable, "-m", "hermes", "approvals")
+                name = listed.stdout.split()[0]
+                assert "line 50" not in listed.stdout and f"hermes approvals show {name}" in listed.stdout
+                assert "approve allows: this call" in listed.stdout and "(`rm -r old`)" in listed.stdout
+                whole = await home.run(sys.executable, "-m", "hermes", "approvals", "show", name)
+                assert "line 50" in whole.stdout and whole.code == 0
+                screen.type("\n")
+                await screen.shows_next("connect a.invalid")
+                await screen.shows_next("[o]nce allows: connections of this one command to that host")
+                await screen.shows_next("The question is withdrawn")
+                assert await screen.end() == 0
+            empty = await home.run(sys.executable, "-m", "hermes", "approvals")
+            assert empty.stdout == "No question waits for an answer.\n"

@@ -1,10 +1,11 @@
 """A person's own rules: their examples are checked, and the strictest of all that is said counts."""
 
 import pytest
-from attack.obedient import ONCE, says, scene
+from attack.obedient import ONCE, SESSION, says, scene
 
 from hermes.core.errors import ConfigError
 from hermes.safety.findings import Verdict
+from hermes.safety.patterns import covers
 from hermes.safety.policy import Rule, checked, said_by
 
 
@@ -23,6 +24,25 @@ def test_a_rule_whose_examples_do_not_hold_is_refused() -> None:
 def test_the_strict_rules_speak_and_the_others_do_not() -> None:
     rules = [Rule(pattern="cat *", verdict=Verdict.DENY), Rule(pattern="ls *", verdict=Verdict.ALLOW)]
     assert [one.verdict for one in said_by(rules, ["cat x", "ls x"])] == [Verdict.DENY]
+
+
+def test_words_with_spaces_are_told_from_several_words() -> None:
+    assert covers("rm -r 'a b'", "rm -r 'a b'") and covers("rm -r *", "rm -r 'a b'")
+    assert not covers("rm -r a b", "rm -r 'a b'") and not covers("rm -r 'a b'", "rm -r a b")
+    # A rule that is stricter than Hermes is about both: who wrote it thought of the words.
+    for pattern in ("psql -c drop *", "psql -c 'drop table *'"):
+        assert said_by([Rule(pattern=pattern, verdict=Verdict.DENY)], ["psql -c 'drop table x'"])
+
+
+async def test_an_answer_for_one_file_is_not_one_for_two() -> None:
+    async with scene("local", trusted=True) as one:
+        for name in ("a b", "a", "b"):
+            (one.home.cwd / name).mkdir()
+        assert "exit code 0" in await one.run("rm -r 'a b'", says(SESSION))
+        assert one.asked[0].session_covers.startswith("`rm -r 'a b'`")
+        assert "Not allowed" in await one.run("rm -r a b")
+        (one.home.cwd / "a b").mkdir()
+        assert "exit code 0" in await one.run('rm -r "a b"')
 
 
 RULES = [

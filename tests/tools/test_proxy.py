@@ -11,7 +11,7 @@ import pytest
 
 from hermes.safety.places import Places
 from hermes.tools.backends.base import Command, Network, Permit
-from hermes.tools.backends.proxy import Hosts, Proxy, refused_address
+from hermes.tools.backends.proxy import Hosts, Proxy, Refused, refused_address
 from hermes.tools.backends.sandbox import SandboxBackend
 from hermes.tools.backends.sandbox_policy import SandboxPolicy
 from hermes.tools.backends.sandbox_probe import Probe, Way
@@ -36,8 +36,8 @@ class Door:
             await self.pause.wait()
         return Permit(host in self.allowed, "the person said no")
 
-    async def write(self, path: str) -> bool:
-        return False
+    async def write(self, path: str) -> Permit:
+        return Permit(False)
 
 
 class Site:
@@ -130,6 +130,38 @@ async def test_a_host_is_asked_about_once(tmp_path: Path, site: Site) -> None:
         for _ in range(2):
             assert b"403" in await wall.send(b"CONNECT no.test:443 HTTP/1.1\r\n\r\n")
         assert door.asked == ["a.test", "127.0.0.1", "no.test"]
+
+
+async def test_what_one_door_says_is_not_for_another(tmp_path: Path) -> None:
+    first, second = Door("a.test"), Door()
+    hosts = Hosts((), Wall(tmp_path, first, names={"a.test": ["8.8.8.8"]}).resolve)
+    assert await hosts.addresses("a.test", 443, first) == ["8.8.8.8"]
+    with pytest.raises(Refused):
+        await hosts.addresses("a.test", 443, second)
+    assert (first.asked, second.asked) == (["a.test"], ["a.test"])
+
+
+async def test_a_question_ends_with_the_client_that_waits_for_its_answer(tmp_path: Path) -> None:
+    door = Door("a.test")
+    door.pause = asyncio.Event()
+    ended = asyncio.Event()
+
+    class Watched(Door):
+        async def connect(self, host: str, port: int, name: str = "") -> Permit:
+            try:
+                return await door.connect(host, port, name)
+            finally:
+                ended.set()
+
+    async with Wall(tmp_path, Watched(), names={"a.test": ["127.0.0.1"]}) as wall:
+        near, far = socket.socketpair()
+        with near, far:
+            socket.send_fds(wall.door, [b"c"], [far.fileno()])
+            near.sendall(b"CONNECT a.test:443 HTTP/1.1\r\n\r\n")
+            await until(lambda: bool(door.asked))
+            assert not ended.is_set()
+        async with asyncio.timeout(10):
+            await ended.wait()
 
 
 async def test_a_question_that_was_broken_off_is_asked_again(tmp_path: Path) -> None:
@@ -309,7 +341,7 @@ async def test_a_command_gets_through_the_door(tmp_path: Path, site: Site) -> No
         ended = await (await backend.start(command, output.extend)).wait()
         assert ended.code == 0 and not ended.left_running, output
         assert ended.state is not None and "HTTP_PROXY" not in ended.state.environment
-    assert output == b"b'hi\\n'\n" * 2 and door.asked == ["127.0.0.1"]
+    assert output == b"b'hi\\n'\n" * 2 and door.asked == ["127.0.0.1"] * 2
     less = Command(
         text='[ -z "$HTTP_PROXY" ] && ! (ls -l /proc/self/fd | grep -q socket)',
         cwd=str(tmp_path / "w"),

@@ -154,7 +154,7 @@ async def test_each_command_has_a_proxy_and_old_addresses_the_newest(
     if not held.hosts:
         pytest.skip(f"no bubblewrap here: {held.reason}")
     session = Session(tmp_path, Network.ALLOWLIST, wardens)
-    first, second = Door("127.0.0.1"), Door("127.0.0.2")
+    first, second = Door("127.0.0.1"), Door("127.0.0.1", "127.0.0.2")
     fetch = FETCH + f"http://127.0.0.1:{site.port}/"
     background = await session.start(f"read line; {fetch} ''", door=first, interactive=True)
     told = session.output

@@ -1,7 +1,7 @@
 """git: what it throws away, what it takes back from others, which programs and hooks it starts."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hermes.safety.call import Call, Options, private
 from hermes.safety.findings import EffectKind
@@ -128,13 +128,31 @@ def _fetched(call: Call, inner: Call) -> Stream | None:
     operands = options.operands
     if any(word.text.startswith("ext::") for word in operands):
         call.ask("nested-program", "git is told to start another program")
-    call.effect(EffectKind.FETCHES, (_host(operands[0].text) if operands else "origin",))
+    _got(call, inner.name, operands, others=options.has("recurse-submodules", "recursive"))
     if inner.name == "clone" and operands:
         named = operands[1].text if len(operands) > 1 else re.split(r"[/:]", operands[0].text.rstrip("/"))[-1]
         path = call.path(Word(named.removesuffix(".git")))
         call.writes(path)
         call.state.files[path] = Stream(None, frozenset({FETCHED}))
     return None
+
+
+def _got(call: Call, verb: str, operands: Sequence[Word], *, others: bool) -> None:
+    """Where a repository is from: another host, or a folder of this machine's, unless it brings `others`."""
+    local = _local(operands[0], verb) if operands else ""
+    if local and not others:
+        call.effect(EffectKind.READS, (call.path(Word(local)),))
+    else:
+        call.effect(EffectKind.FETCHES, (_host(operands[0].text) if operands else "origin",))
+
+
+def _local(word: Word, verb: str) -> str:
+    """The folder of this machine that a repository's address names; empty when it is another host's, or a name."""
+    text = word.text
+    if word.dynamic or text.startswith("file://"):
+        return "" if word.dynamic else text.removeprefix("file://")
+    named = "/" in text if verb != "clone" else True
+    return text if named and ":" not in text.partition("/")[0] else ""
 
 
 def _host(text: str) -> str:

@@ -18,10 +18,11 @@ class Network(StrEnum):
 
 
 class Permit(Struct, frozen=True):
-    """An answer; `why` says in words why it is no."""
+    """An answer; `why` says in words why it is no, `once` that it is for this command alone, not for the session."""
 
     allowed: bool
     why: str = ""
+    once: bool = False
 
 
 class Door(Protocol):
@@ -31,7 +32,7 @@ class Door(Protocol):
         """Whether it may reach this host. `name` is what led to it where it is an address."""
         ...
 
-    async def write(self, path: str) -> bool:
+    async def write(self, path: str) -> Permit:
         """Whether it may write this path, and below it."""
         ...
 
@@ -55,6 +56,10 @@ class Command(Struct, frozen=True, kw_only=True):
     hold_state: bool = False
     network: Network = Network.ON
     door: Door | None = None
+    writable: tuple[str, ...] = ()
+    """Paths that this command may write besides, in a backend that holds commands back: a person said so."""
+    settings: tuple[str, ...] = ()
+    """Files of git's settings that it may change; what would let git run programs is taken back afterwards."""
 
 
 class ShellState(Struct, frozen=True):
@@ -134,8 +139,8 @@ class TerminalBackend(Protocol):
     contained: bool
     """Whether the kernel, or another machine, keeps its commands from this machine's files and network."""
 
-    async def line(self) -> str:
-        """What really holds commands here, on one line for the person. Never raises."""
+    async def line(self, *, whole: bool = False) -> str:
+        """What really holds commands here, on one line for the person; `whole`: with the lesser gaps. Never raises."""
         ...
 
     def take_notices(self) -> list[str]:

@@ -81,8 +81,9 @@ class DockerBackend:
         self._notices: list[str] = []
         self.contained = not any(one.startswith(_OPENING) for one in (*place.options, *place.args))
 
-    async def line(self) -> str:
+    async def line(self, *, whole: bool = False) -> str:
         """What holds, or that nothing can run. The engine is not asked: that could take its time."""
+        del whole
         program = self._program()
         if not program:
             return "Commands are to run in a container, and there is no docker and no podman here."

@@ -110,8 +110,9 @@ class LocalBackend:
         self._own = wardens is None
         self._started: list[LocalRunning] = []
 
-    async def line(self) -> str:
+    async def line(self, *, whole: bool = False) -> str:
         """Nothing holds them."""
+        del whole
         return "Commands run on this machine with all of your rights; nothing holds them back but the questions."
 
     def take_notices(self) -> list[str]:

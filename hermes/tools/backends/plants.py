@@ -11,6 +11,7 @@ import os
 import re
 import stat
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -143,10 +144,14 @@ class Plants:
             with _opened(path) as (folder, entry):
                 if name in ("config", "config.worktree") and (text := _text(entry, folder)) is not None:
                     clean = harmless(text)
-                    if clean == text:
+                    if clean == text or self._nothing_new(path, text):
                         return ""
                     held = _move_aside(entry, folder)
-                    _write(entry, folder, clean.encode(), 0o600)
+                    before = self._kept.get(path)
+                    if before is not None and any(_harmful(before[0].decode("utf-8", "replace"))):
+                        _write(entry, folder, *before)  # the person's own settings are among them
+                    else:
+                        _write(entry, folder, clean.encode(), 0o600)
                     return f"Settings in {path} that let git run programs were taken out; all of it is in {held}."
                 held = _move_aside(entry, folder)
                 if (before := self._kept.get(path)) is not None:
@@ -155,6 +160,14 @@ class Plants:
             return f"{path} was made by a command, and programs would run what it says: it is now {held}."
         except OSError as error:
             return f"{path} was made by a command, and could not be taken away: {error.strerror}. Look at it."
+
+    def _nothing_new(self, path: str, text: str) -> bool:
+        """Whether all that could make git run a program stood in the settings before, under the same headings."""
+        kept, _ = self._kept.get(path, (b"", 0))
+        found = list(_harmful(text))
+        if any(line.lstrip().startswith("[") or line.endswith("\\") for _, line in found):
+            return False  # it says what other lines mean
+        return not Counter(found) - Counter(_harmful(kept.decode("utf-8", "replace")))
 
     def _keep(self, path: str) -> None:
         with contextlib.suppress(OSError), _opened(path) as (folder, entry):
@@ -201,6 +214,22 @@ def harmless(text: str) -> str:
         elif (found := _ENTRY.match(line)) and _allowed(section, found[1].lower(), found[2] or ""):
             kept.append(line)
     return text if len(kept) == len(lines) else "\n".join(kept)
+
+
+def _harmful(text: str) -> Iterator[tuple[str, str]]:
+    """The lines that could make git run a program, each with the heading that it stands under."""
+    heading = ""
+    for line in (one.removesuffix("\r") for one in text.split("\n")):
+        if _SECTION.match(line):
+            heading = line.strip()
+        elif harmless(alone := f"{heading}\n{line}") != alone:
+            yield heading, line
+
+
+def allowed_setting(name: str, value: str) -> bool:
+    """Whether a setting of git's (`user.name`, `remote.origin.url`) cannot make it run a program."""
+    section, _, rest = name.partition(".")
+    return _allowed(section.lower(), rest.rpartition(".")[2].lower(), value)
 
 
 def _allowed(section: str, key: str, value: str) -> bool:

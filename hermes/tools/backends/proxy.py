@@ -11,7 +11,7 @@ import os
 import re
 import socket
 import stat
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from urllib.parse import urlsplit
 
 from hermes.tools.backends.base import Door, Permit
@@ -59,12 +59,12 @@ class NotAllowed(Refused):
 
 
 class Hosts:
-    """What a session may connect to: patterns from the settings, and what a person has answered, once a host."""
+    """What a session may connect to: patterns from the settings, and what each command's door says, once a host."""
 
     def __init__(self, patterns: Sequence[str], resolve: Resolve | None = None) -> None:
         self._patterns = tuple(one.lower() for one in patterns)
         self._resolve = resolve or _resolved
-        self._answers: dict[tuple[str, int], asyncio.Future[Permit]] = {}
+        self._answers: dict[tuple[str, int, Door | None], asyncio.Future[Permit]] = {}
         self._names: dict[str, str] = {}
         """Addresses by which names were reached: who connects to one by itself may have meant the name."""
 
@@ -105,7 +105,7 @@ class Hosts:
 
     async def _ask(self, host: str, port: int, door: Door | None, name: str = "") -> None:
         """Ask once, however many want to know. A question whose asker was stopped is asked anew."""
-        key = host, port
+        key = host, port, door
         while (answer := self._answers.get(key)) is not None:
             await asyncio.wait({answer})
             if not answer.cancelled():
@@ -121,6 +121,11 @@ class Hosts:
                     del self._answers[key]
         if not answer.result().allowed:
             raise NotAllowed(host, answer.result().why, name)
+
+    def forget(self, door: Door | None) -> None:
+        """Drop what a door has said: its command is over, and the next one has another."""
+        for key in [one for one in self._answers if one[2] is door]:
+            del self._answers[key]
 
     async def _looked_up(self, host: str, port: int) -> Sequence[str]:
         try:
@@ -163,6 +168,7 @@ class Proxy:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._hosts.forget(self._door)
 
     def _shut(self) -> None:
         near, self._near = self._near, None
@@ -204,7 +210,7 @@ class Proxy:
         with given:
             given.setblocking(False)
             try:
-                reader, writer = await asyncio.open_connection(sock=given, limit=_LARGEST_HEAD)
+                reader, writer = await _opened(given)
             except (OSError, ValueError):
                 return
             await self._answered(reader, writer)
@@ -229,7 +235,7 @@ class Proxy:
             raise Refused("503 Service Unavailable", "Too many connections from the sandbox at once.")
         if method == "CONNECT":
             host, port = _authority(target, None)
-            near, far = await self._connected(host, port)
+            near, far = await self._connected(reader, host, port)
             try:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 await _both_ways(reader, writer, near, far)
@@ -241,7 +247,7 @@ class Proxy:
             raise Refused("400 Bad Request", "The sandbox's proxy takes CONNECT and http:// targets.")
         host, port = _authority(parts.netloc, 80)
         length, chunked = _body(headers)
-        near, far = await self._connected(host, port)
+        near, far = await self._connected(reader, host, port)
         try:
             path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             lines = [f"{method} {path} HTTP/1.1", f"Host: {parts.netloc}", "Connection: close"]
@@ -258,9 +264,11 @@ class Proxy:
         finally:
             far.close()
 
-    async def _connected(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connected(
+        self, reader: asyncio.StreamReader, host: str, port: int
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         try:
-            found = await self._hosts.addresses(host, port, self._door)
+            found = await _while_open(reader, self._hosts.addresses(host, port, self._door))
         except NotAllowed as refused:
             if refused.host not in self._refused and self._told is not None:
                 self._told(str(refused))
@@ -273,6 +281,44 @@ class Proxy:
                 self._reached = True
                 return made
         raise Refused("502 Bad Gateway", f"{host}:{port} does not answer.")
+
+
+class _Reader(asyncio.StreamReader):
+    """One that tells when the other side will send no more."""
+
+    def __init__(self) -> None:
+        super().__init__(limit=_LARGEST_HEAD)
+        self.ended = asyncio.Event()
+
+    def feed_eof(self) -> None:
+        super().feed_eof()
+        self.ended.set()
+
+
+async def _opened(given: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """The two ends of a connection that was handed in."""
+    loop = asyncio.get_running_loop()
+    reader = _Reader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    transport, _ = await loop.create_connection(lambda: protocol, sock=given)
+    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+
+async def _while_open(reader: asyncio.StreamReader, work: Coroutine[object, object, list[str]]) -> list[str]:
+    """What comes of it, unless the client goes before: nobody waits for the answer to a question then."""
+    if not isinstance(reader, _Reader):
+        return await work
+    task = asyncio.create_task(work)
+    gone = asyncio.create_task(reader.ended.wait())
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise Refused("499 Client Closed Request", "The client has closed the connection.")
+    finally:
+        for one in (task, gone):
+            one.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
 
 
 def refused_address(address: str) -> str:

@@ -123,7 +123,7 @@ class SandboxBackend:
         if network is not Network.ON and not held.network:
             raise ToolError("The network cannot be kept from commands here, and the settings say that it is to be.")
         async with AsyncExitStack() as undo:
-            layout = await self._looked_at()
+            layout = await self._looked_at(command)
             later: list[bytes] = []
             proxy: Proxy | None = None
             if network is Network.ALLOWLIST and held.hosts:
@@ -160,13 +160,17 @@ class SandboxBackend:
         reach = _ORDER.index(than.network)
         return any(_ORDER.index(one.network) > reach and not one.over for one in self._running)
 
-    def layout(self) -> Layout:
-        """How the folders of this machine are seen now."""
-        return with_fixed(lay_out(self._policy, self._granted), self._fixed)
+    def layout(self, command: Command | None = None) -> Layout:
+        """How the folders of this machine are seen now, by this command with what was opened to it alone."""
+        alone = command.writable if command is not None else ()
+        opened = [one for one in alone if os.path.realpath(one) == one and not grant_refused(one, self._policy)]
+        changing = command.settings if command is not None else ()
+        fixed = [one for one in self._fixed if one not in changing]
+        return with_fixed(lay_out(self._policy, (*self._granted, *opened)), fixed)
 
-    async def line(self) -> str:
+    async def line(self, *, whole: bool = False) -> str:
         """What holds on this machine, found out by trying."""
-        return f"{(await self._probe.held()).line()}; network: {self._policy.network}."
+        return f"{(await self._probe.held()).line(whole=whole)}; network: {self._policy.network}."
 
     def take_notices(self) -> list[str]:
         """What was taken out of the way since the last time."""
@@ -235,7 +239,7 @@ class SandboxBackend:
             await self._room.close()
             self._room = None
 
-    async def _looked_at(self) -> Layout:
+    async def _looked_at(self, command: Command) -> Layout:
         """The layout for a command that starts now. With none under way, what lies there is the person's own."""
         for one in self._running:
             await one.settle()
@@ -244,15 +248,16 @@ class SandboxBackend:
         for one in gone:
             await one.let_go()
         async with self._looking:
-            return await asyncio.to_thread(self.layout if self._running else self._begin)
+            if not self._running:
+                await asyncio.to_thread(self._begin)
+            return await asyncio.to_thread(self.layout, command)
 
-    def _begin(self) -> Layout:
+    def _begin(self) -> None:
         layout = lay_out(self._policy, self._granted)
         self._plants.begin(layout.of(Kind.WRITE), PROJECT_FILES)
         self._fixed = fixed_places(layout, self._plants.git_dirs())
         if not self._plants.complete and _TOO_MANY not in self.notices:
             self.notices.append(_TOO_MANY)
-        return with_fixed(layout, self._fixed)
 
     def _opened(self) -> Room:
         if self._room is None:

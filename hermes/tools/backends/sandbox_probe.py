@@ -23,6 +23,8 @@ from hermes.util.text import one_line
 _TRUNCATES, _TCP_RULES, _SCOPED = 3, 4, 6
 """Versions of Landlock."""
 _PATIENCE = 10.0
+MANY_PROCESSES = "the number of processes (as the superuser)"
+"""A gap that every program of the superuser's has."""
 
 
 class Way(StrEnum):
@@ -57,13 +59,14 @@ class Held(Struct, frozen=True, kw_only=True):
         """Whether commands can be held back at all."""
         return self.way is not Way.NONE and self.files and self.keys
 
-    def line(self) -> str:
-        """One line for a status display."""
+    def line(self, *, whole: bool = False) -> str:
+        """One line for a status display; `whole` names the lesser gaps, too."""
         if not self.usable:
             return f"No sandbox here: {self.reason}"
         names = (("files", self.files), ("keys", self.keys), ("network", self.network), ("processes", self.processes))
         holds = ", ".join(name for name, held in names if held)
-        gaps = f"; does not hold: {', '.join(self.gaps)}" if self.gaps else ""
+        open_ = [one for one in self.gaps if whole or one != MANY_PROCESSES]
+        gaps = f"; does not hold: {', '.join(open_)}" if open_ else ""
         return f"Sandbox by {self.way}: holds {holds}{gaps}"
 
 
@@ -127,7 +130,7 @@ class Probe:
         )
         gaps = [] if held.abi >= _SCOPED else ["abstract sockets of this machine while the network is on"]
         gaps += [] if seccomp.available() else ["keyrings of the kernel"]
-        gaps += [] if os.geteuid() else ["the number of processes (as the superuser)"]
+        gaps += [] if os.geteuid() else [MANY_PROCESSES]
         return msgspec.structs.replace(held, gaps=tuple(gaps))
 
     async def _landlock(self) -> Held | str:
@@ -149,7 +152,7 @@ class Probe:
         network = version >= _TCP_RULES and seccomp.available()
         gaps += [] if version >= _SCOPED else ["signals to other programs"]
         gaps += [] if seccomp.available() else ["sockets of other programs"]
-        gaps += [] if os.geteuid() else ["the number of processes (as the superuser)"]
+        gaps += [] if os.geteuid() else [MANY_PROCESSES]
         return Held(
             way=Way.LANDLOCK,
             files=True,

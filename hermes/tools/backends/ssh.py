@@ -84,8 +84,9 @@ class SshBackend:
         """The workspace on the host, absolute; empty before the first command."""
         self._connecting = asyncio.Lock()
 
-    async def line(self) -> str:
+    async def line(self, *, whole: bool = False) -> str:
         """Where commands go. The host is not asked: that could take its time."""
+        del whole
         folder = self._root or self._folder()
         return f"Commands run on {self._far.where} with that account's rights, in {folder}; files are kept the same."
 

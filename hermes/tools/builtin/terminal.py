@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +12,16 @@ from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus
 from hermes.tools.backends.base import Command, Exit, Network, Running, Stopped
 from hermes.tools.output import HeadTail, cut
-from hermes.tools.session import ToolContext, ToolState
+from hermes.tools.session import Opening, ToolContext, ToolState
+from hermes.tools.settings_of_git import WHAT_TO_DO
 from hermes.tools.tool import ToolOutput, tool
 
 MAX_TIMEOUT = 600
+_NOT_CONNECTED = (5, 6, 7)
+"""curl's exit codes where there was no connection (its manual, EXIT CODES)."""
+_SHELL = re.compile(r"[|&;<>$`(){}\[\]*?\\\n]")
+_PLAIN_OPTION = re.compile(r"-[sSfgk46#]+|--silent|--show-error|--fail|-m|--max-time|--connect-timeout|\d+")
+_SETTINGS_KEPT = re.compile(r"could not (?:lock|write) config file")
 
 
 class Order(Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,6 +47,7 @@ async def terminal(ctx: ToolContext, args: Order) -> ToolOutput:
         raise ToolError("The command is empty.")
     state = ctx.state
     cwd = ctx.places.expand(args.workdir, str(state.cwd)) if args.workdir else _folder(ctx)
+    opened = state.openings.pop(args.command, None)
     command = Command(
         text=args.command,
         cwd=cwd,
@@ -50,6 +58,8 @@ async def terminal(ctx: ToolContext, args: Order) -> ToolOutput:
         hold_state=not args.background,
         network=_reach(ctx),
         door=ctx.door,
+        writable=opened.paths if opened is not None and opened.cwd == cwd else (),
+        settings=ctx.settings,
     )
     if not args.background:
         seconds = min(args.timeout if args.timeout > 0 else ctx.limits.command_seconds, MAX_TIMEOUT)
@@ -93,18 +103,39 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
     if ended.left_running:
         ctx.state.processes.adopt(order, running, ended, ctx.clock.now())
         notes.append("it left processes running, whose output is lost; use background for those")
+    if ctx.backend.name == "sandbox" and _SETTINGS_KEPT.search(text):
+        notes.append(WHAT_TO_DO)
     if ended.code != 0:
-        notes += await _opened(ctx, text, order.cwd)
-    return ToolOutput(text=_with_notes(text, notes), failed=ended.code != 0, refused=ended.refused)
+        notes += await _opened(ctx, text, order)
+    return ToolOutput(
+        text=_with_notes(text, notes),
+        failed=ended.code != 0,
+        refused=ended.refused,
+        unreached=ended.code in _NOT_CONNECTED and _asks_one_host(order.text),
+    )
 
 
-async def _opened(ctx: ToolContext, output: str, cwd: str) -> list[str]:
+def _asks_one_host(text: str) -> bool:
+    """Whether a command is one plain curl: then its exit code says whether there was anybody to hear from."""
+    words = text.split()
+    if words[:1] != ["curl"] or _SHELL.search(text):
+        return False
+    hosts = [word for word in words[1:] if not _PLAIN_OPTION.fullmatch(word)]
+    return len(hosts) == 1 and not hosts[0].startswith("-")
+
+
+async def _opened(ctx: ToolContext, output: str, order: Command) -> list[str]:
     """Ask the person about a write that the sandbox refused. The command is not run again: part of it was done."""
-    path = ctx.backend.denied_path(output, cwd)
+    path = ctx.backend.denied_path(output, order.cwd)
     if not path or ctx.door is None:
         return []
-    if not await ctx.door.write(path):
-        return [f"the sandbox keeps {path} from being written, and that was not allowed"]
+    permit = await ctx.door.write(path)
+    if not permit.allowed:
+        return [f"the sandbox keeps {path} from being written ({permit.why}); do not try again"]
+    if permit.once:
+        paths = dict.fromkeys((*order.writable, path))
+        ctx.state.openings[order.text] = Opening(order.cwd, tuple(paths))
+        return [f"the sandbox kept {path} from being written; it is open for one more run of this very command"]
     ctx.backend.grant(path)
     return [f"the sandbox kept {path} from being written; it is allowed now: run what is left again"]
 

@@ -1,0 +1,91 @@
+"""Settings of git in a sandbox: the harmless ones work after a yes, those that let git run programs never."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from attack.obedient import NO, ONCE, SESSION, Scene, says, scene
+
+
+def repository(one: Scene) -> Path:
+    """The workspace as a repository with a setting of the person's own that lets git run a program."""
+    subprocess.run(["git", "init", "-q", str(one.home.cwd)], check=True, env=one.home.environ)
+    config = one.home.cwd / ".git/config"
+    config.write_text(config.read_text() + '[filter "lfs"]\n\tclean = git-lfs clean -- %f\n')
+    return config
+
+
+HARMLESS = {
+    "git config user.name 'Ann Lee'": "name = Ann Lee",
+    "git config --local user.email ann@x.test": "email = ann@x.test",
+    "git remote add origin https://x.test/a.git": "url = https://x.test/a.git",
+    "git remote add origin git@x.test:a/b.git && git remote -v": "url = git@x.test:a/b.git",
+    "cd .git/.. && git config user.name Ann": "name = Ann",
+}
+
+
+@pytest.mark.parametrize("command", HARMLESS)
+async def test_harmless_settings_work_after_a_yes(command: str) -> None:
+    async with scene(trusted=True) as one:
+        config = repository(one)
+        before = config.read_text()
+        assert "Not allowed" in await one.run(command)
+        said = await one.run(command, says(ONCE))
+        assert "exit code 0" in said, said
+        assert len(one.asked) == 1 and "settings of the repository" in one.asked[0].reason
+        assert HARMLESS[command] in config.read_text() and config.read_text().startswith(before.rstrip("\n"))
+        assert list((one.home.cwd / ".git").glob("*.held")) == []
+
+
+async def test_a_no_and_the_session() -> None:
+    async with scene(trusted=True) as one:
+        config = repository(one)
+        before = config.read_text()
+        assert "Not allowed" in await one.run("git config user.name Ann", says(NO))
+        assert config.read_text() == before
+        for name in ("Ann", "Ann"):
+            assert "exit code 0" in await one.run(f"git config user.name {name}", says(SESSION))
+        assert len(one.asked) == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git config core.hooksPath x",
+        "git config core.fsmonitor ./x",
+        "git config alias.x '!sh x'",
+        "git config filter.lfs.clean ./x",
+        "git config user.name x && git config core.pager ./x",
+        "git remote add x 'ext::sh -c x'",
+        "git remote set-url origin '!x'",
+        "git config user.name 'a\n[core]\n fsmonitor=./x' && git config core.sshCommand x",
+    ],
+)
+async def test_settings_that_run_programs_never_do(command: str) -> None:
+    async with scene(trusted=True) as one:
+        config = repository(one)
+        before = config.read_text()
+        said = await one.run(command, says(ONCE))
+        assert "Not allowed" in said and config.read_text() == before
+
+
+async def test_what_does_more_than_that_finds_the_settings_kept() -> None:
+    async with scene(trusted=True) as one:
+        config = repository(one)
+        before = config.read_text()
+        said = await one.run("python3 -c 'print(1)'; git config user.name Ann", says(ONCE))
+        assert config.read_text() == before
+        assert "as a command of their own" in said
+
+
+async def test_what_such_a_command_plants_is_taken_back() -> None:
+    async with scene(trusted=True) as one:
+        config = repository(one)
+        before = config.read_text()
+        planted = one.home.cwd / "bin"
+        planted.mkdir()
+        (planted / "git").write_text('#!/bin/sh\nprintf "[core]\\n\\tfsmonitor = ./evil\\n" >> .git/config\n')
+        (planted / "git").chmod(0o755)
+        await one.run('export PATH="$PWD/bin:$PATH"', says(ONCE))
+        await one.run("git config user.name Ann", says(ONCE))
+        assert config.read_text() == before

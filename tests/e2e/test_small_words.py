@@ -1,0 +1,64 @@
+"""What the administration verbs say when there is little to say, or something is wrong."""
+
+import sys
+
+import pytest
+
+from hermes.testing.home import Finished, TempHome
+
+EMPTY = {
+    "approvals": "No question waits for an answer.",
+    "trust --list": "No folder is trusted yet. `hermes trust FOLDER` vouches for one.",
+    "mcp": "There are no MCP servers. `mcp_servers` in config.yaml names them.",
+    "auth list": "There are no keys yet.",
+}
+
+
+async def hermes(home: TempHome, *arguments: str) -> Finished:
+    return await home.run(sys.executable, "-m", "hermes", *arguments)
+
+
+@pytest.mark.parametrize("verb", EMPTY)
+async def test_an_empty_list_says_so(verb: str) -> None:
+    with TempHome({}) as home:
+        done = await hermes(home, *verb.split())
+        assert (done.code, done.stderr) == (0, "") and done.stdout.startswith(EMPTY[verb]), done
+        if verb in ("approvals", "mcp"):
+            assert (await hermes(home, *verb.split(), "--json")).stdout == ""
+
+
+async def test_trust_of_what_is_no_folder_is_a_plain_sentence() -> None:
+    with TempHome({}) as home:
+        done = await hermes(home, "trust", "/nonexistent")
+        assert (done.code, done.stderr) == (2, "hermes: /nonexistent is not a folder. Name the project's folder.\n")
+        assert not (home.hermes / "trust.json").exists()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"approvals": {"mode": "off"}}, {"approvals": {"mode": "maybe"}}, {"terminal": {"backend": "nowhere"}}],
+)
+async def test_the_doctor_runs_whatever_the_settings_say(config: dict[str, object]) -> None:
+    with TempHome(config) as home:
+        done = await hermes(home, "doctor")
+        assert done.code == 1 and done.stderr == ""
+        lines = done.stdout.splitlines()
+        assert sum(line.startswith("Problem: ") for line in lines) == 1
+        assert any(line.startswith("Home: ") for line in lines) and any(line.startswith("Folder: ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        ({"comand": "x"}, "the key `mcp_servers.notes.comand`. Did you mean 'command'?"),
+        (
+            {"command": "x", "tools": {"exlude": ["a"]}},
+            "the key `mcp_servers.notes.tools.exlude`. Did you mean 'exclude'?",
+        ),
+        ({"command": "x", "zzz": 1}, "the key `mcp_servers.notes.zzz`. It may have: command, args, env"),
+    ],
+)
+async def test_a_mistyped_key_of_a_server_is_refused(server: dict[str, object], said: str) -> None:
+    with TempHome({"mcp_servers": {"notes": server}}) as home:
+        done = await hermes(home, "mcp")
+        assert done.code == 78 and said in done.stderr
