@@ -5,9 +5,9 @@ What they tell stands between a command's own output as records: `\\x1e`, the ru
 The mark is random, so no output is taken for a record by chance. A command that looks for its mark can forge what is
 told of itself, as it can anywhere: its exit code, its folder, its variables.
 
-Letters: `B` the environment before anything was laid over it (base64), `P` it runs (process id, and that of the script
-above it), `F` its folder cannot be entered, `S` what its shell left (base64), `X` it has ended (code, number of
-processes left), `G` nothing is left of it, `L` something is.
+Letters: `R` the script may be sent (on a terminal only), `B` the environment before anything was laid over it
+(base64), `P` it runs (process id, and that of the script above it), `F` its folder cannot be entered, `S` what its shell left
+(base64), `X` it has ended (code, number of processes left), `G` nothing is left of it, `L` something is.
 """
 
 import re
@@ -41,7 +41,8 @@ now() { read -r time rest </proc/uptime; time=${time%.*}${time#*.}; }
 gone() { pids=$(found "$mark" "$top" "$boot"); [ -z "$pids" ] && { say G; exit 0; }; }
 trap '' HUP
 for step in $steps; do
-  gone; kill -"${step%:*}" $pids 2>/dev/null
+  gone; [ "${step%:*}" = KILL ] && kill -STOP $pids 2>/dev/null
+  kill -"${step%:*}" $pids 2>/dev/null
   now; end=$((time + ${step#*:}))
   while gone; now; [ "$time" -lt "$end" ]; do
     [ "${step%:*}" = KILL ] && kill -KILL $pids 2>/dev/null
@@ -51,6 +52,7 @@ done
 say L
 """
 
+# Stopped first: a shell whose last child is killed before itself would go on, and might end well.
 _KEEP = r"""
 trap '' HUP INT TERM QUIT
 say H
@@ -59,7 +61,7 @@ tries=0
 while [ "$tries" -lt 100 ]; do
   pids=$(found "$session" -1 -1)
   [ -z "$pids" ] && exit 0
-  kill -KILL $pids 2>/dev/null
+  kill -STOP $pids 2>/dev/null; kill -KILL $pids 2>/dev/null
   sleep 0.05; tries=$((tries + 1))
 done
 """
@@ -119,6 +121,23 @@ def short(script: str, mark: str) -> str:
     """A script of ours, framed so that what it prints and how it ends can be told from what others print."""
     begin, over = f"printf '\\036{mark}:P0 0\\037'", f"printf '\\036{mark}:X%s 0\\037' $?"
     return f"{begin}\n(\n{script}\n) 2>/dev/null\n{over}"
+
+
+def loader(mark: str = "") -> str:
+    """The script that reads another one, a line of base64, from its input, and becomes that.
+
+    On a terminal, where a `mark` is given, it first sees to it that a long line is taken, and says so (`R`).
+    """
+    become = 'IFS= read -r line; eval "$(printf %s "$line" | base64 -d)"'
+    if not mark:
+        return become
+    prepare = f"stty -icanon -echo min 1 time 0 2>/dev/null; printf '\\036{mark}:R\\037'"
+    return f"{prepare}; {become.replace(';', '; stty icanon echo 2>/dev/null;', 1)}"
+
+
+def line(script: str) -> bytes:
+    """The script as the line that `loader` reads."""
+    return b64encode(script.encode("utf-8", "surrogateescape")) + b"\n"
 
 
 def packed(script: str) -> str:
