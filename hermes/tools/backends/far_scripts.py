@@ -6,8 +6,8 @@ The mark is random, so no output is taken for a record by chance. A command that
 told of itself, as it can anywhere: its exit code, its folder, its variables.
 
 Letters: `R` the script may be sent (on a terminal only), `B` the environment before anything was laid over it
-(base64), `P` it runs (process id, and that of the script above it), `F` its folder cannot be entered, `S` what its shell left
-(base64), `X` it has ended (code, number of processes left), `G` nothing is left of it, `L` something is.
+(base64), `P` it runs (process id, and that of the script above it), `F` its folder cannot be entered, `S` what its
+shell left (base64), `X` it has ended (code, number of processes left), `G` nothing is left of it, `L` something is.
 """
 
 import re
