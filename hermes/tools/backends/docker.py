@@ -233,6 +233,7 @@ class Container:
         self._arguments = tuple(arguments)
         self._name = f"hermes-{secrets.token_hex(8)}"
         self.far = Far(local, self._lead, "the container")
+        self._begun = False
 
     async def begin(self) -> None:
         """Make it. Raises `ToolError` with the engine's reason."""
@@ -250,6 +251,7 @@ class Container:
                 script,
             ]
         )
+        self._begun = True
 
     async def reclaim(self) -> None:
         """Remove the containers of Hermes processes that are dead.
@@ -278,7 +280,9 @@ class Container:
         return said.decode("utf-8", "replace")
 
     async def close(self) -> None:
-        """End it."""
+        """End it. Where its client was killed nobody else removes it."""
+        if self._begun and not self.far.kept:
+            await self._asked("rm", "--force", self._name)
         await self.far.close()
 
     def _lead(self, script: str, interactive: bool, pty: bool) -> list[str]:

@@ -91,7 +91,7 @@ class Far:
     @property
     def kept(self) -> bool:
         """Whether what stands by on the far side is there, as far as is known."""
-        return self._keeper is not None and not self._keeper.over
+        return self._keeper is not None and not self._keeper.ended
 
     @property
     def busy(self) -> bool:
@@ -111,6 +111,8 @@ class Far:
             await _first(ending, waiting, _CONNECT)
             if not told.is_set() or not ready():
                 raise ToolError(f"{self.where} cannot be used: {early.text() or 'it does not answer'}")
+            if self._keeper is not None:
+                self.own(self._keeper.stop(), "what a lost keeper left")
             self._keeper = running
         finally:
             waiting.cancel()
@@ -137,7 +139,11 @@ class Far:
         client = Client(self.lead(loader, True, command.pty))
         # The script goes over the input: what stands in arguments is seen in the lists of processes of both sides.
         order = Command(text="", cwd="/", interactive=True, pty=command.pty)
-        await running.begin(await self.local.start(order, running.feed, client), command, script)
+        try:
+            line = far_scripts.line(script)
+        except UnicodeEncodeError:
+            raise ToolError("The command holds half a character (a lone surrogate). Write it anew.") from None
+        await running.begin(await self.local.start(order, running.feed, client), command, line)
         self._running = [one for one in self._running if not one.over]
         self._running.append(running)
         return running
@@ -251,7 +257,7 @@ class FarRunning:
         if not self._ended.done():
             self._records.feed(data)
 
-    async def begin(self, inner: LocalRunning, command: Command, script: str) -> None:
+    async def begin(self, inner: LocalRunning, command: Command, line: bytes) -> None:
         """Send the script, and wait until the far side runs it. Raises `ToolError` when it does not."""
         self._inner = inner
         ending = asyncio.ensure_future(inner.wait())
@@ -260,7 +266,7 @@ class FarRunning:
                 async with asyncio.timeout(_CONNECT):
                     if command.pty:
                         await _first(ending, self._ready, None)
-                    await _write(inner, far_scripts.line(script))
+                    await _write(inner, line)
             if not command.interactive and not command.pty:
                 inner.close_input()
             await _first(ending, self._begun, _CONNECT)

@@ -1,6 +1,6 @@
 """What runs on the far side of a connection: shell scripts of ours, sent with each command.
 
-They need a POSIX shell, /proc as on Linux, awk, grep, base64, tr and env; bash runs commands where there is one.
+They need a POSIX shell, /proc as on Linux, awk, grep, sort, base64, tr and env; bash runs commands where there is one.
 What they tell stands between a command's own output as records: `\\x1e`, the run's mark, `:`, a letter, data, `\\x1f`.
 The mark is random, so no output is taken for a record by chance. A command that looks for its mark can forge what is
 told of itself, as it can anywhere: its exit code, its folder, its variables.
@@ -29,20 +29,20 @@ found() {
       up[pid] = $2
       if (pid == top || $3 == top || $4 == top || ($4 == boot && $3 != boot)) hit[pid] = 1 }
     END { do { more = 0; for (p in up) if (!(p in hit) && (up[p] in hit)) { hit[p] = 1; more = 1 } } while (more)
-      for (p in hit) if (p in up) print p }'
+      for (p in hit) if (p in up) print p }' | sort -n
 }
 """
 """`found MARK TOP SCRIPT`: the live processes of a run: those with its mark in the environment they began with; the
 group and session of its shell `TOP`; the other groups in the session of the script above it; what descends from all
-those. -1 stands for no process. Fields: proc(5), /proc/pid/stat."""
+those. -1 stands for no process. The oldest first: a shell whose child is killed before itself would go on, and might
+end well. Fields: proc(5), /proc/pid/stat."""
 
 _END = r"""
 now() { read -r time rest </proc/uptime; time=${time%.*}${time#*.}; }
 gone() { pids=$(found "$mark" "$top" "$boot"); [ -z "$pids" ] && { say G; exit 0; }; }
 trap '' HUP
 for step in $steps; do
-  gone; [ "${step%:*}" = KILL ] && kill -STOP $pids 2>/dev/null
-  kill -"${step%:*}" $pids 2>/dev/null
+  gone; kill -"${step%:*}" $pids 2>/dev/null
   now; end=$((time + ${step#*:}))
   while gone; now; [ "$time" -lt "$end" ]; do
     [ "${step%:*}" = KILL ] && kill -KILL $pids 2>/dev/null
@@ -52,7 +52,6 @@ done
 say L
 """
 
-# Stopped first: a shell whose last child is killed before itself would go on, and might end well.
 _KEEP = r"""
 trap '' HUP INT TERM QUIT
 say H
@@ -61,10 +60,21 @@ tries=0
 while [ "$tries" -lt 100 ]; do
   pids=$(found "$session" -1 -1)
   [ -z "$pids" ] && exit 0
-  kill -STOP $pids 2>/dev/null; kill -KILL $pids 2>/dev/null
+  kill -KILL $pids 2>/dev/null
   sleep 0.05; tries=$((tries + 1))
 done
 """
+
+_ON_TERMINAL = "( body ); code=$?"
+_IN_GROUP = rf"""
+if [ -n "$BASH_VERSION" ]; then
+  set -m; body & child=$!
+  while wait "$child"; code=$?; [ "$code" -gt 128 ] && kill -0 "$child"; do sleep 0.1; done
+  set +m
+else {_ON_TERMINAL}; fi
+"""
+"""Runs the command in a group of its own, where the shell can do that. Not in its foreground: bash would give up the
+script when the command dies of an INT. A wait that is over too early, by a signal or a stopped command, is repeated."""
 
 _LEFT = r"""
 left() { found "$mark" -1 "$$" | wc -l | tr -dc 0-9; }
@@ -88,17 +98,14 @@ def boot(command: Command, cwd: str, mark: str, *, environment: Mapping[str, str
     run = f"""printf '\\036{mark}:P%s %s\\037' "$$" "$PPID"; exec "$0" -c "$1" """
     given = {name: value for name, value in environment.items() if _NAME.fullmatch(name)}
     gone = [name for name in command.unset if _NAME.fullmatch(name)]
-    # On a terminal the foreground group is that of this script: another one could not read from it.
-    own_group = ":" if command.pty else '[ -z "$BASH_VERSION" ] || set -m'
     lines += [
         "exec 2>/dev/null",
-        own_group,
-        f"( cd -- {shlex.quote(cwd)} || {{ say F; exit 125; }}",
+        f"body() {{ cd -- {shlex.quote(cwd)} || {{ say F; exit 125; }}",
         *(f"unset -v {name}" for name in gone),
         *(f"export {name}={shlex.quote(value)}" for name, value in given.items()),
-        f'export HERMES_RUN={mark}; exec 2>&1 "$shell" -c {shlex.quote(run)} "$shell" {shlex.quote(text)} )',
-        "code=$?",
-        '[ -z "$BASH_VERSION" ] || set +m',
+        f'export HERMES_RUN={mark}; exec 2>&1 "$shell" -c {shlex.quote(run)} "$shell" {shlex.quote(text)}; }}',
+        # On a terminal the foreground group is that of this script: another one could not read from it.
+        _ON_TERMINAL if command.pty else _IN_GROUP,
     ]
     if command.hold_state:
         told = rf"""printf '\036%s:S' "$mark"; base64 <{note} | tr -d '\n'; printf '\037'"""

@@ -234,6 +234,11 @@ class LocalRunning:
         return self._tree.pid
 
     @property
+    def ended(self) -> bool:
+        """Whether the program that was started has ended, whatever it left."""
+        return self._tree.code is not None
+
+    @property
     def over(self) -> bool:
         """Whether its end has been told, and nothing is known to be left of it."""
         return self._finished and not self._tree.left()
