@@ -34,9 +34,20 @@ class Host:
         self.folder = folder
         self.port = port
 
-    def says(self, listing: str) -> None:
-        """Have the host lie about what lies in a folder; nothing: have it tell the truth again."""
-        (self.folder / "says").write_text(listing)
+    def says(self, listing: str | bytes, *, code: int = 0) -> None:
+        """Have the host lie about what lies in a folder."""
+        (self.folder / "says").write_bytes(listing.encode() if isinstance(listing, str) else listing)
+        self.pretends("find", f"cat {self.folder}/says; exit {code}")
+
+    def pretends(self, program: str, script: str) -> None:
+        """Have the host run another program under this name."""
+        (self.folder / "bin" / program).write_text(f"#!/bin/sh\n{script}\n")
+        (self.folder / "bin" / program).chmod(0o755)
+
+    def tells_the_truth(self) -> None:
+        """Have the host be honest again."""
+        for one in (self.folder / "bin").iterdir():
+            one.unlink()
 
     def place(self, folder: str, **changes: object) -> SshPlace:
         values: dict[str, object] = {
@@ -60,9 +71,6 @@ def sshd(folder: Path) -> Iterator[Host]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     (folder / "bin").mkdir()
-    find = folder / "bin/find"
-    find.write_text(f'#!/bin/sh\n[ ! -s {folder}/says ] || exec cat {folder}/says\nexec /usr/bin/find "$@"\n')
-    find.chmod(0o755)
     lines = [
         f"Port {port}",
         "ListenAddress 127.0.0.1",

@@ -153,10 +153,16 @@ class Far:
     ) -> int:
         """Run a short script of ours there; its exit code. Raises `ToolError` when the far side does not do it.
 
-        It may take so many `seconds`, and print so many bytes.
+        It may take so many `seconds`, and print so many bytes. What is left of one that was broken off is ended.
         """
-        answer = _Answer(sink, most)
-        mark = self.mark()
+        answer, mark = _Answer(sink, most), self.mark()
+        try:
+            return await self._run(script, mark, answer, source, seconds)
+        finally:
+            if answer.code is None and self.kept:
+                self.own(self.end(mark, -1, -1, at_once=True), "what is left of a script")
+
+    async def _run(self, script: str, mark: str, answer: "_Answer", source: bytes, seconds: float) -> int:
         client = Client(self.lead(far_scripts.packed(far_scripts.short(script, mark)), bool(source), False))
         order = Command(text="", cwd="/", interactive=bool(source))
         running = await self.local.start(order, Records(mark, answer.feed, answer.told).feed, client)
@@ -174,7 +180,7 @@ class Far:
             ending.cancel()
             await running.stop()
         if answer.flood.done():
-            raise ToolError(f"{self.where} sends more than it was asked for: over {most} bytes.")
+            raise ToolError(f"{self.where} sends more than it was asked for: over {answer.most} bytes.")
         if answer.code is None:
             raise ToolError(f"{self.where} cannot be used: {answer.early.text() or 'the connection was lost'}")
         return answer.code
@@ -184,7 +190,7 @@ class Far:
         heard = bytearray()
         script = far_scripts.end(mark, top, above, at_once=at_once)
         with contextlib.suppress(ToolError):
-            await self.run(script, heard.extend, seconds=_STOP)
+            await self._run(script, self.mark(), _Answer(heard.extend, _MOST), b"", _STOP)
         return Stopped.GONE if b"\x1e" + mark.encode() + b":G\x1f" in heard else Stopped.UNCERTAIN
 
     def own(self, work: Awaitable[object], name: str) -> asyncio.Task[None]:
@@ -358,7 +364,7 @@ class FarRunning:
             return
         try:
             lines = await self._after()
-        except ToolError as error:
+        except (ToolError, OSError) as error:
             lines = [str(error)]
         for line in lines:
             self._sink(f"\n[{line}]\n".encode("utf-8", "replace"))
@@ -412,7 +418,7 @@ class _Answer:
         self.code: int | None = None
         self.flood: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sink = sink
-        self._room = most
+        self.most = self._room = most
         self._begun = False
 
     def feed(self, data: bytes) -> None:

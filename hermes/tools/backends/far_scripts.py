@@ -127,7 +127,7 @@ def keep(session: str) -> str:
 def short(script: str, mark: str) -> str:
     """A script of ours, framed so that what it prints and how it ends can be told from what others print."""
     begin, over = f"printf '\\036{mark}:P0 0\\037'", f"printf '\\036{mark}:X%s 0\\037' $?"
-    return f"{begin}\n(\n{script}\n) 2>/dev/null\n{over}"
+    return f"{begin}\n(\nexport HERMES_RUN={mark}\n{script}\n) 2>/dev/null\n{over}"
 
 
 def loader(mark: str = "") -> str:

@@ -18,6 +18,8 @@ LARGEST_LISTING = 64 * 1024 * 1024
 """Bytes of a list of files that are taken from a host."""
 _LONGEST = 4_000
 """Bytes of a path here; what is longer the system would not open (PATH_MAX)."""
+_DEEPEST = 256
+"""Folders in one another, of what is taken from a host: to walk through more would take its time."""
 _ABOUT = re.compile(
     rb"([fdl]) (\d{1,15}) ((-?\d{1,11})[.,]?\d{0,10}) (-?\d{1,11}[.,]?\d{0,10}) ([0-7]{1,5}) (.+)", re.DOTALL
 )
@@ -93,9 +95,11 @@ def inside(name: str) -> bool:
 
 
 def fits(name: str, folder: str) -> bool:
-    """Whether the system would open a path of this length, and each part of it."""
+    """Whether the system would open a path of this length, and each part of it, before long."""
     parts = [len(os.fsencode(part)) for part in name.split("/")]
-    return sum(parts) + len(parts) + len(os.fsencode(folder)) <= _LONGEST and max(parts) <= 255
+    return (
+        len(parts) <= _DEEPEST and sum(parts) + len(parts) + len(os.fsencode(folder)) <= _LONGEST and max(parts) <= 255
+    )
 
 
 def link_inside(name: str, target: str) -> bool:

@@ -126,7 +126,11 @@ class Sync:
             files = [name for name in chosen if there[name].kind == "f"]
             with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
                 if files:
-                    await self._fetch(files, there, file)
+                    try:
+                        await self._fetch(files, there, file)
+                    except ToolError as error:
+                        lines.append(str(error))
+                    file.seek(0)
                 failed = await asyncio.to_thread(self._unpack, chosen, there, file)
             await asyncio.to_thread(self._remove_here, gone)
             kept = {} if whole else self._known_there
@@ -195,7 +199,7 @@ class Sync:
         if not inside(name):
             return "its name leads elsewhere"
         if not fits(name, self._here):
-            return "its name is too long"
+            return "its name is too long, or leads too deep"
         path = f"{self._here}/{name}"
         if obeyed(name) or of_repository(name, here):
             return "programs here would obey it; change it yourself"
@@ -301,7 +305,6 @@ class Sync:
 
         script = f"cd -- {shlex.quote(self._root)} && {ssh_archive.WRITE}"
         await self._far.run(script, take, _listed(names), seconds=_SECONDS, most=most)
-        file.seek(0)
 
     def _unpack(self, names: Sequence[str], there: Listing, file: IO[bytes]) -> list[str]:
         """Write what came; the names that could not be written."""
