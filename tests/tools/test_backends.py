@@ -23,7 +23,7 @@ from hermes.tools.backends.ssh import SshBackend
 from hermes.tools.registry import Registry
 
 from .conftest import Session, make_context
-from .places import Host, image, sshd
+from .places import Host, check_wanted, image, sshd
 from .test_sandbox import PROBES, policy
 from .test_terminal import until
 
@@ -95,8 +95,8 @@ class Place:
 @pytest.fixture(params=KINDS)
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
     kind = request.param
-    if kind == "docker" and "HERMES_BACKENDS" not in os.environ:
-        pytest.skip("containers are tried by `make backends`")
+    if kind == "docker":
+        check_wanted(request.function.__name__)
     if kind in tuple(Way) and not (held := await PROBES[Way(kind)].held()).usable:
         pytest.skip(f"no {kind} here: {held.reason}")
     made = Place(kind, tmp_path.resolve(), request)

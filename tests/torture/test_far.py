@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import to_builtins
-from tools.places import Host, image, sshd
+from tools.places import Host, check_wanted, image, sshd
 from world import hermes, kill
 
 from hermes.testing.home import TempHome
@@ -144,8 +144,8 @@ async def made(kind: str, request: pytest.FixtureRequest, folder: Path) -> Async
 
 @pytest.fixture(params=["ssh", "docker"])
 async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Scene]:
-    if request.param == "docker" and "HERMES_BACKENDS" not in os.environ:
-        pytest.skip("containers are tried by `make backends`")
+    if request.param == "docker":
+        check_wanted(request.function.__name__)
     async with made(request.param, request, tmp_path.resolve()) as one:
         yield one
 
