@@ -326,6 +326,20 @@ async def test_file_tools_and_commands_see_the_same_files(place: Place) -> None:
     await session.state.close()
 
 
+async def test_a_folder_that_is_only_there_is_kept_until_it_is_gone(place: Place) -> None:
+    if place.kind not in ("ssh", "docker"):
+        pytest.skip("every folder of commands is one of this machine")
+    session = Session(make_context(place.folder, backend=place.backend, places=place.places), Registry().select())
+    session.allow = ("*",)
+    only = "/dev/shm/only" if place.kind == "docker" else "node_modules/only"
+    await session.text("terminal", command=f"mkdir -p {only}; cd {only}")
+    assert only in await session.text("terminal", command="pwd")
+    await session.text("terminal", command='rmdir "$PWD"')
+    assert "does not exist there" in await session.text("terminal", command="pwd")
+    assert "work\n" in (await session.text("terminal", command="basename $PWD")).replace("far\n", "work\n")
+    await session.state.close()
+
+
 async def test_a_line_for_the_person(place: Place) -> None:
     assert {"local": "Commands run on this machine", "ssh": "127.0.0.1", "docker": "container"}.get(
         place.kind, f"Sandbox by {place.kind}"

@@ -117,6 +117,10 @@ class DockerBackend:
             return self._opened().tmp + plain[len(_TMP) :]
         return path
 
+    def gone(self, path: str) -> bool:
+        """Whether a command could not enter it: the container has folders that are not here."""
+        return any(path in one.far.missing for one in self._containers.values())
+
     def denied_path(self, output: str, cwd: str) -> str:
         """A container that runs cannot be given another folder."""
         return ""

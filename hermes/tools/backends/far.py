@@ -78,6 +78,8 @@ class Far:
         self.outward = outward
         self.base: dict[str, str] | None = None
         """The environment there, before anything of ours is laid over it."""
+        self.missing: set[str] = set()
+        """Folders that a command was to begin in, and that were not there."""
         self.session = secrets.token_hex(16)
         self._numbers = itertools.count(1)
         self._keeper: LocalRunning | None = None
@@ -281,6 +283,7 @@ class FarRunning:
             ending.cancel()
             self._far.own(self._abandon(inner), "abandoned command")
             raise
+        self._far.missing.discard(command.cwd)
         self._interactive = command.interactive
         self._far.own(self._follow(inner, ending), "command elsewhere")
 
@@ -318,6 +321,7 @@ class FarRunning:
         if not self._begun.done():
             raise ToolError(f"{self._far.where} cannot be used: {self._early.text() or 'it does not answer'}")
         if not self._begun.result():
+            self._far.missing.add(cwd)
             raise ToolError(f"The folder {cwd} does not exist there. Give a workdir that does.")
 
     def _targets(self) -> tuple[int, int]:

@@ -124,6 +124,10 @@ class LocalBackend:
         """Commands see this machine as it is."""
         return path
 
+    def gone(self, path: str) -> bool:
+        """Whether there is no such folder."""
+        return not os.path.isdir(path)
+
     def denied_path(self, output: str, cwd: str) -> str:
         """Nothing is kept from commands here."""
         return ""

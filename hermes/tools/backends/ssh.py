@@ -107,6 +107,10 @@ class SshBackend:
         """A path of the host's workspace as it is called here; others as they are called there."""
         return _moved(os.path.normpath(path), self._root, self._workspace)
 
+    def gone(self, path: str) -> bool:
+        """Whether a command could not enter it: the host has folders that are not here."""
+        return path in self._far.missing
+
     def denied_path(self, output: str, cwd: str) -> str:
         """Nothing is kept from commands that an answer here would open."""
         return ""
