@@ -82,7 +82,7 @@ escapes: $(VENV)/dev.stamp
 	HERMES_ESCAPES=1 $(BIN)/python -m pytest -n 2 tests/attack/test_escapes.py
 
 backends: $(VENV)/dev.stamp
-	HERMES_BACKENDS=1 $(BIN)/python -m pytest -n 2 -rs tests/tools/test_backends.py tests/tools/test_ssh.py
+	HERMES_BACKENDS=1 $(BIN)/python -m pytest -n 2 -rs tests/tools/test_backends.py tests/tools/test_ssh.py tests/torture/test_far.py
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench

@@ -1,9 +1,11 @@
 """One table for every place where commands run. What differs between them is named here, and in docs/backends.md."""
 
 import asyncio
+import contextlib
 import os
 import secrets
 import time
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from hermes.tools.backends.ssh import SshBackend
 from hermes.tools.registry import Registry
 
 from .conftest import Session, make_context
-from .places import Host, image, sshd
+from .places import Host, check_wanted, image, sshd
 from .test_sandbox import PROBES, policy
 from .test_terminal import until
 
@@ -93,8 +95,8 @@ class Place:
 @pytest.fixture(params=KINDS)
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
     kind = request.param
-    if kind == "docker" and "HERMES_BACKENDS" not in os.environ:
-        pytest.skip("containers are tried by `make backends`")
+    if kind == "docker":
+        check_wanted(request.function.__name__)
     if kind in tuple(Way) and not (held := await PROBES[Way(kind)].held()).usable:
         pytest.skip(f"no {kind} here: {held.reason}")
     made = Place(kind, tmp_path.resolve(), request)
@@ -167,6 +169,61 @@ async def test_stop_ends_three_shells_deep_in_time(place: Place) -> None:
     async with asyncio.timeout(2):
         await running.wait()
     assert await running.stop() is Stopped.GONE
+
+
+async def test_a_stopped_command_is_told_as_that(place: Place) -> None:
+    running = await place.start(f"echo up; sleep {place.tag}")
+    await until(lambda: b"up" in place.output)
+    assert await running.stop() is Stopped.GONE
+    async with asyncio.timeout(2):
+        ended = await running.wait()
+    assert (ended.code, ended.left_running, place.text) == (-2, False, "up\n")
+
+
+async def test_a_command_that_stops_itself_goes_on_when_it_is_told_to(place: Place) -> None:
+    if place.kind in tuple(Way):
+        pytest.skip("commands in a sandbox cannot signal one another")
+    running = await place.start("echo up; kill -STOP $$; echo on; exit 3")
+    await until(lambda: b"up" in place.output)
+    wake = f"while kill -CONT {running.pid} 2>/dev/null; do sleep 0.05; done"
+    other = await place.backend.start(Command(text=wake, cwd=str(place.work)), lambda _: None)
+    async with asyncio.timeout(5):
+        assert (await running.wait()).code == 3
+        await other.wait()
+    assert place.text == "up\non\n"
+
+
+async def test_variables_of_commands_stand_in_no_list_of_processes(place: Place) -> None:
+    secret = "canary " + secrets.token_hex(24)
+    tail = [b64encode(b"x" * skip + secret.encode()).strip(b"=")[4:-4] for skip in range(3)]
+    running = await place.start("echo up; read x", environment={"SESSION": secret}, interactive=True)
+    await until(lambda: b"up" in place.output)
+    lines = []
+    for one in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            lines.append(one.read_bytes())
+    running.close_input()
+    await running.wait()
+    assert not [line for line in lines if secret.encode() in line or any(part in line for part in tail)]
+
+
+async def test_a_very_long_command(place: Place) -> None:
+    text = f"echo {'x' * 100_000} | wc -c; exit 3"
+    for pty in (False, True):
+        assert (await place.run(text, pty=pty)).code == 3
+        assert place.text.strip() == "100001"
+
+
+async def test_output_without_an_end_can_be_stopped(place: Place) -> None:
+    size = 0
+
+    def take(data: bytes) -> None:
+        nonlocal size
+        size += len(data)
+
+    running = await place.backend.start(Command(text=f"yes {place.tag}", cwd=str(place.work)), take)
+    await until(lambda: size > 5_000_000)
+    assert await running.stop() is Stopped.GONE and place.left() == 0
 
 
 async def test_what_ignores_every_kind_word_is_killed(place: Place) -> None:
@@ -266,6 +323,20 @@ async def test_file_tools_and_commands_see_the_same_files(place: Place) -> None:
     os.unlink(place.work / name)
     await session.text("terminal", command=f"rm new; test ! -e '../{name}' && echo deleted > ../both")
     assert (place.work / "both").read_text() == "deleted\n" and not (place.work / "made/new").exists()
+    await session.state.close()
+
+
+async def test_a_folder_that_is_only_there_is_kept_until_it_is_gone(place: Place) -> None:
+    if place.kind not in ("ssh", "docker"):
+        pytest.skip("every folder of commands is one of this machine")
+    session = Session(make_context(place.folder, backend=place.backend, places=place.places), Registry().select())
+    session.allow = ("*",)
+    only = "/dev/shm/only" if place.kind == "docker" else "node_modules/only"
+    await session.text("terminal", command=f"mkdir -p {only}; cd {only}")
+    assert only in await session.text("terminal", command="pwd")
+    await session.text("terminal", command='rmdir "$PWD"')
+    assert "does not exist there" in await session.text("terminal", command="pwd")
+    assert "work\n" in (await session.text("terminal", command="basename $PWD")).replace("far\n", "work\n")
     await session.state.close()
 
 

@@ -129,7 +129,7 @@ async def test_names_from_there_are_not_believed(case: Case, host: Host, tmp_pat
     try:
         await case.run("true")
     finally:
-        host.says("")
+        host.tells_the_truth()
     assert case.text.count("leads elsewhere") == len(names)
     assert sorted(os.listdir(tmp_path)) == ["far", "home", "other", "work"] and not os.listdir(case.work)
 

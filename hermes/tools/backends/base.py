@@ -155,6 +155,10 @@ class TerminalBackend(Protocol):
         """Where a path that commands name (absolute) lies on this machine."""
         ...
 
+    def gone(self, path: str) -> bool:
+        """Whether a folder that an earlier command was left in is known to be there no more."""
+        ...
+
     def denied_path(self, output: str, cwd: str) -> str:
         """What a command was kept from writing, as its output tells, where a person may open it; empty: nothing."""
         ...

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Collection, Mapping, Sequence
@@ -12,14 +13,22 @@ from hermes.core.errors import ToolError
 from hermes.safety.paths import is_or_below, secret_places
 from hermes.safety.places import Places
 from hermes.tools.backends.base import Command, Network, Sink
-from hermes.tools.backends.far import Far, FarRunning
+from hermes.tools.backends.far import Client, Far, FarRunning
 from hermes.tools.backends.local import LocalBackend
 from hermes.tools.backends.plants import Plants
 from hermes.tools.backends.sandbox_policy import PROJECT_FILES
 from hermes.tools.backends.sandbox_room import Room
 from hermes.tools.backends.wardens import Wardens
+from hermes.util.owner import is_alive, this_process
 
 _PROGRAMS = ("podman", "docker")
+_OWNER = "hermes.owner"
+"""The label that says which process a container is of."""
+_ENGINE = 30.0
+"""Seconds that the engine may take for a word about its containers."""
+_ID = re.compile(r"[0-9a-f]{12,64}")
+_IDENTITY = re.compile(r"[0-9a-f-]*/[0-9]+/[0-9]*")
+_MOUNTABLE = re.compile(r"[^,\"\x00-\x1f\x7f]+")
 _TMP = "/tmp"  # noqa: S108 - the container's, which is a private folder of the session's here
 _OPENING = (
     "-v", "--volume", "--mount", "--privileged", "--net", "--pid", "--ipc", "--uts", "--userns", "--cgroupns",
@@ -79,6 +88,7 @@ class DockerBackend:
         self._plants = Plants()
         self._looking = asyncio.Lock()
         self._notices: list[str] = []
+        self._reclaimed = False
         self.contained = not any(one.startswith(_OPENING) for one in (*place.options, *place.args))
 
     async def line(self, *, whole: bool = False) -> str:
@@ -107,6 +117,10 @@ class DockerBackend:
         if is_or_below(plain, _TMP) and not is_or_below(plain, self._workspace):
             return self._opened().tmp + plain[len(_TMP) :]
         return path
+
+    def gone(self, path: str) -> bool:
+        """Whether a command could not enter it: the container has folders that are not here."""
+        return any(path in one.far.missing for one in self._containers.values())
 
     def denied_path(self, output: str, cwd: str) -> str:
         """A container that runs cannot be given another folder."""
@@ -171,7 +185,7 @@ class DockerBackend:
                 f"Commands are to run in a container, and there is no {wanted} here.",
                 "Install it, or set terminal.backend to another one.",
             )
-        if not self._place.image:
+        if not self._place.image or self._place.image.startswith("-"):
             raise ToolError("No image is named for the container. Set terminal.docker.image.")
         for secret in (*secret_places(self._places), self._places.hermes):
             if is_or_below(os.path.realpath(secret), self._workspace) and os.path.lexists(secret):
@@ -179,14 +193,29 @@ class DockerBackend:
                     f"The workspace {self._workspace} holds {secret}, which a container must not see.",
                     "Work in a folder of its own.",
                 )
-        if "," in self._workspace:
-            raise ToolError(f"The workspace {self._workspace} has a comma in its name, which no container can be told.")
+        if not _MOUNTABLE.fullmatch(self._workspace):
+            raise ToolError(
+                f"The workspace {self._workspace!r} has a comma, a quote or a control character in its name, "
+                "which no container can be told."
+            )
         local = LocalBackend(self._environment, passed=self._passed, held=self._held, wardens=self._wardens)
-        return Container(local, [program, *self._place.options], self._run_arguments(program, network))
+        made = Container(local, [program, *self._place.options], self._run_arguments(program, network))
+        if not self._reclaimed:
+            self._reclaimed = True
+            made.far.own(made.reclaim(), "containers of dead processes")
+        return made
 
     def _run_arguments(self, program: str, network: bool) -> list[str]:
         place = self._place
-        arguments = ["--init", "--pull", "missing", "--label", "hermes.session=1", "--workdir", self._workspace]
+        arguments = [
+            "--init",
+            "--pull",
+            "missing",
+            "--label",
+            f"{_OWNER}={this_process()}",
+            "--workdir",
+            self._workspace,
+        ]
         arguments += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
         arguments += ["--pids-limit", str(place.pids), "--memory", place.memory]
         arguments += [] if network else ["--network", "none"]
@@ -209,6 +238,7 @@ class Container:
         self._arguments = tuple(arguments)
         self._name = f"hermes-{secrets.token_hex(8)}"
         self.far = Far(local, self._lead, "the container")
+        self._begun = False
 
     async def begin(self) -> None:
         """Make it. Raises `ToolError` with the engine's reason."""
@@ -226,9 +256,38 @@ class Container:
                 script,
             ]
         )
+        self._begun = True
+
+    async def reclaim(self) -> None:
+        """Remove the containers of Hermes processes that are dead.
+
+        What ran in them has ended with those; their names stay with the engine when its own watcher was killed, too.
+        """
+        form = '{{.ID}} {{.Label "' + _OWNER + '"}}'
+        listed = await self._asked("ps", "--all", "--filter", f"label={_OWNER}", "--format", form)
+        for line in listed.splitlines():
+            name, _, owner = line.partition(" ")
+            if _ID.fullmatch(name) and _IDENTITY.fullmatch(owner) and not is_alive(owner):
+                await self._asked("rm", name)  # one that runs all the same is kept
+
+    async def _asked(self, *arguments: str) -> str:
+        """What the engine says; nothing when it does not within its time."""
+        said = bytearray()
+        client = Client([*self._program, *arguments])
+        running = await self.far.local.start(Command(text="", cwd="/"), said.extend, client)
+        try:
+            async with asyncio.timeout(_ENGINE):
+                await running.wait()
+        except TimeoutError:
+            return ""
+        finally:
+            await running.stop()
+        return said.decode("utf-8", "replace")
 
     async def close(self) -> None:
-        """End it."""
+        """End it. Where its client was killed nobody else removes it."""
+        if self._begun and not self.far.kept:
+            await self._asked("rm", "--force", self._name)
         await self.far.close()
 
     def _lead(self, script: str, interactive: bool, pty: bool) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TypeVar
 from hermes.core.errors import ToolError
 from hermes.tools.backends import far_scripts
 from hermes.tools.backends.base import Command, Exit, ShellState, Sink, Stopped, by_signal
+from hermes.tools.backends.far_records import Early, Records, two_numbers
 from hermes.tools.backends.local import QUIET, LocalBackend, LocalRunning, shell_state
 
 _CONNECT = 30.0
@@ -20,8 +21,9 @@ _GRACE = 0.1
 """Seconds to wait for the end of the output once the far side has told the command's end."""
 _STOP = 5.0
 """Seconds that the far side may take to end a command, and to say so."""
-_LARGEST_RECORD = 6 * 1024 * 1024
-_EARLY = 4_000
+_MOST = 1_000_000
+"""Bytes that a short script of ours may print, where its caller says nothing else."""
+_PIECE = 1 << 18
 _BEYOND = frozenset({"HERMES_RUN", "SSH_TTY"})
 
 _One = TypeVar("_One")
@@ -54,45 +56,6 @@ class Client:
         return ()
 
 
-class Records:
-    """Takes what the far side tells out of the output. `told` gets a letter and its data."""
-
-    def __init__(self, mark: str, sink: Sink, told: Callable[[str, bytes], None]) -> None:
-        self._begin = b"\x1e" + mark.encode() + b":"
-        self._sink = sink
-        self._told = told
-        self._held = b""
-
-    def feed(self, data: bytes) -> None:
-        """Take output as it comes; what may be the beginning of a record is held back."""
-        data = self._held + data
-        while (at := data.find(self._begin)) >= 0:
-            end = data.find(b"\x1f", at)
-            if end < 0:
-                break
-            self._give(data[:at])
-            record = data[at + len(self._begin) : end]
-            self._told(record[:1].decode("ascii", "replace"), record[1:])
-            data = data[end + 1 :]
-        if at < 0:
-            at = data.rfind(b"\x1e", max(0, len(data) - len(self._begin) + 1))
-            if at < 0 or not self._begin.startswith(data[at:]):
-                at = len(data)
-        elif len(data) - at > _LARGEST_RECORD:
-            at = len(data)
-        self._give(data[:at])
-        self._held = data[at:]
-
-    def flush(self) -> None:
-        """There is no more: what was held back was no record."""
-        data, self._held = self._held, b""
-        self._give(data)
-
-    def _give(self, data: bytes) -> None:
-        if data:
-            self._sink(data)
-
-
 class Far:
     """Runs commands at the far end of a client program.
 
@@ -116,6 +79,8 @@ class Far:
         self.outward = outward
         self.base: dict[str, str] | None = None
         """The environment there, before anything of ours is laid over it."""
+        self.missing: set[str] = set()
+        """Folders that a command was to begin in, and that were not there."""
         self.session = secrets.token_hex(16)
         self._numbers = itertools.count(1)
         self._keeper: LocalRunning | None = None
@@ -129,7 +94,7 @@ class Far:
     @property
     def kept(self) -> bool:
         """Whether what stands by on the far side is there, as far as is known."""
-        return self._keeper is not None and not self._keeper.over
+        return self._keeper is not None and not self._keeper.ended
 
     @property
     def busy(self) -> bool:
@@ -138,9 +103,9 @@ class Far:
 
     async def keep(self, arguments: Callable[[str], Sequence[str]], ready: Callable[[], bool] = lambda: True) -> None:
         """Start what stands by on the far side while this process lives. Raises `ToolError` with what was said."""
-        early = bytearray()
+        early = Early()
         told = asyncio.Event()
-        records = Records(self.session, early.extend, lambda letter, data: told.set())
+        records = Records(self.session, early.feed, lambda letter, data: told.set())
         box = Client(arguments(far_scripts.packed(far_scripts.keep(self.session))))
         running = await self.local.start(Command(text="", cwd="/", interactive=True), records.feed, box)
         ending = asyncio.ensure_future(running.wait())
@@ -148,8 +113,9 @@ class Far:
         try:
             await _first(ending, waiting, _CONNECT)
             if not told.is_set() or not ready():
-                said = early.decode("utf-8", "replace").strip()[-_EARLY:] or "it does not answer"
-                raise ToolError(f"{self.where} cannot be used: {said}")
+                raise ToolError(f"{self.where} cannot be used: {early.text() or 'it does not answer'}")
+            if self._keeper is not None:
+                self.own(self._keeper.stop(), "what a lost keeper left")
             self._keeper = running
         finally:
             waiting.cancel()
@@ -172,51 +138,62 @@ class Far:
             tell_base=command.hold_state and self.base is None,
         )
         running = FarRunning(self, mark, sink, after)
-        client = Client(self.lead(far_scripts.packed(script), command.interactive, command.pty))
-        order = Command(text="", cwd="/", interactive=command.interactive, pty=command.pty)
-        await running.begin(await self.local.start(order, running.feed, client), command.cwd)
+        loader = far_scripts.packed(far_scripts.loader(mark if command.pty else ""))
+        client = Client(self.lead(loader, True, command.pty))
+        # The script goes over the input: what stands in arguments is seen in the lists of processes of both sides.
+        order = Command(text="", cwd="/", interactive=True, pty=command.pty)
+        try:
+            line = far_scripts.line(script)
+        except UnicodeEncodeError:
+            raise ToolError("The command holds half a character (a lone surrogate). Write it anew.") from None
+        await running.begin(await self.local.start(order, running.feed, client), command, line)
         self._running = [one for one in self._running if not one.over]
         self._running.append(running)
         return running
 
-    async def run(self, script: str, sink: Sink, source: bytes = b"", seconds: float = 60.0) -> int:
-        """Run a short script of ours there; its exit code. Raises `ToolError` when the far side does not do it."""
-        mark = self.mark()
-        said = bytearray()
-        codes: list[int] = []
-        begun = False
+    async def run(
+        self, script: str, sink: Sink, source: bytes = b"", *, seconds: float = 60.0, most: int = _MOST
+    ) -> int:
+        """Run a short script of ours there; its exit code. Raises `ToolError` when the far side does not do it.
 
-        def told(letter: str, data: bytes) -> None:
-            nonlocal begun
-            begun = True
-            if letter == "X":
-                codes.append(int(data.split()[0]))
+        It may take so many `seconds`, and print so many bytes. What is left of one that was broken off is ended.
+        """
+        answer, mark = _Answer(sink, most), self.mark()
+        try:
+            return await self._run(script, mark, answer, source, seconds)
+        finally:
+            if answer.code is None and self.kept:
+                self.own(self.end(mark, -1, -1, at_once=True), "what is left of a script")
 
-        records = Records(mark, lambda data: sink(data) if begun else said.extend(data), told)
+    async def _run(self, script: str, mark: str, answer: "_Answer", source: bytes, seconds: float) -> int:
         client = Client(self.lead(far_scripts.packed(far_scripts.short(script, mark)), bool(source), False))
-        running = await self.local.start(Command(text="", cwd="/", interactive=bool(source)), records.feed, client)
+        order = Command(text="", cwd="/", interactive=bool(source))
+        running = await self.local.start(order, Records(mark, answer.feed, answer.told).feed, client)
+        ending = asyncio.ensure_future(running.wait())
         try:
             async with asyncio.timeout(seconds):
                 if source:
                     with contextlib.suppress(ToolError):  # it ended early: its code tells
-                        await running.write(source)
+                        await _write(running, source)
                     running.close_input()
-                await running.wait()
+                await _first(ending, answer.flood, None)
         except TimeoutError:
             raise ToolError(f"{self.where} does not answer.") from None
         finally:
+            ending.cancel()
             await running.stop()
-        if not codes:
-            text = said.decode("utf-8", "replace").strip()[-_EARLY:]
-            raise ToolError(f"{self.where} cannot be used: {text or 'the connection was lost'}")
-        return codes[0]
+        if answer.flood.done():
+            raise ToolError(f"{self.where} sends more than it was asked for: over {answer.most} bytes.")
+        if answer.code is None:
+            raise ToolError(f"{self.where} cannot be used: {answer.early.text() or 'the connection was lost'}")
+        return answer.code
 
     async def end(self, mark: str, top: int, above: int, *, at_once: bool = False) -> Stopped:
         """Have the far side end a run, and confirm it."""
         heard = bytearray()
         script = far_scripts.end(mark, top, above, at_once=at_once)
         with contextlib.suppress(ToolError):
-            await self.run(script, heard.extend, seconds=_STOP)
+            await self._run(script, self.mark(), _Answer(heard.extend, _MOST), b"", _STOP)
         return Stopped.GONE if b"\x1e" + mark.encode() + b":G\x1f" in heard else Stopped.UNCERTAIN
 
     def own(self, work: Awaitable[object], name: str) -> asyncio.Task[None]:
@@ -266,11 +243,13 @@ class FarRunning:
         self._begun: asyncio.Future[bool] = loop.create_future()
         self._reported: asyncio.Future[tuple[int, int]] = loop.create_future()
         self._ended: asyncio.Future[Exit] = loop.create_future()
-        self._early = bytearray()
+        self._ready: asyncio.Future[None] = loop.create_future()
+        self._early = Early()
         self._pids = (-1, -1)
         self._state: ShellState | None = None
         self._gone = False
         self._inner: LocalRunning | None = None
+        self._interactive = False
 
     @property
     def pid(self) -> int:
@@ -287,17 +266,26 @@ class FarRunning:
         if not self._ended.done():
             self._records.feed(data)
 
-    async def begin(self, inner: LocalRunning, cwd: str) -> None:
-        """Wait until the far side runs it. Raises `ToolError` when it does not."""
+    async def begin(self, inner: LocalRunning, command: Command, line: bytes) -> None:
+        """Send the script, and wait until the far side runs it. Raises `ToolError` when it does not."""
         self._inner = inner
         ending = asyncio.ensure_future(inner.wait())
         try:
+            with contextlib.suppress(TimeoutError, ToolError):  # what it said instead is told below
+                async with asyncio.timeout(_CONNECT):
+                    if command.pty:
+                        await _first(ending, self._ready, None)
+                    await _write(inner, line)
+            if not command.interactive and not command.pty:
+                inner.close_input()
             await _first(ending, self._begun, _CONNECT)
-            self._check_begun(cwd)
+            self._check_begun(command.cwd)
         except BaseException:
             ending.cancel()
             self._far.own(self._abandon(inner), "abandoned command")
             raise
+        self._far.missing.discard(command.cwd)
+        self._interactive = command.interactive
         self._far.own(self._follow(inner, ending), "command elsewhere")
 
     async def wait(self) -> Exit:
@@ -321,7 +309,7 @@ class FarRunning:
 
     async def write(self, data: bytes) -> None:
         """Send input."""
-        if self._ended.done() or self._inner is None:
+        if self._ended.done() or self._inner is None or not self._interactive:
             raise ToolError("Its input is closed.")
         await self._inner.write(data)
 
@@ -332,9 +320,9 @@ class FarRunning:
 
     def _check_begun(self, cwd: str) -> None:
         if not self._begun.done():
-            said = self._early.decode("utf-8", "replace").strip()[-_EARLY:]
-            raise ToolError(f"{self._far.where} cannot be used: {said or 'it does not answer'}")
+            raise ToolError(f"{self._far.where} cannot be used: {self._early.text() or 'it does not answer'}")
         if not self._begun.result():
+            self._far.missing.add(cwd)
             raise ToolError(f"The folder {cwd} does not exist there. Give a workdir that does.")
 
     def _targets(self) -> tuple[int, int]:
@@ -367,8 +355,10 @@ class FarRunning:
         else:
             self._sink(f"\n[{self._far.where}: the connection was lost; the command may still run]\n".encode())
             code, left = -signal.SIGHUP, 1
-        await self._afterwards()
-        self._ended.set_result(Exit(code=code, state=self._state, left_running=bool(left)))
+        try:
+            await self._afterwards()
+        finally:  # whatever becomes of that, the one who waits for the command hears of its end
+            self._ended.set_result(Exit(code=code, state=self._state, left_running=bool(left)))
         if ending.done():
             return
         ending.cancel()
@@ -379,7 +369,7 @@ class FarRunning:
             return
         try:
             lines = await self._after()
-        except ToolError as error:
+        except (ToolError, OSError) as error:
             lines = [str(error)]
         for line in lines:
             self._sink(f"\n[{line}]\n".encode("utf-8", "replace"))
@@ -388,14 +378,21 @@ class FarRunning:
         if self._begun.done():
             self._sink(data)
         else:
-            self._early += data[:_EARLY]
+            self._early.feed(data)
 
     def _told(self, letter: str, data: bytes) -> None:
-        if letter in "PF" and not self._begun.done():
-            if letter == "P":
-                shell, above = data.split()
-                self._pids = int(shell), int(above)
-            self._begun.set_result(letter == "P")
+        """Take a record. One that does not say what it should, which only a far side that lies sends, is nothing."""
+        with contextlib.suppress(ValueError):
+            self._believed(letter, data)
+
+    def _believed(self, letter: str, data: bytes) -> None:
+        if letter == "R" and not self._ready.done():
+            self._ready.set_result(None)
+        elif letter == "P" and not self._begun.done():
+            self._pids = two_numbers(data)
+            self._begun.set_result(True)
+        elif letter == "F" and not self._begun.done():
+            self._begun.set_result(False)
         elif letter == "B":
             block = b64decode(data).decode("utf-8", "surrogateescape")
             self._far.base = {
@@ -404,14 +401,11 @@ class FarRunning:
         elif letter == "S" and self._far.base is not None:
             self._state = self._held(data)
         elif letter == "X" and not self._reported.done():
-            code, left = map(int, data.split())
-            self._reported.set_result((by_signal(code), left))
+            code, left = two_numbers(data)
+            self._reported.set_result((by_signal(code & 0xFF), left))
 
     def _held(self, data: bytes) -> ShellState | None:
-        try:
-            state = shell_state(b64decode(data), self._far.base or {})
-        except ValueError:
-            return None
+        state = shell_state(b64decode(data), self._far.base or {})
         if state is None:
             return None
         return ShellState(
@@ -419,6 +413,42 @@ class FarRunning:
             environment={name: value for name, value in state.environment.items() if name not in _BEYOND},
             unset=state.unset - _BEYOND,
         )
+
+
+class _Answer:
+    """What a short script of ours prints, as long as that is no flood, and its exit code."""
+
+    def __init__(self, sink: Sink, most: int) -> None:
+        self.early = Early()
+        self.code: int | None = None
+        self.flood: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sink = sink
+        self.most = self._room = most
+        self._begun = False
+
+    def feed(self, data: bytes) -> None:
+        """Take what is printed."""
+        if not self._begun:
+            self.early.feed(data)
+            return
+        self._room -= len(data)
+        if self._room >= 0:
+            self._sink(data)
+        elif not self.flood.done():
+            self.flood.set_result(None)
+
+    def told(self, letter: str, data: bytes) -> None:
+        """Take a record."""
+        self._begun = True
+        if letter == "X":
+            with contextlib.suppress(ValueError):
+                self.code = two_numbers(data)[0]
+
+
+async def _write(running: LocalRunning, data: bytes) -> None:
+    """Send much, in pieces: what is left of a piece is copied whenever a part of it was taken."""
+    for at in range(0, len(data), _PIECE):
+        await running.write(data[at : at + _PIECE])
 
 
 async def _first(one: asyncio.Future[_One], other: asyncio.Future[_Other], seconds: float | None) -> None:

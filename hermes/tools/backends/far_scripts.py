@@ -1,13 +1,13 @@
 """What runs on the far side of a connection: shell scripts of ours, sent with each command.
 
-They need a POSIX shell, /proc as on Linux, awk, grep, base64, tr and env; bash runs commands where there is one.
+They need a POSIX shell, /proc as on Linux, awk, grep, sort, base64, tr and env; bash runs commands where there is one.
 What they tell stands between a command's own output as records: `\\x1e`, the run's mark, `:`, a letter, data, `\\x1f`.
 The mark is random, so no output is taken for a record by chance. A command that looks for its mark can forge what is
 told of itself, as it can anywhere: its exit code, its folder, its variables.
 
-Letters: `B` the environment before anything was laid over it (base64), `P` it runs (process id, and that of the script
-above it), `F` its folder cannot be entered, `S` what its shell left (base64), `X` it has ended (code, number of
-processes left), `G` nothing is left of it, `L` something is.
+Letters: `R` the script may be sent (on a terminal only), `B` the environment before anything was laid over it
+(base64), `P` it runs (process id, and that of the script above it), `F` its folder cannot be entered, `S` what its
+shell left (base64), `X` it has ended (code, number of processes left), `G` nothing is left of it, `L` something is.
 """
 
 import re
@@ -29,12 +29,13 @@ found() {
       up[pid] = $2
       if (pid == top || $3 == top || $4 == top || ($4 == boot && $3 != boot)) hit[pid] = 1 }
     END { do { more = 0; for (p in up) if (!(p in hit) && (up[p] in hit)) { hit[p] = 1; more = 1 } } while (more)
-      for (p in hit) if (p in up) print p }'
+      for (p in hit) if (p in up) print p }' | sort -n
 }
 """
 """`found MARK TOP SCRIPT`: the live processes of a run: those with its mark in the environment they began with; the
 group and session of its shell `TOP`; the other groups in the session of the script above it; what descends from all
-those. -1 stands for no process. Fields: proc(5), /proc/pid/stat."""
+those. -1 stands for no process. The oldest first: a shell whose child is killed before itself would go on, and might
+end well. Fields: proc(5), /proc/pid/stat."""
 
 _END = r"""
 now() { read -r time rest </proc/uptime; time=${time%.*}${time#*.}; }
@@ -64,6 +65,17 @@ while [ "$tries" -lt 100 ]; do
 done
 """
 
+_ON_TERMINAL = "( body ); code=$?"
+_IN_GROUP = rf"""
+if [ -n "$BASH_VERSION" ]; then
+  set -m; body & child=$!
+  while wait "$child"; code=$?; [ "$code" -gt 128 ] && kill -0 "$child"; do sleep 0.1; done
+  set +m
+else {_ON_TERMINAL}; fi
+"""
+"""Runs the command in a group of its own, where the shell can do that. Not in its foreground: bash would give up the
+script when the command dies of an INT. A wait that is over too early, by a signal or a stopped command, is repeated."""
+
 _LEFT = r"""
 left() { found "$mark" -1 "$$" | wc -l | tr -dc 0-9; }
 count=$(left)
@@ -86,17 +98,14 @@ def boot(command: Command, cwd: str, mark: str, *, environment: Mapping[str, str
     run = f"""printf '\\036{mark}:P%s %s\\037' "$$" "$PPID"; exec "$0" -c "$1" """
     given = {name: value for name, value in environment.items() if _NAME.fullmatch(name)}
     gone = [name for name in command.unset if _NAME.fullmatch(name)]
-    # On a terminal the foreground group is that of this script: another one could not read from it.
-    own_group = ":" if command.pty else '[ -z "$BASH_VERSION" ] || set -m'
     lines += [
         "exec 2>/dev/null",
-        own_group,
-        f"( cd -- {shlex.quote(cwd)} || {{ say F; exit 125; }}",
+        f"body() {{ cd -- {shlex.quote(cwd)} || {{ say F; exit 125; }}",
         *(f"unset -v {name}" for name in gone),
         *(f"export {name}={shlex.quote(value)}" for name, value in given.items()),
-        f'export HERMES_RUN={mark}; exec 2>&1 "$shell" -c {shlex.quote(run)} "$shell" {shlex.quote(text)} )',
-        "code=$?",
-        '[ -z "$BASH_VERSION" ] || set +m',
+        f'export HERMES_RUN={mark}; exec 2>&1 "$shell" -c {shlex.quote(run)} "$shell" {shlex.quote(text)}; }}',
+        # On a terminal the foreground group is that of this script: another one could not read from it.
+        _ON_TERMINAL if command.pty else _IN_GROUP,
     ]
     if command.hold_state:
         told = rf"""printf '\036%s:S' "$mark"; base64 <{note} | tr -d '\n'; printf '\037'"""
@@ -118,7 +127,24 @@ def keep(session: str) -> str:
 def short(script: str, mark: str) -> str:
     """A script of ours, framed so that what it prints and how it ends can be told from what others print."""
     begin, over = f"printf '\\036{mark}:P0 0\\037'", f"printf '\\036{mark}:X%s 0\\037' $?"
-    return f"{begin}\n(\n{script}\n) 2>/dev/null\n{over}"
+    return f"{begin}\n(\nexport HERMES_RUN={mark}\n{script}\n) 2>/dev/null\n{over}"
+
+
+def loader(mark: str = "") -> str:
+    """The script that reads another one, a line of base64, from its input, and becomes that.
+
+    On a terminal, where a `mark` is given, it first sees to it that a long line is taken, and says so (`R`).
+    """
+    become = 'IFS= read -r line; eval "$(printf %s "$line" | base64 -d)"'
+    if not mark:
+        return become
+    prepare = f"stty -icanon -echo min 1 time 0 2>/dev/null; printf '\\036{mark}:R\\037'"
+    return f"{prepare}; {become.replace(';', '; stty icanon echo 2>/dev/null;', 1)}"
+
+
+def line(script: str) -> bytes:
+    """The script as the line that `loader` reads."""
+    return b64encode(script.encode("utf-8", "surrogateescape")) + b"\n"
 
 
 def packed(script: str) -> str:

@@ -127,6 +127,10 @@ class LocalBackend:
         """Commands see this machine as it is."""
         return path
 
+    def gone(self, path: str) -> bool:
+        """Whether there is no such folder."""
+        return not os.path.isdir(path)
+
     def denied_path(self, output: str, cwd: str) -> str:
         """Nothing is kept from commands here."""
         return ""
@@ -240,6 +244,11 @@ class LocalRunning:
     def pid(self) -> int:
         """The process id; also the process group and the session."""
         return self._tree.pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether the program that was started has ended, whatever it left."""
+        return self._tree.code is not None
 
     @property
     def over(self) -> bool:

@@ -206,6 +206,10 @@ class SandboxBackend:
         """How commands name a path of this machine."""
         return self._opened().inside(path)
 
+    def gone(self, path: str) -> bool:
+        """Whether there is no such folder."""
+        return not os.path.isdir(self.outside(path))
+
     def denied_path(self, output: str, cwd: str) -> str:
         """The file or folder that a command was kept from writing, as its output tells; empty when it tells of none.
 

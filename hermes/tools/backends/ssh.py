@@ -33,6 +33,8 @@ _OPTIONS = (
     "PermitLocalCommand=no",
     "ControlPersist=no",
     "RequestTTY=auto",
+    "RemoteCommand=none",
+    "EscapeChar=none",
 )
 """What holds whatever the person's own settings say. Whether a host's key is believed is for those to say."""
 
@@ -100,11 +102,15 @@ class SshBackend:
 
     def outside(self, path: str) -> str:
         """Where a path of the host's lies in the workspace here; others are not on this machine."""
-        return self.outside_or_there(os.path.normpath(path)) if self._root else path
+        return self.outside_or_there(path) if self._root else path
 
     def outside_or_there(self, path: str) -> str:
         """A path of the host's workspace as it is called here; others as they are called there."""
-        return _moved(path, self._root, self._workspace)
+        return _moved(os.path.normpath(path), self._root, self._workspace)
+
+    def gone(self, path: str) -> bool:
+        """Whether a command could not enter it: the host has folders that are not here."""
+        return path in self._far.missing
 
     def denied_path(self, output: str, cwd: str) -> str:
         """Nothing is kept from commands that an answer here would open."""
@@ -160,7 +166,7 @@ class SshBackend:
             arguments += ["-p", str(place.port)]
         if place.user:
             arguments += ["-l", place.user]
-        for option in (*_OPTIONS, f"ControlPath={self._room}/c", *options):
+        for option in (*_OPTIONS, f"ControlPath={self._room.replace('%', '%%')}/c", *options):
             arguments += ["-o", option]
         return arguments
 

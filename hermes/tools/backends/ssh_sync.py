@@ -7,50 +7,42 @@ no way through a link, nothing that programs here would obey (git hooks and sett
 
 import asyncio
 import contextlib
-import fnmatch
-import io
 import os
-import re
 import secrets
 import shlex
-import stat
-import tarfile
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
-from msgspec import Struct
-
 from hermes.core.errors import ToolError
-from hermes.safety.paths import secret_places
+from hermes.safety.paths import is_or_below, secret_places, write_refused
 from hermes.safety.places import Places
+from hermes.tools.backends import ssh_archive
 from hermes.tools.backends.far import Far
-from hermes.tools.backends.sandbox_policy import PROJECT_FILES
+from hermes.tools.backends.ssh_listing import (
+    LARGEST_LISTING,
+    MOST_ENTRIES,
+    Entry,
+    Listing,
+    below_excluded,
+    entry_of,
+    excluded,
+    fits,
+    inside,
+    link_inside,
+    lister,
+    obeyed,
+    of_repository,
+    parsed,
+)
+from hermes.util.text import one_line, visible
 
 _SECONDS = 300.0
-_MOST_ENTRIES = 100_000
 _MOST_LINES = 5
 _IN_MEMORY = 8 * 1024 * 1024
-_OBEYED = re.compile(r"(^|/)\.git/(hooks(/|$)|config(\.worktree)?$|info/attributes$)|(^|/)\.git$")
-_LIST = (
-    r"find . -mindepth 1 \( %s \) -prune -o \( -type f -o -type d -o -type l \) "
-    r"-printf '%%y %%s %%T@ %%C@ %%m %%P\0%%l\0'"
-)
-
-
-class Entry(Struct, frozen=True):
-    """A file (`f`), folder (`d`) or link (`l`) as one side has it. `stamp` changes whenever it does."""
-
-    kind: str
-    size: int
-    mtime: int
-    """Whole seconds."""
-    mode: int
-    stamp: str
-    target: str = ""
-
-
-Listing = dict[str, Entry]
+_GONE = 97
+"""Exit code of our scripts when the folder there is not."""
 
 
 class Sync:
@@ -61,10 +53,13 @@ class Sync:
         self._here = workspace
         self._exclude = tuple(exclude)
         self._secret = tuple(os.path.realpath(one) for one in (*secret_places(places), places.hermes))
+        self._places = places
         self._limit = limit
         self._root = ""
         self._known_here: Listing = {}
         self._known_there: Listing = {}
+        self._fresh = True
+        """Whether nothing has been sent yet: what is there may be newer than what is here."""
         self._turn = asyncio.Lock()
         self._notices: list[str] = []
 
@@ -77,18 +72,18 @@ class Sync:
         """Make the folder there when it is missing, and look at it; its absolute path. Nothing there is believed."""
         said = bytearray()
         name = folder.removeprefix("~/")
-        script = (
-            f"umask 077; mkdir -p -- {shlex.quote(name)} && cd -- {shlex.quote(name)} && pwd -P && {self._lister()}"
-        )
-        code = await self._far.run(script, said.extend, seconds=_SECONDS)
+        make = f"mkdir -p -- {shlex.quote(name)} && cd -- {shlex.quote(name)}"
+        script = f"umask 077; {make} && pwd -P && {lister(self._exclude)}"
+        code = await self._far.run(script, said.extend, seconds=_SECONDS, most=LARGEST_LISTING)
         root, _, listing = bytes(said).partition(b"\n")
         if code or not root.startswith(b"/"):
             raise ToolError(
                 f"The folder {folder} on {self._far.where} cannot be used: it cannot be made, or there is no GNU find."
             )
         self._root = os.fsdecode(root)
-        self._known_there = _parsed(listing)
+        self._known_there = parsed(listing)
         self._known_here = {}
+        self._fresh = True
         return self._root
 
     async def up(self) -> list[str]:
@@ -101,37 +96,50 @@ class Sync:
                 self._known_here = here
                 return []
             chosen, left = self._fitting(changed, here)
+            lines = await self._keep_newer(chosen, here) if self._fresh else []
+            self._fresh = False
             if gone:
                 await self._remove_there(gone)
             with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
-                await asyncio.to_thread(self._pack, chosen, here, file)
+                await asyncio.to_thread(ssh_archive.pack, self._here, chosen, here, file)
                 file.seek(0)
                 await self._send(file.read())
             self._known_here = {name: entry for name, entry in here.items() if name not in left}
-            return self._left_out(left, here, "were not sent")
+            return [*lines, *self._left_out(left, here, "were not sent")]
 
     async def down(self) -> list[str]:
         """Bring what changed there here; lines about what was left out."""
         async with self._turn:
-            there = await self._list()
+            there, whole = await self._list()
             if there is None:
                 return [f"the folder {self._root} on {self._far.where} is gone; nothing was changed here"]
             changed, gone = self._differences(there)
+            lines = []
+            if not whole:
+                gone = []
+                lines.append(
+                    f"parts of {self._root} on {self._far.where} cannot be read; what is gone there stays here"
+                )
             here = await asyncio.to_thread(self._look)
-            lines = self._refuse(changed, gone, here)
+            lines += self._refuse(changed, gone, here)
             chosen, left = self._fitting(changed, there)
             files = [name for name in chosen if there[name].kind == "f"]
             with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
                 if files:
-                    await self._fetch(files, there, file)
+                    try:
+                        await self._fetch(files, there, file)
+                    except ToolError as error:
+                        lines.append(str(error))
+                    file.seek(0)
                 failed = await asyncio.to_thread(self._unpack, chosen, there, file)
             await asyncio.to_thread(self._remove_here, gone)
-            self._known_there = {name: entry for name, entry in there.items() if name not in failed}
+            kept = {} if whole else self._known_there
+            self._known_there = {**kept, **{name: entry for name, entry in there.items() if name not in failed}}
             after = await asyncio.to_thread(self._look)
             for name in (*chosen, *gone):
                 self._known_here.pop(name, None)
             self._known_here.update((name, after[name]) for name in (*chosen, *gone) if name in after)
-            lines += [f"{name} could not be written here" for name in failed]
+            lines += _some([f"{_shown(name)} could not be written here" for name in failed], "could not be written")
             return [*lines, *self._left_out(left, there, "were not brought back")]
 
     def _differences(self, there: Listing) -> tuple[list[str], list[str]]:
@@ -165,7 +173,9 @@ class Sync:
         if not left:
             return []
         size = sum(listing[name].size for name in left) / 1e6
-        line = f"{len(left)} files ({size:.0f} MB, {left[-1]} the largest) {what}: over {self._limit / 1e6:.0f} MB"
+        line = (
+            f"{len(left)} files ({size:.0f} MB, {_shown(left[-1])} the largest) {what}: over {self._limit / 1e6:.0f} MB"
+        )
         if line not in self._notices:
             self._notices.append(line)
         return [line]
@@ -175,114 +185,126 @@ class Sync:
         lines: list[str] = []
         refused: set[str] = set()
         for name in (*changed, *gone):
-            why = ""
-            if not _inside(name):
-                why = "its name leads elsewhere"
-            elif _obeyed(name):
-                why = "programs here would obey it; change it yourself"
-            elif self._known_here.get(name) != here.get(name):
-                why = "it was changed here, too: yours is kept"
-            if why:
+            if why := self._why_not(name, here):
                 refused.add(name)
-                lines.append(f"{name} was not taken over from {self._far.where}: {why}")
+                lines.append(f"{_shown(name)} was not taken over from {self._far.where}: {why}")
         changed[:] = [name for name in changed if name not in refused]
         gone[:] = [name for name in gone if name not in refused]
-        if len(lines) > _MOST_LINES:
-            lines[_MOST_LINES:] = [f"and {len(lines) - _MOST_LINES} more were not taken over"]
+        lines = _some(lines, "were not taken over")
         self._notices += lines
         return lines
+
+    def _why_not(self, name: str, here: Listing) -> str:
+        """Why what the host says of this name is not done here; empty when it is."""
+        if not inside(name):
+            return "its name leads elsewhere"
+        if not fits(name, self._here):
+            return "its name is too long, or leads too deep"
+        path = f"{self._here}/{name}"
+        if obeyed(name) or of_repository(name, here):
+            return "programs here would obey it; change it yourself"
+        if below_excluded(name, self._exclude):
+            return "it stays on its side"
+        if any(is_or_below(path, one) for one in self._secret):
+            return "it holds keys, or belongs to Hermes"
+        if why := write_refused(path, self._places):
+            return why
+        if self._known_here.get(name) != here.get(name):
+            return "it was changed here, too: yours is kept"
+        return "something of that name is here that was not sent" if self._unsent(name, here) else ""
+
+    def _unsent(self, name: str, here: Listing) -> bool:
+        """Whether something stands here that is not carried over: a link that leads out, a socket."""
+        return name not in here and os.path.lexists(f"{self._here}/{name}")
 
     def _look(self) -> Listing:
         """What the workspace holds, without what is excluded. Links are not followed."""
         found: Listing = {}
-        for name, entry in self._walk("", self._here):
-            if len(found) >= _MOST_ENTRIES:
+        for name, entry in self._walk():
+            if len(found) >= MOST_ENTRIES:
                 raise ToolError(
-                    f"The workspace has more than {_MOST_ENTRIES} files. Work in a smaller folder, or name what is to "
+                    f"The workspace has more than {MOST_ENTRIES} files. Work in a smaller folder, or name what is to "
                     "be left out in terminal.ssh.exclude."
                 )
             found[name] = entry
         return found
 
-    def _walk(self, below: str, folder: str) -> Iterator[tuple[str, Entry]]:
-        with contextlib.suppress(OSError), os.scandir(folder) as entries:
-            for one in sorted(entries, key=lambda entry: entry.name):
-                name = f"{below}{one.name}"
-                if _excluded(name, self._exclude) or one.path in self._secret:
-                    continue
-                with contextlib.suppress(OSError):
-                    about = one.stat(follow_symlinks=False)
-                    entry = _entry(about, os.readlink(one.path) if one.is_symlink() else "")
-                    if entry is None or (entry.kind == "l" and not _link_inside(name, entry.target)):
+    def _walk(self) -> Iterator[tuple[str, Entry]]:
+        folders = [""]
+        while folders:
+            below = folders.pop()
+            with contextlib.suppress(OSError), os.scandir(f"{self._here}/{below}") as entries:
+                for one in entries:
+                    name = f"{below}{one.name}"
+                    if excluded(name, self._exclude) or f"{self._here}/{name}" in self._secret:
                         continue
-                    yield name, entry
-                    if entry.kind == "d":
-                        yield from self._walk(f"{name}/", one.path)
+                    with contextlib.suppress(OSError):
+                        about = one.stat(follow_symlinks=False)
+                        entry = entry_of(about, os.readlink(one.path) if one.is_symlink() else "")
+                        if entry is None or (entry.kind == "l" and not link_inside(name, entry.target)):
+                            continue
+                        yield name, entry
+                        if entry.kind == "d":
+                            folders.append(f"{name}/")
 
-    def _lister(self) -> str:
-        tests = [
-            f"-path {shlex.quote(f'./{one}')}" if "/" in one else f"-name {shlex.quote(one)}" for one in self._exclude
-        ]
-        return _LIST % (" -o ".join(tests) or "-false")
-
-    async def _list(self) -> Listing | None:
+    async def _list(self) -> tuple[Listing | None, bool]:
+        """What lies there, and whether that is all; None when the folder is gone."""
         said = bytearray()
-        code = await self._far.run(
-            f"cd -- {shlex.quote(self._root)} && {self._lister()}", said.extend, seconds=_SECONDS
+        script = f"cd -- {shlex.quote(self._root)} || exit {_GONE}; {lister(self._exclude)}"
+        code = await self._far.run(script, said.extend, seconds=_SECONDS, most=LARGEST_LISTING)
+        return None if code == _GONE else parsed(bytes(said)), code == 0
+
+    async def _keep_newer(self, chosen: list[str], here: Listing) -> list[str]:
+        """Keep what is newer there than here, as after a crash in the middle of a command, before it is replaced."""
+        newer = [
+            name
+            for name in chosen
+            if (there := self._known_there.get(name)) is not None
+            and there.kind == "f"
+            and there.mtime >= here[name].mtime
+        ]
+        if not newer:
+            return []
+        place = f"{self._root.rstrip('/')}.kept/{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+        script = (
+            f"umask 077; mkdir -p -- {shlex.quote(place)} && cd -- {shlex.quote(self._root)} && "
+            f"{ssh_archive.WRITE} | tar -xpf - --no-same-owner -C {shlex.quote(place)}"
         )
-        return None if code else _parsed(bytes(said))
-
-    def _pack(self, names: Sequence[str], here: Listing, file: IO[bytes]) -> None:
-        parents = {name[:at] for name in names for at, letter in enumerate(name) if letter == "/"}
-        with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
-            for name in sorted({*names, *parents}):
-                with contextlib.suppress(OSError):  # it went away
-                    self._add(archive, name, here)
-
-    def _add(self, archive: tarfile.TarFile, name: str, here: Listing) -> None:
-        path = f"{self._here}/{name}"
-        info = archive.gettarinfo(path, f"./{name}")
-        info.uid = info.gid = 0
-        info.uname = info.gname = ""
-        info.mtime = int(os.lstat(path).st_mtime)
-        entry = here.get(name)
-        if entry is None or entry.kind != "f":
-            archive.addfile(info)
-            return
-        info.type = tarfile.REGTYPE  # a hard link is a file of its own there
-        info.linkname = ""
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(handle, "rb") as source:
-            about = os.fstat(handle)
-            if stat.S_ISREG(about.st_mode):
-                info.size = about.st_size
-                archive.addfile(info, _Exactly(source, info.size))
+        what = (
+            f"{len(newer)} files had been changed on {self._far.where} ({one_line(', '.join(map(_shown, newer[:5])))})"
+        )
+        if await self._far.run(script, _nowhere, _listed(newer), seconds=_SECONDS):
+            chosen[:] = [name for name in chosen if name not in newer]
+            return [f"{what}; they could not be kept apart, so they stand there as they are, and differ from yours"]
+        line = f"{what}; yours replace them, theirs are kept there in {place}"
+        self._notices.append(line)
+        return [line]
 
     async def _send(self, data: bytes) -> None:
         said = bytearray()
-        script = f"cd -- {shlex.quote(self._root)} && tar -xpf - --no-same-owner && printf '\\0\\0' && {self._lister()}"
-        code = await self._far.run(script, said.extend, data, _SECONDS)
+        unpack = f"cd -- {shlex.quote(self._root)} && tar -xpf - --no-same-owner"
+        script = f"{unpack} && printf '\\0\\0' && {lister(self._exclude)}"
+        code = await self._far.run(script, said.extend, data, seconds=_SECONDS, most=LARGEST_LISTING)
         if code or not said.startswith(b"\0\0"):
             raise ToolError(f"The workspace could not be written on {self._far.where} in {self._root}: is there room?")
-        self._known_there = _parsed(bytes(said[2:]))
+        self._known_there = parsed(bytes(said[2:]))
 
     async def _remove_there(self, names: Sequence[str]) -> None:
-        data = b"".join(b"./" + os.fsencode(name) + b"\0" for name in sorted(names, reverse=True))
-        await self._far.run(f"cd -- {shlex.quote(self._root)} && xargs -0 rm -fd --", _nowhere, data, _SECONDS)
+        data = _listed(sorted(names, reverse=True))
+        script = f"cd -- {shlex.quote(self._root)} && xargs -0 rm -fd --"
+        await self._far.run(script, _nowhere, data, seconds=_SECONDS)
         for name in names:
             self._known_there.pop(name, None)
 
     async def _fetch(self, names: Sequence[str], there: Listing, file: IO[bytes]) -> None:
-        data = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names)
-        most = sum(there[name].size + 4096 for name in names) + 1_000_000
+        # Files may grow meanwhile.
+        most = sum(there[name].size + 4096 for name in names) + self._limit + 1_000_000
 
         def take(piece: bytes) -> None:
-            if file.tell() < most:
-                file.write(piece)
+            file.write(piece)
 
-        script = f"cd -- {shlex.quote(self._root)} && tar -cf - --no-recursion --null --verbatim-files-from -T -"
-        await self._far.run(script, take, data, _SECONDS)
-        file.seek(0)
+        script = f"cd -- {shlex.quote(self._root)} && {ssh_archive.WRITE}"
+        await self._far.run(script, take, _listed(names), seconds=_SECONDS, most=most)
 
     def _unpack(self, names: Sequence[str], there: Listing, file: IO[bytes]) -> list[str]:
         """Write what came; the names that could not be written."""
@@ -293,7 +315,7 @@ class Sync:
                 if entry.kind == "d":
                     self._make_folder(name, entry.mode)
                     missing.discard(name)
-                elif entry.kind == "l" and _link_inside(name, entry.target):
+                elif entry.kind == "l" and link_inside(name, entry.target):
                     self._write(name, entry, None)
                     missing.discard(name)
         wanted = {name for name in names if there[name].kind == "f"}
@@ -304,37 +326,32 @@ class Sync:
     def _unpack_files(self, wanted: set[str], there: Listing, file: IO[bytes]) -> set[str]:
         """Write those files of an archive that were asked for; the names of them."""
         done: set[str] = set()
-        with contextlib.suppress(tarfile.TarError), tarfile.open(fileobj=file, mode="r|") as archive:
-            for info in archive:
-                name = info.name.removeprefix("./")
-                source = archive.extractfile(info) if name in wanted and info.isreg() else None
-                if source is None:
-                    continue
+        for name, size in ssh_archive.members(file):
+            if name in wanted:
                 with contextlib.suppress(OSError):
-                    self._write(name, there[name], source)
+                    self._write(name, there[name], file, size)
                     done.add(name)
         return done
 
-    def _write(self, name: str, entry: Entry, source: IO[bytes] | None) -> None:
-        """Put a file or link in its place at once; what stands there is not followed."""
+    def _write(self, name: str, entry: Entry, source: IO[bytes] | None, size: int = 0) -> None:
+        """Put a file or link in its place at once; what stands there is not followed. Raises OSError."""
         folder, last = self._folder_of(name, make=True)
+        new = f".hermes-{secrets.token_hex(8)}"
         try:
-            new = f".hermes-{secrets.token_hex(8)}"
             if source is None:
                 os.symlink(entry.target, new, dir_fd=folder)
             else:
                 handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder)
                 with os.fdopen(handle, "wb") as file:
-                    while piece := source.read(1 << 16):
-                        file.write(piece)
+                    ssh_archive.copy(source, size, file)
                     os.fchmod(handle, entry.mode)
                     file.flush()
                     os.utime(handle, (entry.mtime, entry.mtime))
-            try:
-                os.rename(new, last, src_dir_fd=folder, dst_dir_fd=folder)
-            except OSError:
+            os.rename(new, last, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            with contextlib.suppress(OSError):
                 os.unlink(new, dir_fd=folder)
-                raise
+            raise
         finally:
             os.close(folder)
 
@@ -374,64 +391,20 @@ class Sync:
                     os.close(folder)
 
 
-class _Exactly(io.RawIOBase):
-    """So many bytes of a file that may grow or shrink meanwhile."""
-
-    def __init__(self, source: IO[bytes], size: int) -> None:
-        self._source = source
-        self._rest = size
-
-    def read(self, size: int = -1) -> bytes:
-        """The next bytes; zeros once the file has come to an end too early."""
-        size = self._rest if size < 0 else min(size, self._rest)
-        self._rest -= size
-        return self._source.read(size).ljust(size, b"\0")
+def _listed(names: Iterable[str]) -> bytes:
+    """Names for a program that takes them from its input."""
+    return b"".join(b"./" + os.fsencode(name) + b"\0" for name in names)
 
 
-def _entry(about: os.stat_result, target: str) -> Entry | None:
-    if stat.S_ISREG(about.st_mode):
-        stamp = f"{about.st_mtime_ns} {about.st_ctime_ns} {about.st_ino}"
-        return Entry("f", about.st_size, int(about.st_mtime), about.st_mode & 0o777, stamp)
-    if stat.S_ISDIR(about.st_mode):
-        return Entry("d", 0, 0, about.st_mode & 0o777, "")
-    return Entry("l", 0, 0, 0, "", target) if stat.S_ISLNK(about.st_mode) else None
+def _shown(name: str) -> str:
+    """A name that another host made up, for a line of text."""
+    return one_line(visible(name.replace("\n", "\\n")), 200)
 
 
-def _inside(name: str) -> bool:
-    parts = name.split("/")
-    return bool(name) and not any(part in ("", ".", "..") for part in parts)
-
-
-def _link_inside(name: str, target: str) -> bool:
-    """Whether a link at this name leads to something in the same folder."""
-    where = os.path.normpath(os.path.join(os.path.dirname(name), target))
-    return not target.startswith("/") and not (where == ".." or where.startswith("../"))
-
-
-def _obeyed(name: str) -> bool:
-    return bool(_OBEYED.search(name)) or any(name == one or name.startswith(f"{one}/") for one in PROJECT_FILES)
+def _some(lines: list[str], what: str) -> list[str]:
+    """The first of many lines, and how many there were."""
+    return lines if len(lines) <= _MOST_LINES else [*lines[:_MOST_LINES], f"and {len(lines) - _MOST_LINES} more {what}"]
 
 
 def _nowhere(data: bytes) -> None:
     """What it says is of no interest."""
-
-
-def _parsed(data: bytes) -> Listing:
-    fields = [os.fsdecode(one) for one in data.split(b"\0")]
-    found: Listing = {}
-    for about, target in zip(fields[::2], fields[1::2], strict=False):
-        parts = about.split(" ", 5)
-        if len(parts) < 6 or len(found) >= 2 * _MOST_ENTRIES:
-            continue
-        kind, size, mtime, ctime, mode, name = parts
-        stamp = f"{mtime} {ctime}" if kind == "f" else ""
-        whole = int(mtime.partition(".")[0]) if kind == "f" else 0
-        length = int(size) if kind == "f" else 0
-        bits = int(mode, 8) & 0o777 if kind != "l" else 0
-        found[name] = Entry(kind, length, whole, bits, stamp, target)
-    return found
-
-
-def _excluded(name: str, patterns: Sequence[str]) -> bool:
-    last = name.rpartition("/")[2]
-    return any(fnmatch.fnmatchcase(name if "/" in one else last, one) for one in patterns)

@@ -1,7 +1,6 @@
 """`terminal`: shell commands, in the foreground with a limit of time or in the background."""
 
 import asyncio
-import os
 import re
 from pathlib import Path
 from typing import Annotated
@@ -167,7 +166,7 @@ def _keep(state: ToolState, ended: Exit, order: Command, *, keep_folder: bool) -
 
 def _folder(ctx: ToolContext) -> str:
     """The current folder; the workspace again when it is gone."""
-    if not os.path.isdir(ctx.backend.outside(str(ctx.state.cwd))):
+    if ctx.backend.gone(str(ctx.state.cwd)):
         ctx.state.cwd = Path(ctx.places.workspace)
     return str(ctx.state.cwd)
 
