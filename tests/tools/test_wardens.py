@@ -310,6 +310,9 @@ class Elsewhere:
 
     def grant(self, path: str) -> None: ...
 
+    def gone(self, path: str) -> bool:
+        return False
+
     def denied_path(self, output: str, cwd: str) -> str:
         return ""
 

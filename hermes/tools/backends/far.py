@@ -388,11 +388,8 @@ class FarRunning:
     def _believed(self, letter: str, data: bytes) -> None:
         if letter == "R" and not self._ready.done():
             self._ready.set_result(None)
-        elif letter == "P" and not self._begun.done():
-            self._pids = two_numbers(data)
-            self._begun.set_result(True)
-        elif letter == "F" and not self._begun.done():
-            self._begun.set_result(False)
+        elif letter in ("P", "F"):
+            self._begins(letter, data)
         elif letter == "B":
             block = b64decode(data).decode("utf-8", "surrogateescape")
             self._far.base = {
@@ -403,6 +400,13 @@ class FarRunning:
         elif letter == "X" and not self._reported.done():
             code, left = two_numbers(data)
             self._reported.set_result((by_signal(code & 0xFF), left))
+
+    def _begins(self, letter: str, data: bytes) -> None:
+        if self._begun.done():
+            return
+        if letter == "P":
+            self._pids = two_numbers(data)
+        self._begun.set_result(letter == "P")
 
     def _held(self, data: bytes) -> ShellState | None:
         state = shell_state(b64decode(data), self._far.base or {})

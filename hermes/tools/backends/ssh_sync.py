@@ -123,15 +123,7 @@ class Sync:
             here = await asyncio.to_thread(self._look)
             lines += self._refuse(changed, gone, here)
             chosen, left = self._fitting(changed, there)
-            files = [name for name in chosen if there[name].kind == "f"]
-            with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
-                if files:
-                    try:
-                        await self._fetch(files, there, file)
-                    except ToolError as error:
-                        lines.append(str(error))
-                    file.seek(0)
-                failed = await asyncio.to_thread(self._unpack, chosen, there, file)
+            failed = await self._bring(chosen, there, lines)
             await asyncio.to_thread(self._remove_here, gone)
             kept = {} if whole else self._known_there
             self._known_there = {**kept, **{name: entry for name, entry in there.items() if name not in failed}}
@@ -141,6 +133,18 @@ class Sync:
             self._known_here.update((name, after[name]) for name in (*chosen, *gone) if name in after)
             lines += _some([f"{_shown(name)} could not be written here" for name in failed], "could not be written")
             return [*lines, *self._left_out(left, there, "were not brought back")]
+
+    async def _bring(self, chosen: Sequence[str], there: Listing, lines: list[str]) -> list[str]:
+        """Have what was chosen here as it is there; the names of what could not be written."""
+        files = [name for name in chosen if there[name].kind == "f"]
+        with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
+            if files:
+                try:
+                    await self._fetch(files, there, file)
+                except ToolError as error:
+                    lines.append(str(error))
+                file.seek(0)
+            return await asyncio.to_thread(self._unpack, chosen, there, file)
 
     def _differences(self, there: Listing) -> tuple[list[str], list[str]]:
         """What is new or changed there, and what went away of what both sides had."""
@@ -211,11 +215,9 @@ class Sync:
             return why
         if self._known_here.get(name) != here.get(name):
             return "it was changed here, too: yours is kept"
-        return "something of that name is here that was not sent" if self._unsent(name, here) else ""
-
-    def _unsent(self, name: str, here: Listing) -> bool:
-        """Whether something stands here that is not carried over: a link that leads out, a socket."""
-        return name not in here and os.path.lexists(f"{self._here}/{name}")
+        # A link that leads out, a socket, and what else is not carried over.
+        unsent = name not in here and os.path.lexists(path)
+        return "something of that name is here that was not sent" if unsent else ""
 
     def _look(self) -> Listing:
         """What the workspace holds, without what is excluded. Links are not followed."""
@@ -238,14 +240,9 @@ class Sync:
                     name = f"{below}{one.name}"
                     if excluded(name, self._exclude) or f"{self._here}/{name}" in self._secret:
                         continue
-                    with contextlib.suppress(OSError):
-                        about = one.stat(follow_symlinks=False)
-                        entry = entry_of(about, os.readlink(one.path) if one.is_symlink() else "")
-                        if entry is None or (entry.kind == "l" and not link_inside(name, entry.target)):
-                            continue
+                    if (entry := _looked_at(name, one)) is not None:
                         yield name, entry
-                        if entry.kind == "d":
-                            folders.append(f"{name}/")
+                        folders += [f"{name}/"] * (entry.kind == "d")
 
     async def _list(self) -> tuple[Listing | None, bool]:
         """What lies there, and whether that is all; None when the folder is gone."""
@@ -389,6 +386,16 @@ class Sync:
                         os.unlink(last, dir_fd=folder)
                 finally:
                     os.close(folder)
+
+
+def _looked_at(name: str, one: "os.DirEntry[str]") -> Entry | None:
+    """What stands here, where it is carried over."""
+    try:
+        target = os.readlink(one.path) if one.is_symlink() else ""
+        entry = entry_of(one.stat(follow_symlinks=False), target)
+    except OSError:  # it went away
+        return None
+    return None if entry is not None and entry.kind == "l" and not link_inside(name, entry.target) else entry
 
 
 def _listed(names: Iterable[str]) -> bytes:
