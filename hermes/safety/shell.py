@@ -58,6 +58,7 @@ class Walk:
         self.expander = Expander(self)
         self.written: list[str] = []
         self.aside = 0
+        self.behind = 0
         self.unread = False
         self.uncalled: dict[str, tuple[Node, State]] = {}
         self._last: list[tuple[str, State]] = []
@@ -178,6 +179,7 @@ class Walk:
                 continue
             aside = at < last and children[at + 1].type == "&"
             self.aside += aside
+            self.behind += aside
             out = flow.joined(out, self.visit(child, state, stdin))
             self.aside -= aside
         return out

@@ -298,12 +298,20 @@ def _moved(call: Call, sources: Sequence[Word], targets: Sequence[Word]) -> None
         call.effect(EffectKind.DELETES, paths)
         for path in paths:
             _away(call, path)
-    emptied = "/dev/null" in paths and call.name != "install"
     into = [call.path(word) for word in targets]
+    emptied = "/dev/null" in paths and not all(map(_PASSING.search, into))
+    _overflows(call, paths, into)
     if emptied and any(map(disks.vital, into)):
         call.deny("rm-root", "it empties what the system stands on")
     elif emptied or (call.name == "mv" and "/dev/null" in into):
         call.ask("emptied", "it replaces a file by nothing, or moves one into nothing")
+
+
+def _overflows(call: Call, paths: Sequence[str], into: Sequence[str]) -> None:
+    """Judge a copy of what has no end."""
+    if any(map(flow.fills, paths)) and not all(path.startswith("/dev/") for path in into):
+        call.effect(EffectKind.EXHAUSTS, into)
+        call.ask("fills", "it fills the disk")
 
 
 def _away(call: Call, path: str) -> None:

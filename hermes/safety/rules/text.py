@@ -304,11 +304,16 @@ def read(call: Call) -> Stream:
     return NOTHING
 
 
+_VAST = 1 << 33
+"""Numbers that no disk holds, one on a line."""
+
+
 def repeated(call: Call) -> Stream:
     """seq, yes: what only repeats. `yes` into a file never ends."""
     numbers = [int(text) for text in call.args if text.isdigit() and len(text) < 15]
     many = frozenset({"many"}) if call.name == "seq" and numbers and max(numbers) >= 10_000 else NONE
-    return Stream(None, frozenset({ENDLESS}) if call.name == "yes" else many)
+    vast = (call.name == "jot" and "0" in call.args[-2:-1]) or max(numbers, default=0) > _VAST or "inf" in call.args
+    return Stream(None, frozenset({ENDLESS}) if call.name == "yes" or vast else many)
 
 
 RULES: dict[str, Rule] = {
@@ -324,5 +329,5 @@ RULES: dict[str, Rule] = {
     "printenv": printed,
     **dict.fromkeys(("declare", "typeset", "export", "local", "readonly"), declared),
     **dict.fromkeys(("read", "mapfile", "readarray"), read),
-    **dict.fromkeys(("seq", "yes"), repeated),
+    **dict.fromkeys(("seq", "yes", "jot"), repeated),
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from hermes.safety.call import Call, Options
 from hermes.safety.findings import EffectKind
 from hermes.safety.rules.shells import SHELLS, given, held
-from hermes.safety.words import DECODED, FETCHED, REMADE, SECRET, UNTOLD, State, Stream, Word
+from hermes.safety.words import DECODED, ENDLESS, FETCHED, REMADE, SECRET, UNTOLD, State, Stream, Word
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
@@ -294,7 +294,11 @@ def _xargs(call: Call) -> _Given:
         word_set("max-args max-procs arg-file delimiter replace max-lines max-chars"),
         stop=True,
     )
-    if any(word.text == "0" for word in options.all("P", "max-procs")) and call.fed and "many" in call.stdin.labels:
+    if (
+        any(word.text == "0" for word in options.all("P", "max-procs"))
+        and call.fed
+        and call.stdin.labels & {"many", ENDLESS}
+    ):
         call.ask("bomb", "it starts processes without end")
     marks = [word.text for word in options.all("I", "replace")] or (["{}"] if options.has("i", "replace") else [])
     return list(options.operands), marks, None
