@@ -24,6 +24,8 @@ class Code:
     fetches: bool = False
     environment: bool = False
     bomb: bool = False
+    drops: bool = False
+    """It deletes tables, or all rows, by the methods of a library."""
     loads: set[str] = field(default_factory=set)
     """Folders and files out of which it takes more code; `.` is the folder that it runs in."""
     emptied: list[str] = field(default_factory=list)
@@ -36,7 +38,7 @@ class Code:
             getattr(self, name).extend(getattr(other, name))
         for name in ("loads", "paths", "hosts"):
             getattr(self, name).update(getattr(other, name))
-        for name in ("recursive", "sends", "fetches", "environment", "bomb"):
+        for name in ("recursive", "sends", "fetches", "environment", "bomb", "drops"):
             setattr(self, name, getattr(self, name) or getattr(other, name))
 
 

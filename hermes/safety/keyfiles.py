@@ -5,6 +5,7 @@ Inside of it they are the project's: a test has its own `key.pem`. Certificates 
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from hermes.safety.places import Places
 from hermes.safety.words import words as word_set
@@ -59,8 +60,7 @@ def called(path: str) -> str:
 
 def lists_keys(name: str, args: Sequence[str], paths: Sequence[str], places: Places) -> bool:
     """Whether a program that searches prints the names of such files; `paths` are what its words come to."""
-    if not any(
-        called_key(text) or (text in _ENDS and args[at - 1] in ("-e", "--extension")) for at, text in enumerate(args)
-    ):
+    ends = (value for option, value in pairwise(args) if option in ("-e", "--extension"))
+    if not any(map(called_key, args)) and _ENDS.isdisjoint(ends):
         return False
     return name in _LISTING_ALL or not all(path.startswith(places.workspace) for path in paths)

@@ -389,14 +389,24 @@ class _Reader(_Loops):
             self._opened(name, node)
         elif name.endswith((".write_text", ".write_bytes", ".touch", ".mkdir")):
             self._method_write(node)
-        elif name == "?.truncate" and isinstance(node.func, ast.Attribute) and not any(map(self._filled, node.args)):
-            self._cut_off(node.func.value)
+        elif name == "fileinput.input":
+            self._edited(node)
+        elif name == "?.truncate":
+            self._cut_off(node)
         elif name in _AROUND and not (len(node.args) > 1 and self.known.text(node.args[1])):
             self.code.harmful.append(("the program text reaches around names", True))
 
-    def _cut_off(self, opened: ast.expr) -> None:
+    def _edited(self, node: ast.Call) -> None:
+        """`fileinput.input(PATH, inplace=True)`."""
+        if any(one.arg == "inplace" for one in node.keywords):
+            self._written(next(iter(node.args), None))
+
+    def _cut_off(self, node: ast.Call) -> None:
         """`open(PATH, "r+").truncate()`."""
-        if isinstance(opened, ast.Call) and self.known.dotted(opened.func) in _OPENERS and opened.args:
+        opened = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if not isinstance(opened, ast.Call) or any(map(self._filled, node.args)):
+            return
+        if self.known.dotted(opened.func) in _OPENERS and opened.args:
             path = self.known.path(opened.args[0])
             self.code.emptied += [path] if path is not None else []
 

@@ -118,6 +118,7 @@ class Walk:
 
     def _parsed(self, text: str, state: State, stdin: Stream | None) -> Stream:
         state.sums.update(sums.set_in(text))
+        state.where = state.where.loosened(text)
         root = self._tree(text)
         if root is None or root.has_error:
             if len(text) < _MAX_GUESSED and "|" in text and _FORK_BOMB.search(_BLANK.sub("", text)):

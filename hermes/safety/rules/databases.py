@@ -159,9 +159,16 @@ def judge(call: Call) -> Stream | None:
         call.effect(EffectKind.DESTROYS)
         call.ask("sql", "it gives a database elsewhere statements that are not seen here")
     _escaped(call, texts, spoken)
+    if MADE in call.stdin.labels:
+        call.ask("sql", "it is given statements that drop what they are made of")
     if call.fed and call.stdin.labels & {FETCHED, DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
-    return None
+    return Stream(None, frozenset({MADE})) if any(map(_MAKES.search, texts)) else None
+
+
+MADE = "statements"
+"""Is a list of statements that drop things, made by a query."""
+_MAKES = re.compile(r"'\s*(?:drop|truncate|delete\s+from|alter)\s", re.IGNORECASE)
 
 
 def _texts(call: Call, options: Options, spoken: str) -> tuple[list[str], bool]:

@@ -36,6 +36,9 @@ _BOUNDED: dict[str, str] = {
     "perl": r"\b(last|exit)\b",
 }
 _ENDS = {name: re.compile(text) for name, text in _BOUNDED.items()}
+_ANSWERED = SHELLS | frozenset(interpreters.RULES)
+"""What `yes` is a list of answers to; only `perl -n` and its like go on for as long as there are lines."""
+_EACH_LINE = re.compile(r"-[acdfhlsStTuUvwWX0-9i]*[np]")
 _KEPT = re.compile(r"-(o|out|O)$|--output(=|$)|--out(=|$)|of=(?!/dev/)")
 _SPLITTING = word_set("split csplit")
 
@@ -58,6 +61,8 @@ def followed(call: Call, out: Stream) -> Stream:
 def _goes_on(call: Call) -> bool:
     """Whether a program that is given what has no end has none."""
     name = call.name if call.name in _PASSING else interpreters.unversioned(call.name)
+    if ENDLESS in call.stdin.labels and name in _ANSWERED and not any(map(_EACH_LINE.match, call.args)):
+        return False
     ends = _ENDS.get(name)
     return name in _PASSING and not (ends is not None and any(map(ends.search, call.args)))
 

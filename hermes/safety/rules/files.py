@@ -461,7 +461,7 @@ def _sed_script(call: Call, text: str) -> None:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(word_set("rm srm rmdir unlink del trash rimraf trash-put grm rip gio-trash"), remove),
+    **dict.fromkeys(word_set("rm rmdir unlink del trash rimraf trash-put grm rip gio-trash"), remove),
     **dict.fromkeys(("chattr", "chflags"), attributes),
     **dict.fromkeys(("chmod", "chown", "chgrp", "setfacl"), permissions),
     **dict.fromkeys(("cp", "mv", "ln", "install", "gcp", "gmv"), copied),

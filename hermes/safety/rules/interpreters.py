@@ -11,7 +11,7 @@ from hermes.safety.findings import EffectKind
 from hermes.safety.keyfiles import called, holds_key
 from hermes.safety.loading import given_modules
 from hermes.safety.pycode import python_code
-from hermes.safety.rules import builders, databases, network, own, verbs
+from hermes.safety.rules import builders, cmdlets, databases, editing, network, own, verbs
 from hermes.safety.words import DECODED, FETCHED, NONE, NOTHING, SECRET, UNTOLD, Stream, Word, is_bare
 from hermes.safety.words import words as word_set
 
@@ -98,6 +98,7 @@ def _interpreted(call: Call) -> Stream | None:
     for word in codes:
         judge_code(call, language, word, rest)
     if codes:
+        editing.by_switch(call, codes, rest if language in ("perl", "ruby") else [])
         return Stream(None, call.stdin.labels | labels)
     if script is None:
         return _from_input(call, language) if call.fed else None
@@ -111,7 +112,9 @@ _STARTING_SETTING = re.compile(
 
 
 def _imported(call: Call, language: str) -> None:
-    """Options of perl that hold a program text, and settings of php that name one."""
+    """Options of perl that hold a program text, settings of php that name one, and the commands of PowerShell."""
+    if language == "pwsh":
+        cmdlets.judge(call)
     for at, text in enumerate(call.args[:20]):
         if language == "perl" and _CODE_IN_OPTION.match(text):
             judge_code(call, language, Word(re.sub(r"^-[Mm]", "use ", text)), [])
@@ -362,6 +365,7 @@ def judge_code(call: Call, language: str, word: Word, rest: Sequence[Word]) -> N
         return
     given = [one.text for one in rest]
     code = python_code(text, given) if language == "python" else other_code(text, language)
+    code.drops = verbs.drops_rows(text)
     _judge(call, code)
 
 
@@ -373,7 +377,7 @@ def _judge(call: Call, code: Code) -> None:
     if code.loads:
         call.effect(EffectKind.RUNS, sorted({resolve(path, call.cwd, call.host.places) for path in code.loads}))
     _files(call, code)
-    if databases.spoken_loses(code.statements):
+    if databases.spoken_loses(code.statements) or code.drops:
         call.effect(EffectKind.DESTROYS)
         call.ask("sql", databases.LOSES)
     _leaks(call, code)

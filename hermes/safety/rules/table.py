@@ -13,6 +13,7 @@ from hermes.safety.rules import (
     containers,
     databases,
     disks,
+    editing,
     endless,
     fetched,
     files,
@@ -35,16 +36,17 @@ from hermes.safety.rules import (
     windows,
     wrappers,
 )
-from hermes.safety.words import NONE, NOTHING, SECRET, Stream
+from hermes.safety.words import NONE, NOTHING, SECRET, STORED, Stream
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
 
 
-def vendors(call: Call) -> None:
+def vendors(call: Call) -> Stream | None:
     """Programs of vendors: their verbs, and the statements that they hand on."""
     verbs.judge(call)
     databases.carried(call)
+    return Stream(None, frozenset({STORED})) if call.name in verbs.STORES else None
 
 
 RULES: dict[str, Rule] = {
@@ -56,6 +58,7 @@ RULES: dict[str, Rule] = {
     **text.RULES,
     **disks.RULES,
     **files.RULES,
+    **editing.RULES,
     **finding.RULES,
     **archives.RULES,
     **machine.RULES,
@@ -183,6 +186,7 @@ def _changes_nothing(call: Call) -> None:
 
 def _without_rule(call: Call) -> None:
     databases.carried(call)
+    editing.by_option(call)
     if call.name.startswith("mkfs."):
         disks.made(call)
     if call.name not in _READERS:
