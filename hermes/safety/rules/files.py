@@ -448,7 +448,7 @@ def edited(call: Call) -> Stream | None:
     return None
 
 
-_SED_EMPTIES = re.compile(r"\s*(1,\$|\d*,?\$?)?\s*d\s*|/\^?\.?\*?\$?/d|s/\.\*//g?")
+_SED_EMPTIES = re.compile(r"\s*(1,\$|\d*,?\$?)?\s*d\s*|/(?!\^\$/)\^?\.?\*?\$?/d|s/\.\*//g?")
 
 
 def _sed_script(call: Call, text: str) -> None:
