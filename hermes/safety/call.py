@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Protocol
 
+from hermes.safety import keyfiles
 from hermes.safety.budget import Budget
 from hermes.safety.findings import EffectKind, Verdict
 from hermes.safety.later import runs_later
@@ -254,18 +255,26 @@ class Call:
         text, files = path_in(word.text), self.state.files
         if not text:
             return NONE
-        if text in files:
-            return files[text].labels
         plain = not _SPELLS_PATH.search(text) and not is_closed(self.cwd, self.host.places)
-        if plain and not files:
+        if plain and not files and not word.dynamic and self.cwd.startswith(self.host.places.workspace):
             return _SECRET if _PRIVATE.search(text) else NONE
         path = resolve(text, self.cwd, self.host.places)
-        if path in files:
-            return files[path].labels
-        if not plain and (reason := self.secret(word)):
+        held = files.get(text) or files.get(path)
+        return held.labels if held is not None else self._labels(word, path, reasons, plain=plain)
+
+    def _labels(self, word: Word, path: str, reasons: list[tuple[str, str]], *, plain: bool) -> frozenset[str]:
+        """The labels of a file that this line did not write."""
+        if reason := ("" if plain else self.secret(word)) or self._shows_key(word, path):
             reasons.append((path, reason))
             return _SECRET
         return _SECRET if _PRIVATE.search(path) else NONE
+
+    def _shows_key(self, word: Word, path: str) -> str:
+        """Why a key comes to light: it is shown, and not handed to a program that uses it. Empty when none does."""
+        if self.name not in keyfiles.SHOWING or (word.text[:1] == "-" and "=" not in word.text):
+            return ""
+        listed = word.dynamic and keyfiles.KEYED in word.labels
+        return keyfiles.called(path) if listed or keyfiles.holds_key(path, self.host.places) else ""
 
 
 def _is_code(path: str) -> bool:

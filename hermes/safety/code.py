@@ -24,17 +24,21 @@ class Code:
     fetches: bool = False
     environment: bool = False
     bomb: bool = False
+    drops: bool = False
+    """It deletes tables, or all rows, by the methods of a library."""
     loads: set[str] = field(default_factory=set)
     """Folders and files out of which it takes more code; `.` is the folder that it runs in."""
     emptied: list[str] = field(default_factory=list)
+    statements: list[str] = field(default_factory=list)
+    """Constant texts that it hands to a database, perhaps."""
 
     def add(self, other: "Code") -> None:
         """Take over what was found in a text inside this one."""
-        for name in ("harmful", "deleted", "written", "emptied", "spawned", "shelled"):
+        for name in ("harmful", "deleted", "written", "emptied", "spawned", "shelled", "statements"):
             getattr(self, name).extend(getattr(other, name))
         for name in ("loads", "paths", "hosts"):
             getattr(self, name).update(getattr(other, name))
-        for name in ("recursive", "sends", "fetches", "environment", "bomb"):
+        for name in ("recursive", "sends", "fetches", "environment", "bomb", "drops"):
             setattr(self, name, getattr(self, name) or getattr(other, name))
 
 
@@ -204,12 +208,54 @@ def other_code(text: str, language: str) -> Code:
         code.harmful.append(("the program text deletes", False))
     code.harmful += [(reason, contained) for pattern, reason, contained in _HARMFUL if pattern.search(text)]
     _files(text, code)
+    _emptied(text, code)
+    _stated(text, code)
     if reason := without_end(text):
         code.bomb = code.bomb or reason is _PROCESSES
         code.harmful.append((reason, True))
     _connected(text, code)
     code.loads |= loaded(text, language)
     return code
+
+
+_SPEAKS = re.compile(
+    r"(?:\.|->|::|\b(?:mysqli|pg|sqlite|odbc|db)_\w{0,20})\$?(?:exec\w*|query\w*|do|run|raw|prepare|unprepared|statement|batch|"
+    r"select\w*|update|delete|sql)\b"
+)
+_QUOTED = re.compile(
+    r"\bqq?\s?[{(]([^{}()]{0,2000})[})]|<<[~-]?['\"]?([A-Z]{2,20})['\"]?[^\n]{0,80}\n(.{0,4000}?)\n\s*\2", re.DOTALL
+)
+
+
+def _stated(text: str, code: Code) -> None:
+    """What it may say to a database."""
+    if _SPEAKS.search(text):
+        code.statements += _strings(text)
+        code.statements += [found[1] or found[3] or "" for found in _QUOTED.finditer(text[:30_000])]
+
+
+_EMPTY = r"\s*,\s*(?:''|\"\"|``)"
+_EMPTIES = re.compile(
+    r"(?:writeFile(?:Sync)?|writeTextFile(?:Sync)?|File\.write|IO\.write|file_put_contents|Bun\.write)\s*\(?\s*"
+    r"(['\"`])([^'\"`]{1,300})\1"
+    + _EMPTY
+    + r"|(?:\btruncate|truncateSync|File\.truncate)\s*\(?\s*(['\"`])([^'\"`]{1,300})\3"
+)
+_OPENED = re.compile(
+    r"(?:\bopen|File\.open|File\.new|\bfopen|io\.open|openSync|createWriteStream)\s*\(?\s*(?:(?:my\s+)?\$?\w+\s*,\s*)?"
+    r"(?:(['\"`])([^'\"`>|&]{1,300})\1\s*,\s*['\"][rb]*w|['\"]\s*>\s*(?:['\"]\s*,\s*['\"])?([^'\">&|]{1,300})['\"])"
+)
+_PUTS = re.compile(
+    r"print|puts|write(?!File|Stream)|\bsay\b|<<|dump|copy|pipe|stream_|syswrite|\.end\(|append|encode|save"
+)
+
+
+def _emptied(text: str, code: Code) -> None:
+    """Files that it replaces by nothing: written with an empty text, cut off, or opened anew and left so."""
+    text = text[:30_000]
+    code.emptied += [found[2] or found[4] for found in _EMPTIES.finditer(text)]
+    if not _PUTS.search(text):
+        code.emptied += [(found[2] or found[3]).strip() for found in _OPENED.finditer(text)]
 
 
 def _connected(text: str, code: Code) -> None:

@@ -4,13 +4,15 @@ import re
 
 from hermes.safety.call import BLOCK_DEVICE, Call, Host, judge_write, names_secret, private, resolve, temporary
 from hermes.safety.findings import EffectKind, Verdict
+from hermes.safety.keyfiles import called, holds_key
 from hermes.safety.patterns import spelled
 from hermes.safety.words import DECODED, ENDLESS, FETCHED, NONE, NOTHING, REMADE, SECRET, UNTOLD, State, Stream, Word
 
 _SYSTEM_PROGRAMS = ("/bin/", "/usr/", "/sbin/", "/opt/", "/snap/", "/nix/")
 _MOST = 100_000
 _PASSING = re.compile(r"\.(log|tmp|lock|pid|out|err|txt)$|/\.?(gitkeep|keep|nojekyll)$|/__init__\.py$")
-_FILLERS = ("/dev/zero", "/dev/urandom", "/dev/random", "/dev/full")
+FILLERS = ("/dev/zero", "/dev/urandom", "/dev/random", "/dev/full")
+"""Files that never end."""
 
 
 def joined(one: Stream, other: Stream) -> Stream:
@@ -39,8 +41,13 @@ def read_from(host: Host, target: Word, state: State) -> Stream:
         host.note(EffectKind.READS, (), (path,))
         host.say(Verdict.ASK, "reads-secret", reason, spelled(("<", path)), contained=True)
         return Stream(None, frozenset({SECRET}))
+    if holds_key(path, host.places):
+        host.say(Verdict.ASK, "reads-secret", called(path), spelled(("<", path)), contained=True)
+        return Stream(None, frozenset({SECRET}))
     if path == "/dev/null":
         return Stream("")
+    if fills(path):
+        return Stream(None, frozenset({ENDLESS}))
     return Stream(None, target.labels | ({SECRET} if private(path) else NONE))
 
 
@@ -58,11 +65,11 @@ def judge_stored(host: Host, path: str, operator: str, out: Stream, state: State
     if ENDLESS in out.labels:
         host.note(EffectKind.EXHAUSTS, (operator, path), (path,))
         host.say(Verdict.ASK, "fills", "it fills the disk", spelled((">", path)), contained=False)
-    elif out.text in ("", "\n") and ">>" not in operator and path not in state.files and not _passing(path, host):
+    elif out.text in ("", "\n") and ">>" not in operator and path not in state.files and not passing(path, host):
         host.say(Verdict.ASK, "emptied", f"it empties {path}", spelled((">", path)), contained=False)
 
 
-def _passing(path: str, host: Host) -> bool:
+def passing(path: str, host: Host) -> bool:
     """Whether nobody misses what a file held."""
     return _PASSING.search(path) is not None or path.startswith(("/proc/", "/sys/")) or temporary(path, host.places)
 
@@ -141,4 +148,4 @@ def looked_up(call: Call, word: Word) -> Stream:
 
 def fills(path: str) -> bool:
     """Whether a file never ends."""
-    return path in _FILLERS
+    return path in FILLERS

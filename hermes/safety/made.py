@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from hermes.safety.call import Call
 from hermes.safety.flow import judge_stored, looked_up
+from hermes.safety.keyfiles import KEYED, lists_keys
 from hermes.safety.remade import loses_nothing
 from hermes.safety.words import DECODED, FETCHED, NONE, REMADE, Stream, Word
 from hermes.safety.words import words as word_set
@@ -73,7 +74,11 @@ def searched(call: Call, out: Stream) -> Stream:
     """
     if REMADE in out.labels and call.name not in ("find", "gfind"):
         out = Stream(out.text, out.labels - {REMADE})
-    return Stream(out.text, out.labels | {FOUND}) if call.name in _FINDERS and out.text is None else out
+    if call.name not in _FINDERS or out.text is not None:
+        return out
+    paths = [call.path(word) for word in call.words[:40] if word.text[:1] != "-"] or [call.cwd]
+    keyed = lists_keys(call.name, call.args, paths, call.host.places)
+    return Stream(None, out.labels | {FOUND, KEYED} if keyed else out.labels | {FOUND})
 
 
 def judge_given(call: Call) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from hermes.safety.code import UNTOLD_HOST, Code
 from hermes.safety.environment import holds_secret
 from hermes.safety.loading import LOADED
+from hermes.safety.pyfiles import left_empty
 from hermes.safety.pyvalues import Values, size
 from hermes.safety.words import words as word_set
 
@@ -60,6 +61,11 @@ _EVALUATORS = word_set("eval exec builtins.exec builtins.eval")
 _GROWING = word_set("append extend add insert update push put appendleft write writelines setdefault")
 _PAUSING = word_set("sleep input readline recv accept get wait exit acquire select poll communicate listen _exit quit")
 _COUNTERS = re.compile(r"itertools\.(count|cycle|repeat)$|iter$")
+_SPEAKING = word_set(
+    "execute executescript executemany exec exec_driver_sql query run run_query raw text read_sql read_sql_query sql "
+    "statement prepare command do fetch fetchall fetchval fetchrow"
+)
+"""What calls that hand a statement to a database are called."""
 _MANY = 10_000
 """Rounds of a loop from which on it counts as one without end, for what it starts."""
 _AROUND_NAMES = word_set("__subclasses__ __globals__ __builtins__ __code__ __reduce__ f_globals")
@@ -80,8 +86,11 @@ def python_code(text: str, given: Sequence[str] = ()) -> Code:
         tree = ast.parse(text.replace("\x00", "").strip("\n"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return _unparsed(text, code)
+    reader = _Reader(code, given)
     try:
-        _Reader(code, given).visit(tree)
+        reader.visit(tree)
+        if reader.opened and left_empty(tree, reader.opened):
+            code.emptied += reader.opened.values()
     except RecursionError:
         code.harmful.append(("the program text is nested too deeply", True))
     return code
@@ -219,6 +228,11 @@ class _Loops(_Names):
 class _Reader(_Loops):
     """Collects what stands in a text, and what calls would do."""
 
+    def __init__(self, code: Code, given: Sequence[str]) -> None:
+        super().__init__(code, given)
+        self.opened: dict[ast.Call, str] = {}
+        """Calls that open a file anew, with its path."""
+
     def visit_Constant(self, node: ast.Constant) -> None:
         """Paths and hosts that are spelled out."""
         text = node.value
@@ -249,6 +263,7 @@ class _Reader(_Loops):
     def visit_Call(self, node: ast.Call) -> None:
         """What a call does."""
         name, args = self.known.dotted(node.func), node.args
+        self._said(name, args)
         if name in _VARIABLE_READERS and args:
             asked = self.known.text(args[0]) or "TOKEN"
             self.code.environment = self.code.environment or holds_secret(asked)
@@ -264,6 +279,11 @@ class _Reader(_Loops):
         judges = (judge for pattern, judge in _JUDGES if pattern.match(name))
         next(judges, _Reader.filed)(self, name, node)
         self.generic_visit(node)
+
+    def _said(self, name: str, args: Sequence[ast.expr]) -> None:
+        """What may be a statement for a database."""
+        if name.rpartition(".")[2] in _SPEAKING:
+            self.code.statements += self._texts(args)
 
     def _hands_over(self, args: Sequence[ast.expr]) -> None:
         """Functions that delete or start something, given to another one: `map(os.remove, paths)`."""
@@ -369,29 +389,43 @@ class _Reader(_Loops):
             self._opened(name, node)
         elif name.endswith((".write_text", ".write_bytes", ".touch", ".mkdir")):
             self._method_write(node)
-        elif name == "?.close" and isinstance(node.func, ast.Attribute):
-            self._emptied(node.func.value)
+        elif name == "fileinput.input":
+            self._edited(node)
+        elif name == "?.truncate":
+            self._cut_off(node)
         elif name in _AROUND and not (len(node.args) > 1 and self.known.text(node.args[1])):
             self.code.harmful.append(("the program text reaches around names", True))
 
-    def _emptied(self, opened: ast.expr) -> None:
-        """`open(PATH, "w").close()`."""
-        if isinstance(opened, ast.Call) and self.known.dotted(opened.func) in _OPENERS and len(opened.args) > 1:
+    def _edited(self, node: ast.Call) -> None:
+        """`fileinput.input(PATH, inplace=True)`."""
+        if any(one.arg == "inplace" for one in node.keywords):
+            self._written(next(iter(node.args), None))
+
+    def _cut_off(self, node: ast.Call) -> None:
+        """`open(PATH, "r+").truncate()`."""
+        opened = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if not isinstance(opened, ast.Call) or any(map(self._filled, node.args)):
+            return
+        if self.known.dotted(opened.func) in _OPENERS and opened.args:
             path = self.known.path(opened.args[0])
-            if path is not None and "w" in (self.known.text(opened.args[1]) or ""):
-                self.code.emptied.append(path)
+            self.code.emptied += [path] if path is not None else []
+
+    @staticmethod
+    def _filled(node: ast.expr) -> bool:
+        """Whether an expression is more than an empty text, or zero."""
+        return not (isinstance(node, ast.Constant) and not node.value)
 
     def _opened(self, name: str, node: ast.Call) -> None:
         if name.split(".", maxsplit=1)[0] in _OTHER_OPENERS:
             return
         method = name not in _OPENERS
         mode = self._mode(node.args if method else node.args[1:], node)
+        owner = node.func.value if method and isinstance(node.func, ast.Attribute) else next(iter(node.args), None)
+        if mode is not None and "w" in mode and (path := self.known.path(owner)) is not None:
+            self.opened[node] = path
         if mode is not None and not _WRITING.search(mode) and name != "os.open":
             return
-        if method and isinstance(node.func, ast.Attribute):
-            self._written(node.func.value)
-        else:
-            self._written(next(iter(node.args), None))
+        self._written(owner)
 
     def _mode(self, args: Sequence[ast.expr], node: ast.Call) -> str | None:
         named = (self.known.text(one.value) for one in node.keywords if one.arg == "mode")
@@ -406,6 +440,10 @@ class _Reader(_Loops):
 
     def _method_write(self, node: ast.Call) -> None:
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        attr = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if attr.startswith("write") and node.args and not self._filled(node.args[0]):
+            path = self.known.path(owner)
+            self.code.emptied += [path] if path is not None else []
         if not (isinstance(node.func, ast.Attribute) and node.func.attr == "mkdir" and self.known.path(owner) is None):
             self._written(owner)
 

@@ -9,6 +9,7 @@ from hermes.safety.call import resolve
 from hermes.safety.syntax import decoded, text_of
 from hermes.safety.walker import Walker
 from hermes.safety.words import NONE, NOTHING, UNTOLD, State, Stream, Word
+from hermes.safety.words import words as word_set
 
 _Targets = list[tuple[str, str]]
 """(operator, path) of the files that an output goes to."""
@@ -26,6 +27,7 @@ def redirected(walker: Walker, node: Node, state: State, stdin: Stream | None) -
         body = body.named_children[1]
     targets: _Targets = []
     after: list[Node] = []
+    began = len(walker.commands)
     for child in node.children:
         match child.type:
             case "file_redirect":
@@ -35,10 +37,37 @@ def redirected(walker: Walker, node: Node, state: State, stdin: Stream | None) -
             case "heredoc_redirect":
                 stdin = _heredoc(walker, child, state, targets, after)
     out = walker.visit(body, state, stdin) if body is not None else NOTHING
-    out = _stored(walker, out, targets, state) if not _opens(body) else _left_open(walker, targets, state)
+    out = _kept(walker, body, NOTHING if _reads_own(walker, began, targets, state) else out, targets, state)
     for child in after:
         out = _piped(walker, child, state, out)
     return out
+
+
+_READERS = word_set(
+    "cat tac sort uniq grep egrep fgrep rg sed awk gawk head tail cut nl fold fmt rev jq yq column expand paste comm <"
+)
+
+
+_PATTERN_FIRST = word_set("grep egrep fgrep rg sed awk gawk jq yq")
+
+
+def _reads_own(walker: Walker, began: int, targets: _Targets, state: State) -> bool:
+    """Whether a program reads the file that its output goes to: the shell has emptied it by then."""
+    paths = {path for operator, path in targets if ">>" not in operator and not path.startswith("/dev/")}
+    if not paths or not paths.isdisjoint(state.files):
+        return False
+    for command in walker.commands[began : began + 20]:
+        if command.argv[0] in _READERS:
+            named = [text for text in command.argv[1:20] if text[:1] not in ("-", "")]
+            named = named[command.argv[0] in _PATTERN_FIRST :]
+            if any(resolve(text, command.cwd, walker.places) in paths for text in named):
+                return True
+    return False
+
+
+def _kept(walker: Walker, body: Node | None, out: Stream, targets: _Targets, state: State) -> Stream:
+    """What is left of an output when files take it."""
+    return _left_open(walker, targets, state) if _opens(body) else _stored(walker, out, targets, state)
 
 
 def _opens(body: Node | None) -> bool:

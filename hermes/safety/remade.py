@@ -48,7 +48,11 @@ def below(path: str, places: Places) -> bool:
 def settled(call: Call) -> bool:
     """Whether a call surely runs here, in the session's folder or below it."""
     where = call.state.where
-    return where.told and len(where.been) <= _FOLDERS and all(inside(one, call.host.places) for one in where.been)
+    return (
+        where.told
+        and (where.chained or len(where.been) <= _FOLDERS)
+        and all(inside(one, call.host.places) for one in where.been)
+    )
 
 
 def loses_nothing(call: Call, word: Word) -> bool:
@@ -66,7 +70,8 @@ def here(call: Call, text: str) -> bool:
     if ".." in text.lstrip("./").split("/"):
         return False
     places, moved = call.host.places, call.state.moved
-    paths = [resolve(text, folder, places) for folder in call.state.where.been]
+    where = call.state.where
+    paths = [resolve(text, folder, places) for folder in ((where.now,) if where.chained else where.been)]
     if any(below(one, places) or under(path, one) for one in moved for path in paths):
         return False
     return all(below(path, places) for path in paths)

@@ -59,6 +59,7 @@ class Walk:
         self.expander = Expander(self)
         self.written: list[str] = []
         self.aside = 0
+        self.behind = 0
         self.unread = False
         self.uncalled: dict[str, tuple[Node, State]] = {}
         self._last: list[tuple[str, State]] = []
@@ -118,6 +119,7 @@ class Walk:
 
     def _parsed(self, text: str, state: State, stdin: Stream | None) -> Stream:
         state.sums.update(sums.set_in(text))
+        state.where = state.where.loosened(text)
         root = self._tree(text)
         if root is None or root.has_error:
             if len(text) < _MAX_GUESSED and "|" in text and _FORK_BOMB.search(_BLANK.sub("", text)):
@@ -179,6 +181,7 @@ class Walk:
                 continue
             aside = at < last and children[at + 1].type == "&"
             self.aside += aside
+            self.behind += aside
             out = flow.joined(out, self.visit(child, state, stdin))
             self.aside -= aside
         return out

@@ -17,6 +17,8 @@ class Walker(Host, Protocol):
     commands: list[Simple]
     aside: int
     """How many statements around this one run beside others: in a pipe, or in the background."""
+    behind: int
+    """How many statements were started in the background so far."""
     uncalled: dict[str, tuple[Node, State]]
     """Functions that are defined and not called yet."""
 

@@ -18,6 +18,8 @@ DECODED = "decoded"
 """Was decoded from a form that hides what it says."""
 ENDLESS = "endless"
 """Never ends."""
+STORED = "stored"
+"""Names what a store holds."""
 REMADE = "remade"
 """Names only files that can be made again."""
 MADE_HERE = "${:mktemp}"
@@ -28,6 +30,8 @@ _DEEPEST = 4096
 """Characters of a folder's path that are followed: Linux's PATH_MAX."""
 
 
+_LOOSE = re.compile(r"[;\n|!]|(?<![&>])&(?![&>])")
+"""Behind what a text may go on where something failed."""
 _BARE = re.compile(r"\$\{\w+\}|\$\(\)")
 
 
@@ -71,6 +75,8 @@ class Where:
     own: str
     been: tuple[str, ...]
     told: bool = True
+    chained: bool = True
+    """Whether all of the line is joined by `&&`: a change of folder that fails ends it."""
 
     @property
     def now(self) -> str:
@@ -89,6 +95,10 @@ class Where:
     def lost(self) -> "Where":
         """After something that may have changed the folder."""
         return replace(self, told=False) if self.told else self
+
+    def loosened(self, text: str) -> "Where":
+        """Inside of a text that goes on where something fails."""
+        return replace(self, chained=False) if self.chained and _LOOSE.search(text.strip()) else self
 
     def subject(self, text: str) -> str:
         """What a pattern has to cover for `text` to run here; empty when it cannot be told whether it runs here."""

@@ -86,8 +86,12 @@ def _archive_options(call: Call) -> Options:
 def _packed(call: Call, options: Options) -> Stream | None:
     labels = NONE
     if options.has("c", "create", "r", "append") or call.name == "zip":
-        labels = call.reads(options.operands)
-        if any(root_like(call.path(word), call.host.places) for word in options.operands):
+        inner = call
+        for word in options.all("C", "directory")[-1:] if call.name != "zip" else ():
+            there = call.state.copy(call.state.where.to(call.path(word)))
+            inner = Call(call.name, call.words, there, None, call.host)
+        labels = inner.reads(options.operands)
+        if any(root_like(inner.path(word), call.host.places) for word in options.operands):
             labels = frozenset({SECRET})
     files = options.all("f", "file")
     if files and files[0].text != "-":
@@ -118,6 +122,7 @@ def sorted_(call: Call) -> None:
         _started(call, word.text, harmless=True)
     for word in options.all("o", "output"):
         call.writes(call.path(word), kind=EffectKind.OVERWRITES)
+    emptied(call, options.operands, options.all("o", "output"))
 
 
 _DELETING = (
@@ -149,7 +154,20 @@ def synced(call: Call) -> None:
         if word.text.split()[:1] != ["rsync"] or len(word.text.split()) > 1:
             call.script(word.text, lost=True)
             call.ask("nested-program", "rsync is told to start another program")
+    if options.has("daemon"):
+        call.ask("raw-connection", "it opens files to others")
+    emptied(call, operands[:-1], operands[-1:])
     transferred(call, operands)
+
+
+def emptied(call: Call, sources: Sequence[Word], targets: Sequence[Word]) -> None:
+    """Judge files that are replaced by nothing."""
+    if (
+        any(word.text == "/dev/null" for word in sources)
+        and targets
+        and not flow.passing(call.path(targets[0]), call.host)
+    ):
+        call.ask("emptied", f"it empties {call.path(targets[0])}")
 
 
 def _sync_deletes(call: Call, operands: Sequence[Word]) -> None:

@@ -217,7 +217,7 @@ def _recipes(call: Call, stream: Stream) -> None:
                 call.script(text.replace("$$", "$"), lost=True)
 
 
-_SILENT = frozenset({"-es", "-e", "-Es"})
+_EMPTIES = re.compile(r"(?:^|[|+:])\s*(?:sil\w*!?\s+)?(?:%|1,\$)\s*d(?:e\w*)?\s*(?:$|\|)")
 _EDITORS = word_set("vi vim nvim ex view gvim nano emacs")
 
 
@@ -234,21 +234,27 @@ def editor(call: Call) -> Stream | None:
 
 
 def _edited(call: Call) -> None:
-    options = call.options("cSuTwWi" if call.name != "emacs" else "flL", word_set("cmd eval load startuptime execute"))
+    letters = {"emacs": "flL", "nano": "oQrTYX"}.get(call.name, "cSuTwWi")
+    options = call.options(letters, word_set("cmd eval load startuptime execute"))
     spoken = [word for word in call.words if word.text.startswith("+") and len(word.text) > 1]
-    for word in [*options.all("c", "cmd", "eval", "execute"), *spoken]:
+    spoken = [*options.all("c", "cmd", "eval", "execute"), *spoken]
+    texts = [word.text for word in spoken]
+    for word in spoken:
         _editor_command(call, word.text.removeprefix("+"))
     for word in options.all("S", "u", "l", "load"):
         flow.runs_file(call, call.path(word), script=False)
         call.effect(EffectKind.RUNS, (call.path(word),))
-    if call.name == "ex" or not _SILENT.isdisjoint(call.args):
-        _edited_files(call, options)
+    _edited_files(call, options, texts)
     if call.fed and call.name in ("ex", "vim") and call.stdin.text:
         _editor_command(call, call.stdin.text)
 
 
-def _edited_files(call: Call, options: Options) -> None:
-    """The files that an editor writes without being looked at."""
+def _edited_files(call: Call, options: Options, texts: Sequence[str]) -> None:
+    """The files that an editor writes."""
+    if call.name == "view" or options.has("R", "help", "version"):
+        return
+    if any(map(_EMPTIES.search, texts)):
+        call.ask("emptied", "it deletes what files hold")
     for word in options.operands:
         if not word.text.startswith("+"):
             call.writes(call.path(word))
@@ -333,7 +339,7 @@ _AWK_WRITES = re.compile(r'print[^;}\n]{0,300}?>>?\s*"([^"]{1,300})"')
 
 def awk(call: Call) -> Stream | None:
     """awk: its program may start commands and write files."""
-    options = call.options("fvFe", word_set("file assign field-separator source exec load include"))
+    options = call.options("fvFeil", word_set("file assign field-separator source exec load include"))
     programs = list(options.all("e", "source"))
     operands = options.operands
     if not programs and not options.all("f", "file") and operands:
@@ -350,9 +356,15 @@ def awk(call: Call) -> Stream | None:
             call.ask("bomb", reason)
         _awk_program(call, word.text[:20_000])
     if "inplace" in call.args:
-        for word in operands:
-            call.writes(call.path(word))
+        _awk_in_place(call, programs, operands)
     return None
+
+
+def _awk_in_place(call: Call, programs: Sequence[Word], operands: Sequence[Word]) -> None:
+    for word in operands:
+        call.writes(call.path(word))
+    if programs and all(word.text.strip() in ("0", "") for word in programs):
+        call.ask("emptied", "it deletes what files hold")
 
 
 def _awk_program(call: Call, text: str) -> None:

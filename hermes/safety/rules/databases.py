@@ -1,7 +1,7 @@
 """Programs that speak to databases: what their statements lose, in SQL and its like."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import unquote_plus
 
 from hermes.safety import flow
@@ -52,6 +52,33 @@ def statements_lose(text: str) -> str:
     return LOSES if _DOCUMENTS.search(text[:40_000]) else ""
 
 
+_SPOKEN = re.compile(
+    r"\b(?:drop\s+(?:table|database|schema|(?:materialized\s+)?view|index|user|role|keyspace|column|collection|sequence|"
+    r"function|trigger|type|tablespace)\b|truncate\s+\w|delete\s+from\b|update\s+\S+\s+set\b|alter\s+\w+\s)",
+    re.IGNORECASE,
+)
+
+
+def spoken_loses(texts: Iterable[str]) -> bool:
+    """Whether one of the constant texts of a program, or of an option, is a statement that loses something."""
+    return any(_SPOKEN.search(text) and statements_lose(text) for text in texts)
+
+
+_STATEMENT_OPTION = re.compile(r"--?(c|e|q|Q|command|sql|query|execute|statement|eval)(=|$)")
+
+
+def carried(call: Call) -> None:
+    """Programs of vendors and projects that hand a statement on: `wrangler d1 execute DB --command TEXT`."""
+    texts = [
+        text.partition("=")[2] if "=" in text.partition(" ")[0] else "".join(call.args[at + 1 : at + 2])
+        for at, text in enumerate(call.args[:40])
+        if _STATEMENT_OPTION.match(text)
+    ]
+    if spoken_loses(texts):
+        call.effect(EffectKind.DESTROYS)
+        call.ask("sql", LOSES)
+
+
 def address_loses(address: str) -> bool:
     """Whether the address of a database's HTTP door holds a statement that loses something."""
     if "query=" not in address and "q=" not in address and "sql" not in address.lower():
@@ -61,7 +88,7 @@ def address_loses(address: str) -> bool:
 
 _CLIENTS: dict[str, tuple[str, str]] = {
     # By program: the letters that take a value, and those whose value is a statement.
-    "psql": ("cdhpUfvoFRTtPL", "c"),
+    "psql": ("cdhpUfvoFRTPL", "c"),
     "mysql": ("eDhPuS", "e"),
     "mariadb": ("eDhPuS", "e"),
     "sqlcmd": ("QqSUPdio", "Qq"),
@@ -132,17 +159,23 @@ def judge(call: Call) -> Stream | None:
         call.effect(EffectKind.DESTROYS)
         call.ask("sql", "it gives a database elsewhere statements that are not seen here")
     _escaped(call, texts, spoken)
+    if MADE in call.stdin.labels:
+        call.ask("sql", "it is given statements that drop what they are made of")
     if call.fed and call.stdin.labels & {FETCHED, DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
-    return None
+    return Stream(None, frozenset({MADE})) if any(map(_MAKES.search, texts)) else None
+
+
+MADE = "statements"
+"""Is a list of statements that drop things, made by a query."""
+_MAKES = re.compile(r"'\s*(?:drop|truncate|delete\s+from|alter)\s", re.IGNORECASE)
 
 
 def _texts(call: Call, options: Options, spoken: str) -> tuple[list[str], bool]:
     """The statements that a call gives, and whether there are some that cannot be told."""
     given = [*options.all(*spoken), *options.all(*_SPOKEN_LONG)]
-    if not spoken:
-        given += options.operands
-    texts = [word.text for word in given]
+    given += options.operands if not spoken else []
+    texts = [word.text for word in (*given, *options.operands)]
     unseen = any(word.dynamic and re.fullmatch(r"\$\(\)|\$\{\w+\}", word.text) for word in given)
     streams = _streams(call, options)
     texts += [stream.text for stream in streams if stream.text is not None]

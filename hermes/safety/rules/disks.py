@@ -175,7 +175,7 @@ def _overwritten(call: Call, target: str, values: dict[str, Word]) -> None:
     source = values.get("if", Word("")).text
     endless = flow.fills(source)
     raw = "notrunc" in values.get("conv", Word("")).text or (DATA.search(target) and not target.endswith(".img"))
-    if source == "/dev/null":
+    if _takes_nothing(values):
         call.ask("emptied", "it empties a file")
     elif endless and _size(values) > _LARGE:
         call.effect(EffectKind.EXHAUSTS, (target,))
@@ -184,6 +184,12 @@ def _overwritten(call: Call, target: str, values: dict[str, Word]) -> None:
         call.ask("dd", "it overwrites a file block by block")
     elif target.startswith("/") and not (inside(target, call.host.places) or temporary(target)):
         call.ask("dd", "it overwrites a file block by block", contained=True)
+
+
+def _takes_nothing(values: dict[str, Word]) -> bool:
+    """Whether a file is only opened anew; with `seek` it is made a large one."""
+    none = "count" in values and values["count"].text == "0" and not {"seek", "conv"} & values.keys()
+    return none or values.get("if", Word("")).text == "/dev/null"
 
 
 def _size(values: dict[str, Word]) -> int:
@@ -227,5 +233,5 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys({*_VOLUMES, *_ASKING}, volumes),
     "dd": copy_raw,
     "dcfldd": copy_raw,
-    **dict.fromkeys(("shred", "wipe", "scrub", "bleachbit"), shredded),
+    **dict.fromkeys(("shred", "srm", "wipe", "scrub", "bleachbit"), shredded),
 }

@@ -298,12 +298,20 @@ def _moved(call: Call, sources: Sequence[Word], targets: Sequence[Word]) -> None
         call.effect(EffectKind.DELETES, paths)
         for path in paths:
             _away(call, path)
-    emptied = "/dev/null" in paths and call.name != "install"
     into = [call.path(word) for word in targets]
+    emptied = "/dev/null" in paths and not all(map(_PASSING.search, into))
+    _overflows(call, paths, into)
     if emptied and any(map(disks.vital, into)):
         call.deny("rm-root", "it empties what the system stands on")
     elif emptied or (call.name == "mv" and "/dev/null" in into):
         call.ask("emptied", "it replaces a file by nothing, or moves one into nothing")
+
+
+def _overflows(call: Call, paths: Sequence[str], into: Sequence[str]) -> None:
+    """Judge a copy of what has no end."""
+    if any(map(flow.fills, paths)) and not all(path.startswith("/dev/") for path in into):
+        call.effect(EffectKind.EXHAUSTS, into)
+        call.ask("fills", "it fills the disk")
 
 
 def _away(call: Call, path: str) -> None:
@@ -440,7 +448,7 @@ def edited(call: Call) -> Stream | None:
     return None
 
 
-_SED_EMPTIES = re.compile(r"\s*(1,\$|\d*,?\$?)?\s*d\s*|/\^?\.?\*?\$?/d|s/\.\*//g?")
+_SED_EMPTIES = re.compile(r"\s*(1,\$|\d*,?\$?)?\s*d\s*|/(?!\^\$/)\^?\.?\*?\$?/d|s/\.\*//g?")
 
 
 def _sed_script(call: Call, text: str) -> None:
@@ -453,7 +461,7 @@ def _sed_script(call: Call, text: str) -> None:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(word_set("rm srm rmdir unlink del trash rimraf trash-put grm rip gio-trash"), remove),
+    **dict.fromkeys(word_set("rm rmdir unlink del trash rimraf trash-put grm rip gio-trash"), remove),
     **dict.fromkeys(("chattr", "chflags"), attributes),
     **dict.fromkeys(("chmod", "chown", "chgrp", "setfacl"), permissions),
     **dict.fromkeys(("cp", "mv", "ln", "install", "gcp", "gmv"), copied),

@@ -8,9 +8,10 @@ from hermes.safety import flow
 from hermes.safety.call import Call, Options, names_secret, private, resolve, root_like
 from hermes.safety.code import Code, other_code
 from hermes.safety.findings import EffectKind
+from hermes.safety.keyfiles import called, holds_key
 from hermes.safety.loading import given_modules
 from hermes.safety.pycode import python_code
-from hermes.safety.rules import builders, network, own, verbs
+from hermes.safety.rules import builders, cmdlets, databases, editing, network, own, verbs
 from hermes.safety.words import DECODED, FETCHED, NONE, NOTHING, SECRET, UNTOLD, Stream, Word, is_bare
 from hermes.safety.words import words as word_set
 
@@ -97,6 +98,7 @@ def _interpreted(call: Call) -> Stream | None:
     for word in codes:
         judge_code(call, language, word, rest)
     if codes:
+        editing.by_switch(call, codes, rest if language in ("perl", "ruby") else [])
         return Stream(None, call.stdin.labels | labels)
     if script is None:
         return _from_input(call, language) if call.fed else None
@@ -110,7 +112,9 @@ _STARTING_SETTING = re.compile(
 
 
 def _imported(call: Call, language: str) -> None:
-    """Options of perl that hold a program text, and settings of php that name one."""
+    """Options of perl that hold a program text, settings of php that name one, and the commands of PowerShell."""
+    if language == "pwsh":
+        cmdlets.judge(call)
     for at, text in enumerate(call.args[:20]):
         if language == "perl" and _CODE_IN_OPTION.match(text):
             judge_code(call, language, Word(re.sub(r"^-[Mm]", "use ", text)), [])
@@ -293,7 +297,17 @@ def _managed(call: Call, script: Word, rest: Sequence[Word]) -> None:
     name = script.text.rpartition("/")[2]
     verbs.migrations(Call(name, rest, call.state, None, call.host))
     if name in ("manage.py", "artisan", "rails", "console") and any(verbs.loses_rows(word.text) for word in rest):
-        call.ask("sql", "it deletes tables or rows without a condition")
+        call.ask("sql", databases.LOSES)
+    if name in ("rails", "console", "artisan") and len(rest) > 1 and rest[0].text in ("runner", "r", "tinker"):
+        for word in rest[1:]:
+            judge_code(
+                call,
+                "php" if name == "artisan" else "ruby",
+                Word(word.text.removeprefix("--execute="), word.dynamic),
+                [],
+            )
+    if call.fed and call.stdin.text is not None and databases.spoken_loses([call.stdin.text]):
+        call.ask("sql", databases.LOSES)
 
 
 _CODE_WORDS = 128
@@ -351,6 +365,7 @@ def judge_code(call: Call, language: str, word: Word, rest: Sequence[Word]) -> N
         return
     given = [one.text for one in rest]
     code = python_code(text, given) if language == "python" else other_code(text, language)
+    code.drops = verbs.drops_rows(text)
     _judge(call, code)
 
 
@@ -362,6 +377,9 @@ def _judge(call: Call, code: Code) -> None:
     if code.loads:
         call.effect(EffectKind.RUNS, sorted({resolve(path, call.cwd, call.host.places) for path in code.loads}))
     _files(call, code)
+    if databases.spoken_loses(code.statements) or code.drops:
+        call.effect(EffectKind.DESTROYS)
+        call.ask("sql", databases.LOSES)
     _leaks(call, code)
     for argv in code.spawned:
         words = [Word(text) for text in argv]
@@ -389,8 +407,10 @@ def _files(call: Call, code: Code) -> None:
             call.deny("rm-root", f"it deletes {full}")
         elif not call.writes(full, how="deletes", kind=EffectKind.DELETES):
             call.ask("program-text", f"it deletes {full}", contained=not full.startswith(places.workspace))
-    for path in code.emptied:
-        call.ask("emptied", f"it empties {resolve(path, call.cwd, places)}")
+    for path in dict.fromkeys(resolve(path, call.cwd, places) for path in code.emptied):
+        if path not in call.state.files and not flow.passing(path, call.host):
+            call.effect(EffectKind.OVERWRITES, (path,))
+            call.ask("emptied", f"it empties {path}")
     for path in code.written:
         call.writes(resolve(path, call.cwd, places), kind=EffectKind.OVERWRITES)
 
@@ -419,6 +439,11 @@ def _names_keys(call: Call, code: Code) -> bool:
         if reason := names_secret(Word(path), call.cwd, call.host.places):
             call.effect(EffectKind.READS, (resolve(path, call.cwd, call.host.places),))
             call.ask("reads-secret", reason)
+            return True
+        full = resolve(path, call.cwd, call.host.places)
+        if holds_key(full, call.host.places):
+            call.effect(EffectKind.READS, (full,))
+            call.ask("reads-secret", called(full))
             return True
     return False
 

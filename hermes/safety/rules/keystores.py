@@ -5,6 +5,7 @@ import re
 from hermes.safety.call import Call, private, root_like
 from hermes.safety.findings import EffectKind
 from hermes.safety.words import Word
+from hermes.safety.words import words as word_set
 
 _SHOWN = "it shows keys or passwords"
 _SHOWS: dict[str, str] = {
@@ -174,17 +175,24 @@ def outputs(call: Call) -> list[str]:
     return [*texts, *(call.path(Word(text)) for text in texts)]
 
 
+_SEARCHERS = word_set("grep egrep fgrep rg ag ack ugrep git-grep")
 _SEARCHED = re.compile(
     r"pass(word|wd)?\b|secret|token|api.?_?key|private.?key|credential|AKIA|BEGIN .*KEY|bearer", re.IGNORECASE
 )
 
 
-def searched(call: Call) -> None:
-    """grep and its like over a whole home or system, for what looks like keys."""
-    recursive = call.name in ("rg", "ag", "ack") or any(
+def _in_folders(call: Call) -> bool:
+    """Whether a search goes through whole folders."""
+    return call.name in ("rg", "ag", "ack") or any(
         re.fullmatch(r"-[a-zA-Z]*[rR][a-zA-Z]*|--recursive|--dereference-recursive", text) for text in call.args
     )
-    if not recursive:
+
+
+def searched(call: Call) -> None:
+    """grep and its like over a whole home or system, for what looks like keys."""
+    if call.name not in _SEARCHERS:
+        return
+    if not _in_folders(call):
         return
     operands = [word for word in call.words if not word.text.startswith("-")]
     if not any(root_like(call.path(word), call.host.places) for word in operands[1:] or operands):

@@ -283,6 +283,8 @@ def filled(call: Call) -> Stream | None:
             call.ask("fills", "it fills the disk")
         for word in options.operands[-1:]:
             call.writes(call.path(word))
+        if options.has("p", "punch-hole", "c", "collapse-range", "z", "zero-range"):
+            call.ask("emptied", "it takes pieces out of a file")
         return None
     if call.args and call.args[0] in ("--help", "--version"):
         return None

@@ -115,13 +115,29 @@ def _leaked(call: Call, labels: frozenset[str], files: Sequence[Word], hosts: Se
 def _configured(call: Call, options: Options) -> None:
     for word in options.all("K", "config"):
         told = flow.looked_up(call, word).text
-        if told is not None and any(private(path) for path in re.findall(r"@?([~\w./-]+)", told)):
+        if told is None:
+            call.ask("nested-program", "it takes options that are not seen here")
+        elif any(private(path) for path in re.findall(r"@?([~\w./-]+)", told)):
             call.ask("exfiltration", _KEYS_SENT)
+        else:
+            _told(call, told)
     for word in options.all("unix-socket"):
         if re.search(r"(docker|containerd|podman|crio)\S*\.sock", word.text) and _method(call, options) != "GET":
             call.ask("container", "it gives a container power over this machine, or ends one")
     if any(containers.asks_power(word.text) for word in options.all(*_DATA)):
         call.ask("container", "it gives a container power over this machine, or ends one")
+
+
+_TOLD = re.compile(r"^\s*-{0,2}([\w-]+)\s*(?:[=:\s]\s*\"?(.*?)\"?)?\s*$", re.MULTILINE)
+
+
+def _told(call: Call, text: str) -> None:
+    """Options of curl that stand in a file: they are judged as if they were given."""
+    words: list[Word] = []
+    for found in _TOLD.finditer(text[:4000]):
+        if found[1] not in ("config", "K"):
+            words += [Word(f"{'-' if len(found[1]) == 1 else '--'}{found[1]}"), *([Word(found[2])] if found[2] else [])]
+    call.run([Word("curl"), *(word for word in call.words if word.text not in ("-K", "--config")), *words])
 
 
 def _method(call: Call, options: Options) -> str:
@@ -293,7 +309,7 @@ def _carried(call: Call, hosts: Sequence[str]) -> None:
         call.ask("sql", "it deletes tables or rows without a condition")
 
 
-_EMPTIES = re.compile(r"\bflush(all|db)\b|\bshutdown\b|config set|slaveof", re.IGNORECASE)
+_EMPTIES = re.compile(r"\bflush(all|db|_all)\b|\bshutdown\b|config set|slaveof", re.IGNORECASE)
 _KEYED = ("-k", "-K", "-pass", "-in")
 
 

@@ -13,6 +13,8 @@ from hermes.safety.rules import (
     containers,
     databases,
     disks,
+    editing,
+    endless,
     fetched,
     files,
     finding,
@@ -34,20 +36,29 @@ from hermes.safety.rules import (
     windows,
     wrappers,
 )
-from hermes.safety.words import NONE, NOTHING, SECRET, Stream
+from hermes.safety.words import NONE, NOTHING, SECRET, STORED, Stream
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
 
+
+def vendors(call: Call) -> Stream | None:
+    """Programs of vendors: their verbs, and the statements that they hand on."""
+    verbs.judge(call)
+    databases.carried(call)
+    return Stream(None, frozenset({STORED})) if call.name in verbs.STORES else None
+
+
 RULES: dict[str, Rule] = {
     **builders.RULES,
-    **dict.fromkeys(verbs.PROGRAMS, verbs.judge),
+    **dict.fromkeys(verbs.PROGRAMS, vendors),
     **windows.RULES,
     **containers.RULES,
     **databases.RULES,
     **text.RULES,
     **disks.RULES,
     **files.RULES,
+    **editing.RULES,
     **finding.RULES,
     **archives.RULES,
     **machine.RULES,
@@ -81,7 +92,6 @@ LOOKERS = word_set(
 """Programs whose words may name a file with keys without showing what is in it, or that judge that by themselves."""
 
 _PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk gawk jq yq ack pgrep")
-_SEARCHERS = word_set("grep egrep fgrep rg ag ack ugrep git-grep")
 _READERS = word_set(
     """
     true false : test [ [[ ls dir pwd date cal uptime who w whoami id groups uname hostname arch nproc free df du tree
@@ -155,13 +165,12 @@ def judged(call: Call) -> Stream:
     if rule is None:
         _without_rule(call)
     smuggled.judge(call)
-    if name in _SEARCHERS:
-        keystores.searched(call)
+    keystores.searched(call)
     if out is None:
         out = Stream(None, call.stdin.labels | labels) if name not in ("true", "false", ":") else NOTHING
     elif labels:
         out = Stream(out.text, out.labels | labels)
-    return _labelled(call, out)
+    return endless.followed(call, _labelled(call, out))
 
 
 def _read(call: Call, rule: Rule | None) -> frozenset[str]:
@@ -176,6 +185,8 @@ def _changes_nothing(call: Call) -> None:
 
 
 def _without_rule(call: Call) -> None:
+    databases.carried(call)
+    editing.by_option(call)
     if call.name.startswith("mkfs."):
         disks.made(call)
     if call.name not in _READERS:

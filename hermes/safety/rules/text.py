@@ -136,6 +136,8 @@ def _endless(call: Call) -> bool:
 
 def _part(call: Call, out: Stream) -> Stream:
     """What a program shows of what it reads."""
+    if call.name == "head" and any(word.text == "0" for word in call.options("nc").all("c", "n")):
+        return NOTHING
     if call.name == "rev" and out.text is not None:
         return Stream("\n".join(line[::-1] for line in out.text.split("\n")), out.labels)
     if call.name in _WHOLE or (call.name == "head" and not call.args):
@@ -225,6 +227,8 @@ def _span(text: str) -> list[str]:
 def decode(call: Call) -> Stream:
     """base64, base32, xxd, uudecode, gpg: what they decode is followed when it is constant."""
     options = call.options({"base64": "w", "base32": "w", "xxd": "lcgso"}.get(call.name, "o"))
+    if call.name.startswith("gpg") and any(text.startswith("--delete-") for text in call.args):
+        call.ask("remote-loss", "it deletes keys")
     decodes = options.has("d", "D", "r", "decode", "revert") or call.name in ("uudecode", "ascii2uni")
     operands = [word for word in options.operands if word.text != "-"]
     source = flow.looked_up(call, operands[0]) if operands else call.stdin
@@ -304,11 +308,16 @@ def read(call: Call) -> Stream:
     return NOTHING
 
 
+_VAST = 1 << 33
+"""Numbers that no disk holds, one on a line."""
+
+
 def repeated(call: Call) -> Stream:
     """seq, yes: what only repeats. `yes` into a file never ends."""
     numbers = [int(text) for text in call.args if text.isdigit() and len(text) < 15]
     many = frozenset({"many"}) if call.name == "seq" and numbers and max(numbers) >= 10_000 else NONE
-    return Stream(None, frozenset({ENDLESS}) if call.name == "yes" else many)
+    vast = (call.name == "jot" and "0" in call.args[-2:-1]) or max(numbers, default=0) > _VAST or "inf" in call.args
+    return Stream(None, frozenset({ENDLESS}) if call.name == "yes" or vast else many)
 
 
 RULES: dict[str, Rule] = {
@@ -324,5 +333,5 @@ RULES: dict[str, Rule] = {
     "printenv": printed,
     **dict.fromkeys(("declare", "typeset", "export", "local", "readonly"), declared),
     **dict.fromkeys(("read", "mapfile", "readarray"), read),
-    **dict.fromkeys(("seq", "yes"), repeated),
+    **dict.fromkeys(("seq", "yes", "jot"), repeated),
 }

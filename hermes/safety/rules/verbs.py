@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from hermes.safety.call import Call, Options, root_like
 from hermes.safety.findings import EffectKind
-from hermes.safety.words import SECRET
+from hermes.safety.words import SECRET, STORED
 from hermes.safety.words import words as word_set
 
 LOSS = "it deletes or stops what others may need"
@@ -120,6 +120,7 @@ _OWN_WORDS: dict[str, str] = {
     "valkey-cli": r".*\b(flushall|flushdb|shutdown|config set|debug|script flush|replicaof|module load)\b",
     "keydb-cli": r".*\b(flushall|flushdb|shutdown|config set)\b",
     "memcached-tool": r".*\bflush",
+    **dict.fromkeys(("memcflush", "memrm", "memcrm"), ""),
     "mongorestore": r".*--drop",
     "mongoimport": r".*--drop",
     "pg_restore": r".*(--clean|-c\b)",
@@ -226,7 +227,23 @@ def judge(call: Call) -> None:
     if _loses(call, operands, spoken):
         call.effect(EffectKind.DESTROYS, operands[-1:])
         call.ask("remote-loss", LOSS)
+    if call.name in STORES:
+        _stored(call, options, operands)
     _uploaded(call, spoken, options)
+
+
+STORES = word_set("redis-cli valkey-cli keydb-cli")
+_DROPS = word_set("del unlink hdel expire pexpire rename getdel")
+
+
+def _stored(call: Call, options: Options, operands: Sequence[str]) -> None:
+    """A store that is told to drop keys which are only known when it runs, or is given its commands by a pipe."""
+    verb = operands[0].lower() if operands else ""
+    listed = verb in _DROPS and any(word.text == "$()" or STORED in word.labels for word in options.operands[1:])
+    told = call.stdin.text if call.fed and not operands else None
+    if listed or (told is not None and _PATTERNS["redis-cli"].match(told.replace("\n", " "))):
+        call.effect(EffectKind.DESTROYS)
+        call.ask("remote-loss", LOSS)
 
 
 def _loses(call: Call, operands: Sequence[str], spoken: str) -> bool:
@@ -335,6 +352,18 @@ _ORM = re.compile(
     r"metadata\.drop_all|execute\w*\(\s*[\"']\s*(drop|truncate|delete)\b",
     re.IGNORECASE,
 )
+
+
+_DROPS_ROWS = re.compile(
+    r"\.(?:drop_?database|drop_all|drop_collection|drop_table|flush(?:all|db)|delete_all|destroy_all)\b|"
+    r"\.delete_?many\(\s*(?:\{\s*\})?\s*\)|\.query\([^)]{0,80}\)\.delete\(\)|objects\.all\(\)\.delete\(\)",
+    re.IGNORECASE,
+)
+
+
+def drops_rows(text: str) -> bool:
+    """Whether a program text calls what drops a database, a table, or all rows."""
+    return _DROPS_ROWS.search(text[:30_000]) is not None
 
 
 def migrations(call: Call) -> None:

@@ -166,12 +166,14 @@ _CHANGING = re.compile(
     r"new-(localuser|service|netfirewallrule|scheduledtask\w*|psdrive|smbshare|itemproperty|aduser|psession)|"
     r"register-(scheduledtask|scheduledjob|wmievent|objectevent)|enable-(psremoting|localuser|windowsoptionalfeature)|"
     r"invoke-(expression|command|webrequest|restmethod|cimmethod|wmimethod|mimikatz)|iex|iwr|"
-    r"start-(process|bitstransfer|service)|install-(package|module|script)|get-credential|convertto-securestring|"
+    r"start-(process|bitstransfer|service)|disable-\w+|install-(package|module|script)|get-credential|convertto-securestring|"
     r"export-(pfxcertificate|certificate)|save-\w+password\w*|grant-\w+|unblock-file|import-certificate$",
     re.IGNORECASE,
 )
 _HARMLESS = re.compile(
-    r"(clear-host|clear-variable|stop-transcript|remove-variable|remove-alias|exit-pssession)$", re.IGNORECASE
+    r"(format-(table|list|wide|custom|hex|xml)|remove-(module|job|pssession|event|typedata)|stop-job|lock-computer|"
+    r"clear-host|clear-variable|stop-transcript|remove-variable|remove-alias|exit-pssession)$",
+    re.IGNORECASE,
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from hermes.safety.call import Call, Options
 from hermes.safety.findings import EffectKind
 from hermes.safety.rules.shells import SHELLS, given, held
-from hermes.safety.words import DECODED, FETCHED, REMADE, SECRET, UNTOLD, State, Stream, Word
+from hermes.safety.words import DECODED, ENDLESS, FETCHED, REMADE, SECRET, UNTOLD, State, Stream, Word
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
@@ -205,7 +205,10 @@ def _raised(call: Call, options: Options, rest: Sequence[Word]) -> Stream | None
         for word in words:
             call.writes(call.path(word))
         return None
-    return call.run(words, lost=options.has("chdir", "D", "R", "chroot"))
+    if words and options.has("chdir", "D"):
+        state = call.state.copy(_in_folder(call, options, call.state.copy()).where)
+        return call.host.run(words, state, call.given())
+    return call.run(words, lost=options.has("R", "chroot"))
 
 
 def env(call: Call) -> Stream | None:
@@ -230,7 +233,7 @@ def env(call: Call) -> Stream | None:
 
 def _in_folder(call: Call, options: Options, state: State) -> State:
     """The state of a program that a wrapper starts in another folder."""
-    for word in options.all("C", "chdir")[-1:]:
+    for word in options.all("C", "D", "chdir")[-1:]:
         state.where = (state.where if word.dynamic else state.where.to(call.path(word))).lost()
     return state
 
@@ -294,7 +297,11 @@ def _xargs(call: Call) -> _Given:
         word_set("max-args max-procs arg-file delimiter replace max-lines max-chars"),
         stop=True,
     )
-    if any(word.text == "0" for word in options.all("P", "max-procs")) and call.fed and "many" in call.stdin.labels:
+    if (
+        any(word.text == "0" for word in options.all("P", "max-procs"))
+        and call.fed
+        and call.stdin.labels & {"many", ENDLESS}
+    ):
         call.ask("bomb", "it starts processes without end")
     marks = [word.text for word in options.all("I", "replace")] or (["{}"] if options.has("i", "replace") else [])
     return list(options.operands), marks, None
@@ -313,13 +320,28 @@ def _parallel(call: Call) -> _Given:
 
 def _deletes_given(call: Call, rest: Sequence[Word]) -> None:
     name = rest[0].text.rpartition("/")[2]
-    if name not in _DELETING or (call.fed and call.stdin.text is not None):
+    if not (name in _DELETING or _drops(name, rest)) or (call.fed and call.stdin.text is not None):
         return
     call.effect(EffectKind.DELETES)
     if "everything" in call.stdin.labels:
         call.deny("find-delete", "it deletes everything that it is given")
     else:
         call.ask("deletes-given", "it deletes everything that it is given")
+
+
+_DROPPING = word_set("del delete destroy purge uninstall drop remove unlink rmi rm")
+_KEEPING = word_set("--cached --dry-run -n --dry-run=client")
+
+
+def _drops(name: str, rest: Sequence[Word]) -> bool:
+    """Whether a program takes away what a store, or a list of what is installed, names."""
+    texts = [word.text.lower() for word in rest[1:5]]
+    if name == "git":
+        return texts[:2] in (["tag", "-d"], ["tag", "--delete"])
+    return name not in _QUOTING and not _DROPPING.isdisjoint(texts) and _KEEPING.isdisjoint(texts)
+
+
+_QUOTING = word_set("echo printf grep egrep rg sed awk sh bash zsh python python3 node printf test")
 
 
 def _runs_text(rest: Sequence[Word]) -> bool:

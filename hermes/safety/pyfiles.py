@@ -1,0 +1,53 @@
+"""Files that a Python text opens anew, and whether anything is written into them."""
+
+import ast
+from collections.abc import Collection, Iterator
+
+_LEAVING = frozenset({"close", "flush", "truncate"})
+"""Methods of a file that put nothing into it."""
+
+
+def left_empty(tree: ast.AST, opened: Collection[ast.Call]) -> bool:
+    """Whether nothing is put into any of the files that these calls open: they are emptied.
+
+    A file that is handed to anything else may be filled by that.
+    """
+    nodes = list(ast.walk(tree))
+    placed, names = _held(nodes, opened)
+    if placed is None:
+        return False
+    idle = {id(one) for one in _idle(nodes)}
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names and id(node) not in idle:
+            return False
+    return all(id(one) in placed or id(one) in idle for one in opened)
+
+
+def _held(nodes: Collection[ast.AST], opened: Collection[ast.Call]) -> tuple[set[int] | None, set[str]]:
+    """The calls that stand alone or are given a name, and those names; None where a name cannot be followed."""
+    wanted = {id(one) for one in opened}
+    placed: set[int] = set()
+    names: set[str] = set()
+    for node in nodes:
+        match node:
+            case ast.Expr(value=value) if id(value) in wanted:
+                placed.add(id(value))
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if id(value) in wanted:
+                placed.add(id(value))
+                names.add(name)
+            case ast.withitem(context_expr=value, optional_vars=target) if id(value) in wanted:
+                if target is not None and not isinstance(target, ast.Name):
+                    return None, names
+                placed.add(id(value))
+                names |= {target.id} if isinstance(target, ast.Name) else set()
+    return placed, names
+
+
+def _idle(nodes: Collection[ast.AST]) -> Iterator[ast.expr]:
+    """What only such methods are called of that write nothing."""
+    for node in nodes:
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        empty = all(isinstance(one, ast.Constant) and not one.value for one in node.args)
+        if node.func.attr in _LEAVING or (node.func.attr.startswith("write") and empty):
+            yield node.func.value
