@@ -86,7 +86,7 @@ _DELETES = re.compile(
     r"remove(_tree|Sync|dirs)?\s*\(|os\.remove|os\.rename|Remove-Item|\bdel\b\s|\bri\b\s|Clear-Content|"
     r"Deno\.remove|file\.remove|unlink\(|file\s+delete|truncate(Sync)?\s*\(|"
     r"\.delete\s*(if|\()|deleteDirectory|rimraf|Format-Volume|Clear-Disk|Stop-Computer|Restart-Computer|\brm\(|"
-    r"delete_file|deltree",
+    r"delete_file|deltree|RemoveAll",
     re.IGNORECASE,
 )
 _WRITES = re.compile(
@@ -97,8 +97,8 @@ _WRITES = re.compile(
     r"io\.open)\s*\(?\s*(?:[\w$]+\s*,\s*)?(['\"])([^'\"]+)\13\s*,\s*['\"](?:[rb]*[wa+]|>)",
 )
 _WRITES_ANY = re.compile(
-    r"(writeFile|appendFile|createWriteStream|file_put_contents|File\.write|copyFile|renameSync|symlink|chmod|"
-    r"chown|Set-Content|Out-File|FileUtils\.(cp|mv|ln)|IO\.write|fs\.rename|open\s*\(?[^;]{0,120}['\"]\s*(\+?>|w|a)|"
+    r"(writeFile|appendFile|createWriteStream|file_put_contents|File\.write|copyFile|renameSync|symlink|(?<![\w/'\"\\-])ch(?:mod|own)\b(?!\\)|"
+    r"Set-Content|Out-File|FileUtils\.(cp|mv|ln)|IO\.write|fs\.rename|open\s*\(?[^;]{0,120}['\"]\s*(\+?>|w|a)|"
     r"cpSync|writeSync|Deno\.write|Bun\.write|writeLines)",
 )
 _SENDS = re.compile(
@@ -188,10 +188,17 @@ _COMMENTS = {
     **dict.fromkeys(("perl", "ruby", "r", "Rscript", "julia", "tclsh"), r"(?m)^\s*#(?!!).*$"),
 }
 
+_INCLUDES = re.compile(
+    r"\b(?:source|sys\.source|source_url|include|include_once|require|require_once|import|importScripts|load|dofile|"
+    r"loadstring|instance_eval|eval)\b[\s(]{0,4}(?:\w+(?:\.\w+)?[\s(]{1,3})?['\"`](?:https?|ftp)://",
+)
+"""A program text that takes in another from an address."""
+
 _HARMFUL: tuple[tuple[re.Pattern[str], str, bool], ...] = (
     # What stands in it, what it does, and whether a sandbox takes the harm out of it.
     (_KILLS, "the program text ends processes, or changes who it is", True),
     (_EVALUATES, "the program text makes code out of data", True),
+    (_INCLUDES, "the program text runs what it downloads", True),
 )
 
 

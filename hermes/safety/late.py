@@ -12,7 +12,9 @@ from hermes.safety.findings import Effect, EffectKind, Finding, Simple, Verdict
 _SUBSCRIPT = re.compile(r"\w\[[^\]\n]{0,40}(?:\$\((?!\()|`)")
 _PROMPT = re.compile(r"@P\}")
 _FROM_HANDLE = re.compile(r"(?:^|[\s/;&|(])(?:ba|z|da|k)?sh[^\n;&|]{0,80}<&\s{0,4}[\d$]")
-_HOME_SHELL = re.compile(r"\bHOME=[^\s;&|]{1,300}\s+(?:[^\s;&|]{0,100}/)?(?:ba|z|k)?sh\s+-\w{0,8}[il]")
+_HOME_SHELL = re.compile(
+    r"\bHOME=(?![\"']?(?:\$HOME|\$\{HOME\}|~)[\"']?\s)[^\s;&|]{1,300}\s+(?:[^\s;&|]{0,100}/)?(?:ba|z|k)?sh\s+-\w{0,8}[il]"
+)
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh"})
 _CALLS_BACK = {"compgen": ("-C", "-W", "-F"), "complete": ("-C", "-F"), "mapfile": ("-C",), "readarray": ("-C",)}
 _TEXTS = (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from hermes.safety.code import UNTOLD_HOST, Code
 from hermes.safety.environment import holds_secret
 from hermes.safety.loading import LOADED
-from hermes.safety.pyfiles import left_empty
+from hermes.safety.pyfiles import left_empty, touches_nothing
 from hermes.safety.pyvalues import Values, size
 from hermes.safety.words import words as word_set
 
@@ -91,6 +91,8 @@ def python_code(text: str, given: Sequence[str] = ()) -> Code:
         reader.visit(tree)
         if reader.opened and left_empty(tree, reader.opened):
             code.emptied += reader.opened.values()
+        if code.paths and touches_nothing(tree):
+            code.paths.clear()
     except RecursionError:
         code.harmful.append(("the program text is nested too deeply", True))
     return code

@@ -335,6 +335,7 @@ _AWK_STARTS = re.compile(
 )
 _AWK_SHELLS = re.compile(r"system\s*\(|\|&?\s*getline|\|&?\s*\"(?!sort|cat|head|uniq|wc|column)|/inet/(tcp|udp)")
 _AWK_WRITES = re.compile(r'print[^;}\n]{0,300}?>>?\s*"([^"]{1,300})"')
+_AWK_JOINED = re.compile(r'print[^;}\n]{0,300}?>>?\s*\(?\s*ENVIRON\["HOME"\]\s*"([^"]{1,300})"')
 
 
 def awk(call: Call) -> Stream | None:
@@ -376,6 +377,8 @@ def _awk_program(call: Call, text: str) -> None:
         call.ask("nested-program", "an awk program starts commands")
     for found in _AWK_WRITES.finditer(text):
         call.writes(call.path(Word(found[1])))
+    for found in _AWK_JOINED.finditer(text):
+        call.writes(call.path(Word(f"{call.host.places.home}{found[1]}")))
 
 
 def compiled(call: Call) -> Stream | None:

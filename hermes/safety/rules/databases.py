@@ -18,6 +18,7 @@ _STATEMENT = re.compile(
     r"(?:revoke|grant\s+all|reset\s+(?:master|slave)|purge\s+binary|shutdown|flush(?:all|db)|vacuum\s+full|"
     r"reindex\s+system|copy\s+.{0,200}\bprogram\b|kill\s+\d|"
     r"alter\s+(?:user|role|system|login)|create\s+(?:user|role|login)|load\s+data|"
+    r"create\s+or\s+replace\s+table\b|"
     r"select\s+.{0,300}into\s+(?:out|dump)file|select\s+(?:pg_terminate_backend|pg_read_file|lo_export|pg_cancel)|"
     r"exec\w*\s+(?:master\W+)?(?:xp_|sp_configure|sp_addsrv)|detach\s+(?:database\s+main|partition|table)|attach\s|"
     r"remove\s+|replace\s+into\s+\w+\s+select|set\s+global|restore\s+database|optimize\s+table.*final|"

@@ -10,6 +10,8 @@ from hermes.safety.words import REMADE, Stream, Word
 from hermes.safety.words import words as word_set
 
 Rule = Callable[[Call], Stream | None]
+_EDITORS = word_set("sed gsed perl ruby awk gawk")
+_IN_PLACE = re.compile(r"-\w{0,5}i|--in-place|inplace")
 _NARROWING = re.compile(
     r"-(i?name|i?path|i?wholename|i?regex|[mca]time|[mca]min|newer\w*|size|empty|user|inum|samefile|group|perm)$"
 )
@@ -108,6 +110,9 @@ def _started(call: Call, at: int, roots: Sequence[str], *, deep: bool) -> None:
         return
     if _removed(call, at, words, roots):
         return
+    wide = any(root_like(path, call.host.places) for path in roots)
+    if wide and words[0].text in _EDITORS and any(_IN_PLACE.match(word.text) for word in words[1:]):
+        call.ask("edits-found", "it changes every file that it finds")
     for root in roots[:2]:
         for path in [f"{root}/*"] if deep else _named(call.args, root):
             call.run([_filled(word, path) for word in words], lost=True)

@@ -73,6 +73,8 @@ def _configured(call: Call, name: str, value: str, word: Word) -> None:
             return
     words = value.split()
     if words and words[0].rpartition("/")[2] in _HARMLESS_VALUES and not word.dynamic and ";" not in value:
+        if words[0].rpartition("/")[2] == "ssh":
+            call.script(value, lost=True)
         return
     call.ask("nested-program", f"git is told to start another program ({name})")
 
@@ -91,6 +93,8 @@ def _config(call: Call, inner: Call) -> Stream | None:
         _configured(call, name, value, operands[1])
     elif _PROGRAMS.match(name):
         first = value.split()[:1]
+        if first and first[0].rpartition("/")[2] == "ssh":
+            call.script(value, lost=True)
         if not (first and first[0] in _HARMLESS_VALUES) and not name.lower().startswith(("safe.", "pager.")):
             call.ask("git-config", "it changes which programs git starts")
     return None
@@ -230,7 +234,8 @@ def _overwrites(rest: Call) -> bool:
         return False
     if rest.name == "restore":
         return any(_whole(word) for word in options.operands)
-    return any(text in _ALL_FILES or "*" in text for text in _named(rest, options))
+    after = rest.name == "checkout" and "--" in rest.args
+    return any(text in _ALL_FILES or "*" in text or (after and text.endswith("/")) for text in _named(rest, options))
 
 
 def _named(rest: Call, options: Options) -> list[str]:

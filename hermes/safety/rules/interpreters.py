@@ -348,7 +348,10 @@ def _timed(rest: Sequence[Word]) -> str:
 def _served(call: Call, rest: Sequence[Word]) -> None:
     texts = [word.text for word in rest]
     for at, text in enumerate(texts[:-1]):
-        if text in ("-d", "--directory") and root_like(call.path(rest[at + 1]), call.host.places):
+        if text not in ("-d", "--directory"):
+            continue
+        places, shown = call.host.places, call.path(rest[at + 1])
+        if root_like(shown, places) or private(f"{shown}/") or names_secret(rest[at + 1], call.cwd, places):
             call.ask("raw-connection", "it opens files to others")
 
 
