@@ -17,6 +17,8 @@ from hermes.safety.words import ENDLESS, MADE_HERE, NONE, SECRET, State, Stream,
 _ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
 _BACKTICKS = re.compile(r"`([^`]{1,4000})`")
 """The grammar leaves them as text behind the operator of an expansion."""
+_PLAIN = 16
+"""Plain words that cost as much as one step."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _SETS = re.compile(r"\$\{(\w+):?=")
 _IN_QUOTES = re.compile(r'\\([$`"\\\n])')
@@ -97,6 +99,8 @@ class Expander:
             if node.type == "word" and (at == len(nodes) or nodes[at].start_byte != node.end_byte):
                 text = text_of(node)
                 if "{" not in text:
+                    if at % _PLAIN == 0 and not self._host.budget.step():
+                        break
                     out.append(Word(unescape(text), quoted="\\" in text))
                     continue
             if not self._host.budget.step():

@@ -98,6 +98,8 @@ class Judgement(Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
     effects: tuple[Effect, ...] = ()
     commands: tuple[Simple, ...] = ()
+    moved: tuple[str, ...] = ()
+    """Where the line moves or links things: what lies there is no output of a build, whatever it is called."""
 
     def held(self, *, sandboxed: bool) -> tuple[Finding, ...]:
         """The findings that count where the command runs, the strictest first."""

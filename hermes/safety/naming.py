@@ -1,6 +1,7 @@
 """Whether a name is a secret's, and whether a value may be one that a person or a program chose."""
 
 import re
+from functools import lru_cache
 
 from hermes.safety.lookalikes import common, is_identifier, is_uuid, random_like, stand_in
 
@@ -15,21 +16,24 @@ _SAFE_REST = re.compile(
     r"ority|ur|ry|ret|its|ible)",
     re.IGNORECASE,
 )
-_SAFE_LEFT = re.compile(
-    r"(?:^|[_.$-])(?:max|min|num|n|total|primary|foreign|cache|sort|partition|public|publishable|idempotency|translation|row|"
-    r"hash|range|object|s3|storage_object|next|page|continuation|sync|cancel|stop|eos|bos|pad|unk|prompt|completion|"
-    r"input|output|cached|reset|show|hide|toggle|forgot|no|i18n|locale|map|dict|index|group|composite|unique|natural|"
-    r"surrogate|join|lookup|ssh_public|host|device|registry|query|state|route|react|hot|mon|tur|whis|don|joc|jockey|"
-    r"by|com|tres|over|under|sur|en|tim|bi|mis)[_.-]?$",
-    re.IGNORECASE,
-)
-_KEY_LEFT = re.compile(
-    r"(?:api|access|secret|private|priv|auth|encryption|encrypt|crypt|signing|sign|master|service|account|app|license|"
-    r"client|consumer|shared|session|admin|webhook|jwt|deploy|subscription|functions?|security|root|server|user|bot|"
-    r"project|team|org|integration|write|read|rest|hmac|aes|rsa|ssl|tls|ssh|salt|cookie|data|db|field|fernet|"
-    r"ocp_apim_subscription|stripe|openai|azure|aws|application|ingest|x|(?:api|access)_?secret)[_.-]?$",
-    re.IGNORECASE,
-)
+_SAFE_WORDS = """
+    max min num n total primary foreign cache sort partition public publishable idempotency translation row hash range
+    object s3 storage_object next page continuation sync cancel stop eos bos pad unk prompt completion input output
+    cached reset show hide toggle forgot no i18n locale map dict index group composite unique natural surrogate join
+    lookup ssh_public host device registry query state route react hot mon tur whis don joc jockey by com tres over
+    under sur en tim bi mis
+    """
+_SAFE_LEFT = frozenset(_SAFE_WORDS.split())
+"""Words before the anchor that make something harmless of it."""
+_KEY_WORDS = """
+    api access secret private priv auth encryption encrypt crypt signing sign master service account app license client
+    consumer shared session admin webhook jwt deploy subscription function functions security root server user bot
+    project team org integration write read rest hmac aes rsa ssl tls ssh salt cookie data db field fernet stripe openai
+    azure aws application ingest x
+    """
+_KEY_LEFT = tuple(_KEY_WORDS.split())
+"""What a key's name has before it when it opens something."""
+_SIGN_BETWEEN = re.compile(r"[_.$-]")
 _UPPER_NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_$")
 _STRONG, _WEAK = 2, 1
 _PASSWORDS = frozenset({"pass", "pwd", "_pw"})
@@ -43,11 +47,12 @@ _SIGN = re.compile(r"[^\w./:-]")
 _PARTS = re.compile(r"[-_./:@]+")
 
 
+@lru_cache(maxsize=512)
 def weight_of(word: str, left: str, rest: str) -> int:
     """How surely a name is a secret's: 2 surely, 1 perhaps, 0 not. `word` is its anchor, with what stands around it."""
     anchor = word.lower()
     rest = _after_word(anchor, rest)
-    if _SAFE_LEFT.search(left) or (rest not in _ENDINGS and _SAFE_REST.search(rest)):
+    if _is_safe(left) or (rest not in _ENDINGS and _SAFE_REST.match(rest)):
         return 0
     if anchor != "token" and rest not in _ENDINGS and rest[:1].islower():
         return 0  # small letters after it make another word of it
@@ -64,7 +69,23 @@ def _after_word(anchor: str, rest: str) -> str:
 
 def _key_of_something(word: str, left: str) -> bool:
     """Whether a key is one to a door: `api_key`, `SERVICE_KEY`, not `sort_key`."""
-    return _KEY_LEFT.search(left) is not None or (word.isupper() and _UPPER_NAME.search(left) is not None)
+    if word.isupper() and left[-1:] == "_" and _UPPER_NAME.search(left):
+        return True
+    return _before(left).endswith(_KEY_LEFT)
+
+
+def _before(left: str) -> str:
+    """The part of a name before its anchor, without the sign between them."""
+    return (left[:-1] if left[-1:] in ("_", ".", "-") else left).lower()
+
+
+def _is_safe(left: str) -> bool:
+    """Whether the word before the anchor makes something harmless of it."""
+    word = _before(left)
+    if not word:
+        return False
+    *others, last = _SIGN_BETWEEN.split(word[-40:])
+    return last in _SAFE_LEFT or (bool(others) and f"{others[-1]}_{last}" in _SAFE_LEFT)
 
 
 def secret_like(value: str, weight: int, anchor: str, *, quoted: bool) -> bool:

@@ -23,18 +23,20 @@ _REACHING = words(
 
 def touches_nothing(tree: ast.AST) -> bool:
     """Whether a program can only compute and print: the paths that stand in it are words."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            if any(alias.name not in _INERT for alias in node.names):
-                return False
-        elif isinstance(node, ast.ImportFrom):
-            if node.level or node.module not in _INERT:
-                return False
-        elif (isinstance(node, ast.Name) and node.id in _REACHING) or (
-            isinstance(node, ast.Attribute) and (node.attr.startswith("__") or node.attr in ("modules", "_getframe"))
-        ):
-            return False
-    return True
+    return not any(map(_reaches, ast.walk(tree)))
+
+
+def _reaches(node: ast.AST) -> bool:
+    match node:
+        case ast.Import():
+            return any(alias.name not in _INERT for alias in node.names)
+        case ast.ImportFrom():
+            return bool(node.level) or node.module not in _INERT
+        case ast.Name():
+            return node.id in _REACHING
+        case ast.Attribute():
+            return node.attr.startswith("__") or node.attr in ("modules", "_getframe")
+    return False
 
 
 def left_empty(tree: ast.AST, opened: Collection[ast.Call]) -> bool:

@@ -28,6 +28,10 @@ _PATTERN = re.compile(
 )
 """Names that say it by their end. What stands before may be a wildcard, the end may not."""
 _LONGEST = 64
+_TOPS = word_set(
+    "bin boot dev etc home lib lib32 lib64 media mnt opt proc root run sbin snap srv sys tmp usr var private Users "
+    "Applications Library System Volumes nix gnu data cygdrive c d"
+)
 _FOLDERS = 2
 """Folders that a line may have been in: which of more it runs in when a change of folder fails cannot be told."""
 
@@ -43,6 +47,12 @@ def below(path: str, places: Places) -> bool:
         return False
     parts = path[len(places.workspace) :].strip("/").split("/")
     return ".git" not in parts and any(map(named, parts))
+
+
+def made_again(call: Call, path: str) -> bool:
+    """The same, as far as this session has not moved or linked anything there."""
+    places, moved = call.host.places, call.state.moved
+    return below(path, places) and not any(below(one, places) or under(path, one) for one in moved)
 
 
 def settled(call: Call) -> bool:
@@ -69,12 +79,9 @@ def here(call: Call, text: str) -> bool:
     """Whether a path, as it is written, can be made again in each folder that the line has been in."""
     if ".." in text.lstrip("./").split("/"):
         return False
-    places, moved = call.host.places, call.state.moved
     where = call.state.where
-    paths = [resolve(text, folder, places) for folder in ((where.now,) if where.chained else where.been)]
-    if any(below(one, places) or under(path, one) for one in moved for path in paths):
-        return False
-    return all(below(path, places) for path in paths)
+    folders = (where.now,) if where.chained else where.been
+    return all(made_again(call, resolve(text, folder, call.host.places)) for folder in folders)
 
 
 def _own(call: Call, word: Word) -> bool:
@@ -85,7 +92,16 @@ def _own(call: Call, word: Word) -> bool:
     before, mark, rest = word.text.partition(MADE_HERE)
     if not mark or any(MADE_HERE in one for one in call.state.moved) or "$" in before + rest or ".." in rest.split("/"):
         return False
-    return not rest or (rest[0] == "/" and not re.search(r"[*?\[]", rest) and not root_like(rest, call.host.places))
+    if re.search(r"[\s*?\[]", before):  # a shell makes several words of it
+        return False
+    return not rest or (rest[0] == "/" and not re.search(r"[\s*?\[]", rest) and not _is_a_place(rest, call))
+
+
+def _is_a_place(path: str, call: Call) -> bool:
+    """Whether a path may be one of this machine's, should nothing stand before it."""
+    places = call.host.places
+    own = {one.split("/")[1] for one in (places.home, places.workspace) if one[:1] == "/" and len(one) > 1}
+    return root_like(path, places) or path.split("/")[1] in own | _TOPS
 
 
 def all_named(patterns: Sequence[str]) -> bool:

@@ -102,6 +102,8 @@ class ToolState:
     wrote: dict[str, str] = field(default_factory=dict)
     """Files that this session wrote or had written, by real path, with the untrusted sources that stood in the
     conversation then, one a line."""
+    moved: set[str] = field(default_factory=set)
+    """Where its commands would move or link things: what lies there is the person's, whatever it is called."""
     began: float = field(default_factory=time.time)
     """When the session began, by the clock that files are stamped with."""
     taint: Taint = field(default_factory=Taint)

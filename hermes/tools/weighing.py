@@ -165,7 +165,10 @@ def _command(command: str, arguments: Arguments, context: ToolContext) -> tuple[
     if real == places.workspace:
         places = structs.replace(places, workspace=cwd)  # the session's own folder by the name it goes by here
     line = command.strip() if cwd == places.workspace else f"cd {cwd} && {command.strip()}"
-    return cwd, line, analyse(command, cwd, places, context.state.environment)
+    state = context.state
+    judged = analyse(command, cwd, places, state.environment, state.moved)
+    state.moved.update(judged.moved)
+    return cwd, line, judged
 
 
 def _dot_files(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
@@ -221,11 +224,11 @@ def _led_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Finding]
 def _deletes_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
     """What is deleted by a name in the session's folder, though a link on the way leads out of it as things are now.
 
-    A link that is named itself is only unlinked, but a search goes through the one that it starts at.
+    A link that is named itself is only unlinked, unless a slash or a pattern stands behind it or a search starts there.
     """
     workspace = os.path.realpath(context.places.workspace)
     for effect in judged.effects if not context.backend.contained else ():
-        searches = effect.argv[:1] in (("find",), ("gfind",))
+        searches = effect.argv[:1] in (("find",), ("gfind",)) or any(word[-1:] in "/*?]." for word in effect.argv)
         for target in effect.targets if effect.kind is EffectKind.DELETES else ():
             real = os.path.realpath(target if searches else os.path.dirname(target))
             if is_or_below(target, context.places.workspace) and not is_or_below(real, workspace):

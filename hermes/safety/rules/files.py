@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from hermes.safety import flow
 from hermes.safety.call import Call, Options, inside, root_like, temporary, under
 from hermes.safety.findings import EffectKind
-from hermes.safety.remade import below, loses_nothing
+from hermes.safety.remade import below, loses_nothing, made_again
 from hermes.safety.rules import disks, windows
 from hermes.safety.words import ENDLESS, MADE_HERE, NONE, SECRET, UNTOLD, Stream, Word
 from hermes.safety.words import words as word_set
@@ -108,7 +108,7 @@ def _replaceable(call: Call, options: Options, paths: Sequence[str]) -> bool:
     if any(word.dynamic for word in options.operands) or any("/.git" in path for path in paths):
         return False
     return all(
-        (not under(path, places.workspace) and not under(places.workspace, path)) or below(path, places)
+        (not under(path, places.workspace) and not under(places.workspace, path)) or made_again(call, path)
         for path in paths
     )
 
@@ -371,7 +371,8 @@ def temporary_made(call: Call) -> Stream:
     elif given:
         folder = call.path(given[-1])
     else:
-        folder = call.cwd if template and not options.has("t", "tmpdir") else "/tmp"  # noqa: S108 - where it is made
+        own = call.state.variables.get("TMPDIR", Word("/tmp"))  # noqa: S108 - where it is made
+        folder = call.cwd if template and not options.has("t", "tmpdir") else own.text or "/tmp"  # noqa: S108
     return Stream(f"{folder}/{MADE_HERE}\n")
 
 

@@ -110,13 +110,18 @@ def _started(call: Call, at: int, roots: Sequence[str], *, deep: bool) -> None:
         return
     if _removed(call, at, words, roots):
         return
-    wide = any(root_like(path, call.host.places) for path in roots)
-    if wide and words[0].text in _EDITORS and any(_IN_PLACE.match(word.text) for word in words[1:]):
-        call.ask("edits-found", "it changes every file that it finds")
+    _edits(call, words, roots)
     for root in roots[:2]:
         for path in [f"{root}/*"] if deep else _named(call.args, root):
             call.run([_filled(word, path) for word in words], lost=True)
     _deleting(call, words, roots, deep=deep)
+
+
+def _edits(call: Call, words: Sequence[Word], roots: Sequence[str]) -> None:
+    """Judge a program that changes files in place."""
+    in_place = words[0].text in _EDITORS and any(_IN_PLACE.match(word.text) for word in words[1:])
+    if in_place and any(root_like(path, call.host.places) for path in roots):
+        call.ask("edits-found", "it changes every file that it finds")
 
 
 def _removed(call: Call, at: int, words: Sequence[Word], roots: Sequence[str]) -> bool:

@@ -92,12 +92,16 @@ def _config(call: Call, inner: Call) -> Stream | None:
     if name.lower().startswith("alias.") and not value.startswith("!"):
         _configured(call, name, value, operands[1])
     elif _PROGRAMS.match(name):
-        first = value.split()[:1]
-        if first and first[0].rpartition("/")[2] == "ssh":
-            call.script(value, lost=True)
-        if not (first and first[0] in _HARMLESS_VALUES) and not name.lower().startswith(("safe.", "pager.")):
-            call.ask("git-config", "it changes which programs git starts")
+        _programmed(call, name, value)
     return None
+
+
+def _programmed(call: Call, name: str, value: str) -> None:
+    first = "".join(value.split()[:1])
+    if first.rpartition("/")[2] == "ssh":
+        call.script(value, lost=True)
+    if first not in _HARMLESS_VALUES and not name.lower().startswith(("safe.", "pager.")):
+        call.ask("git-config", "it changes which programs git starts")
 
 
 def _push(rest: Call) -> bool:
@@ -228,14 +232,19 @@ _ALL_FILES = word_set(". ./ :/ * .. :")
 
 def _overwrites(rest: Call) -> bool:
     options = rest.options("bBs", word_set("source conflict"))
-    if options.has("f", "discard-changes") or "force" in options.longs:
+    if options.has("f", "discard-changes") or "force" in options.longs or _restores_folders(rest):
         return True
     if options.has("p", "patch") or (options.has("staged", "S") and not options.has("worktree", "W")):
         return False
     if rest.name == "restore":
         return any(_whole(word) for word in options.operands)
-    after = rest.name == "checkout" and "--" in rest.args
-    return any(text in _ALL_FILES or "*" in text or (after and text.endswith("/")) for text in _named(rest, options))
+    return any(text in _ALL_FILES or "*" in text for text in _named(rest, options))
+
+
+def _restores_folders(rest: Call) -> bool:
+    """Whether `checkout [COMMIT] -- FOLDER/` puts whole folders back."""
+    after = rest.args[rest.args.index("--") :] if "--" in rest.args else ()
+    return rest.name == "checkout" and any(text.endswith("/") for text in after)
 
 
 def _named(rest: Call, options: Options) -> list[str]:

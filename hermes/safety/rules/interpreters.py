@@ -132,7 +132,7 @@ _CHECKING: dict[str, tuple[str, str, frozenset[str]]] = {
     "ruby": ("c", "rIECTKFxe", NONE),
     "php": ("l", "rBREcdzfFStT", NONE),
 }
-_LOADING = word_set("r d B R E z e p")
+_LOADING = word_set("r d B R E z e p S")
 """Letters that run something all the same."""
 
 
