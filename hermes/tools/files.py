@@ -22,7 +22,6 @@ _HEAD = 8_192
 _SUGGESTED = 5
 _LISTED = 30
 _LOOKED_AT = 5_000
-_LOOKED_AT = 5_000
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
