@@ -187,10 +187,9 @@ def test_a_toolbox_tells_what_was_meant() -> None:
     assert box.hint("zzz") == "The tools are: ."
 
 
-def test_a_context_is_for_a_call(tmp_path: object) -> None:
+def test_a_context_resolves_paths(tmp_path: object) -> None:
     from pathlib import Path
 
     context = make_context(Path(str(tmp_path)))
-    assert context.for_call("c9").call_id == "c9" and context.call_id == ""
     assert str(context.resolve("~/x")) == f"{context.places.home}/x"
     assert str(context.resolve("x")) == f"{context.state.cwd}/x"
