@@ -4,9 +4,8 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from hermes.core.errors import ToolError
 from hermes.core.events import Event, Refused, ToolEnded, ToolStarted
@@ -72,8 +71,7 @@ class Batch:
         return ToolResultPart(call_id=call.call_id, name=call.name, text=text, status=ToolStatus.INTERRUPTED)
 
 
-@dataclass(slots=True)
-class _Prepared:
+class _Prepared(Struct):
     """A call that can run: the tool it is for, its arguments, and what it was allowed to do."""
 
     index: int
@@ -285,7 +283,7 @@ class _Round:
         call_id, name = item.call.call_id, item.tool.name
         door = CallDoor(call_id, name, self._questions, self._context, self._emit)
         effects = item.decision.effects
-        return replace(
+        return structs.replace(
             self._context,
             call_id=call_id,
             offline=item.decision.offline,

@@ -3,11 +3,10 @@
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
@@ -88,8 +87,7 @@ DEFAULT_LIMITS = Limits()
 NOTHING_TRUSTED = Trust()
 
 
-@dataclass(slots=True)
-class ToolState:
+class ToolState(Struct):
     """What changes from call to call in one session. Owned by whoever owns the session; `close` ends its processes."""
 
     cwd: Path
@@ -115,8 +113,7 @@ class ToolState:
         await self.processes.close()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolContext:
+class ToolContext(Struct, frozen=True, kw_only=True):
     """Everything a tool gets besides its arguments. One for a session, of which each call gets its own version.
 
     `trust` says whose files the person vouches for; `web` is None where there is no way to the web. `asker` is None

@@ -8,8 +8,9 @@ compression that leaves its spans out.
 import os.path
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from hermes.core.messages import Message, Role
 from hermes.core.parts import ImagePart, Provenance, Source, TextPart, ToolResultPart
@@ -59,8 +60,7 @@ def provenances(message: Message) -> Iterable[Provenance]:
                 yield origin
 
 
-@dataclass(slots=True)
-class Taint:
+class Taint(Struct):
     """The sources whose text stands in a session's conversation now, and what the person has said about them."""
 
     _spans: dict[str, None] = field(default_factory=dict)
@@ -102,8 +102,7 @@ def inherited(messages: Iterable[Message]) -> Provenance | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(Struct, frozen=True):
     """The folders whose files the person vouches for; everything else that is not the system's is a stranger's."""
 
     folders: tuple[str, ...] = ()

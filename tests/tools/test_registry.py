@@ -125,7 +125,7 @@ async def test_deferred_tools_are_found_and_run(session: Session) -> None:
     registry.register(weather_report)
     box = registry.select(["todo", "rare"])
     assert box.names() == ["todo", "tool_search", "tool_call"]
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     session.toolbox = box
     session.context = replace(session.context, catalogue=box)
@@ -170,7 +170,7 @@ async def test_todo_keeps_a_list(session: Session) -> None:
 
 
 async def test_clarify_asks_the_person(session: Session) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     assert "Nobody is there" in await session.text("clarify", question="Which?")
     listener = Listener("the second")
