@@ -380,6 +380,7 @@ def origin(
 
     Nothing came from the hosts that were `refused`; None: from no host at all.
     """
+    spill = f"{os.path.realpath(context.spill)}/"
     sources: dict[str, None] = {}
     named: list[str] = []
     for effect in effects:
@@ -390,16 +391,16 @@ def origin(
         elif effect.kind is EffectKind.READS:
             named += (os.path.realpath(one) for one in effect.targets)
     for path in (*paths, *named):
-        sources |= dict.fromkeys(_sources_of_file(path, context))
+        sources |= dict.fromkeys(_sources_of_file(path, context, spill))
     return derived(sources)
 
 
-def _sources_of_file(path: str, context: ToolContext) -> Sequence[str]:
+def _sources_of_file(path: str, context: ToolContext, spill: str) -> Sequence[str]:
     """Whose text a file holds: nobody else's where the person vouches for its folder."""
-    made = context.state.wrote.get(path)
-    if path.startswith(f"{os.path.realpath(context.spill)}/"):
+    if path.startswith(spill):
         # A result that was too long for the conversation is as strange as what stands in it.
         return context.state.taint.sources()
+    made = context.state.wrote.get(path)
     if made:
         return made.split("\n")
     folder = context.trust.source(path, context.places.workspace) if made is None else ""
