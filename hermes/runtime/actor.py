@@ -307,8 +307,8 @@ class SessionActor:
             ended = TurnEnded(
                 turn_id=state.turn_id,
                 reason=ExitReason.LOCAL_ERROR,
-                text="".join(state.answer),
-                error=str(error),
+                text=state.redact("".join(state.answer)),
+                error=state.redact(str(error)),
                 calls=state.requests,
                 usage=state.usage,
             )
