@@ -7,10 +7,9 @@ is no circle. Waiting for a process is none either.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.tools.registry import Toolbox
@@ -49,8 +48,7 @@ class Finding(Struct, frozen=True):
     stop: str = ""
 
 
-@dataclass(slots=True)
-class Guard:
+class Guard(Struct):
     """The counts of one turn."""
 
     limits: GuardLimits

@@ -6,7 +6,8 @@ last ones end the turn by a name, so that every outcome has one.
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hermes.agent import words
 from hermes.agent.calls import incomplete_calls, run_calls
@@ -24,8 +25,7 @@ _WORTH_TELLING = 10.0
 """Seconds that a provider wants us to wait, from which on the person is told until when."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A recovery: its name, how often it may act in a turn, when it applies, what it does.
 
     `act` returns False when it found that it cannot help; the next row is asked then.

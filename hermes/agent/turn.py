@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from hermes.agent.budget import Budget
 from hermes.agent.guard import Guard
@@ -51,8 +52,7 @@ class Epochs(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Deps:
+class Deps(Struct, frozen=True):
     """What a turn works with; the same for all turns of a session."""
 
     toolbox: Toolbox
@@ -70,8 +70,7 @@ class Deps:
     person said meanwhile. Empty when there is nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resumed:
+class Resumed(Struct, frozen=True, kw_only=True):
     """A turn that another process began: its messages (the person's first), and what came of its open calls."""
 
     turn_id: str
@@ -83,8 +82,7 @@ class Resumed:
     """The person had asked for it to stop."""
 
 
-@dataclass(slots=True)
-class TurnState:
+class TurnState(Struct):
     """Everything that changes while a turn runs."""
 
     turn_id: str

@@ -241,7 +241,7 @@ class AIAgent(Callbacks):
         self._actor.approvals.can_ask = self.approval_callback is not None
 
     def _options(self) -> Options:
-        shared = {spec.name for spec in fields(Options)} & {spec.name for spec in fields(self)}
+        shared = set(Options.__struct_fields__) & {spec.name for spec in fields(self)}
         given = {name: getattr(self, name) for name in shared}
         effort = (self.reasoning_config or {}).get("effort")
         given |= {

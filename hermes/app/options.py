@@ -1,19 +1,17 @@
 """What a front-end may choose for a run."""
 
-from dataclasses import dataclass, field
-
 from hermes.config.settings import ModelReference
+from hermes.core.secret import KeyHolder
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(KeyHolder, frozen=True, kw_only=True):
     """What a front-end chooses; what it leaves empty comes from the settings."""
 
     model: str = ""
     provider: str = ""
     base_url: str = ""
-    api_key: str = field(default="", repr=False)
-    credential_pool: tuple[str, ...] = field(default=(), repr=False)
+    api_key: str = ""
+    credential_pool: tuple[str, ...] = ()
     api_mode: str = ""
     context_length: int | None = None
     max_tokens: int | None = None

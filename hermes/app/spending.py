@@ -4,10 +4,9 @@ import asyncio
 import logging
 import random
 import time
-from dataclasses import dataclass, replace
 from itertools import count
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from hermes.app.options import Options
 from hermes.config.settings import Settings
@@ -109,8 +108,7 @@ def midnights(now: float) -> tuple[float, float]:
     return day, time.mktime((local.tm_year, local.tm_mon, 1, 0, 0, 0, 0, 0, -1))
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(Struct, frozen=True):
     """A call under way: whose, at what price, and what is held for it (0: nothing)."""
 
     who: Spender
@@ -164,7 +162,7 @@ class SpendMeter:
         if not self._capped:
             # What is known of its size tells the most that it can have cost, should it break off.
             wish = self._wish(call)
-            known = replace(call, text_bound=lineage.text_bound, most_input=wish.prompt, output=wish.output)
+            known = structs.replace(call, text_bound=lineage.text_bound, most_input=wish.prompt, output=wish.output)
             return self._granted(known, None)
         return await self._held(call)
 

@@ -1,8 +1,9 @@
 """The tools of one session, and everything they may touch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from hermes.app import mcp
 from hermes.app.backends import Place, trusted_path
@@ -27,8 +28,7 @@ from hermes.util.clock import Clock
 from hermes.util.text import one_line
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """A session that is about to be brought to life."""
 
     session_id: str
@@ -41,8 +41,7 @@ class Plan:
     """The handle of the session's lock."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
+class Process(Struct, frozen=True, kw_only=True):
     """What all sessions of a process share."""
 
     environ: Mapping[str, str]
@@ -51,8 +50,7 @@ class Process:
     redactor: Redactor
 
 
-@dataclass(frozen=True, slots=True)
-class SessionTools:
+class SessionTools(Struct, frozen=True):
     """What the executor of a session works with."""
 
     toolbox: Toolbox

@@ -3,7 +3,8 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from hermes.app.endpoint import nothing_configured
 from hermes.app.options import Options

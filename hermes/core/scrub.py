@@ -37,7 +37,7 @@ _TEXTS: dict[type, tuple[str, ...]] = {
     ApprovalAsked: ("subject", "reason", "cwd", "once_covers", "session_covers", "always_covers", "no_covers"),
     Refused: ("subject", "reason", "pattern"),
     Notice: ("text",),
-    TurnEnded: ("error",),
+    TurnEnded: ("text", "error"),
     TextDelta: ("text",),
     ReasoningDelta: ("text",),
 }

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 _SHOWN = "[key]"
-_NAMES = frozenset({"key", "api_key", "more_keys", "env", "headers"})
+_NAMES = frozenset({"key", "api_key", "more_keys", "credential_pool", "env", "environ", "headers"})
 
 
 class KeyHolder(Struct, frozen=True):

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from hermes.core.events import Retrying
 from hermes.core.protocols import HttpTimeouts, HttpTransport
@@ -124,8 +124,7 @@ class CallState:
     """Keys that failed in this call: each gives way to another once, so rotation ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A recovery of a call: its name, when it applies, what it does before the next try."""
 
     name: str

@@ -2,9 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from hermes.agent.budget import Budget
 from hermes.agent.guard import Guard, GuardLimits
@@ -30,8 +29,7 @@ from hermes.util.text import clean_surrogates
 TurnHook = Callable[[TurnState, TurnEnded], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(Struct, frozen=True, kw_only=True):
     """What a session's actor is made of, beside its conversation."""
 
     deps: Deps
@@ -309,8 +307,8 @@ class SessionActor:
             ended = TurnEnded(
                 turn_id=state.turn_id,
                 reason=ExitReason.LOCAL_ERROR,
-                text="".join(state.answer),
-                error=str(error),
+                text=state.redact("".join(state.answer)),
+                error=state.redact(str(error)),
                 calls=state.requests,
                 usage=state.usage,
             )

@@ -1,7 +1,8 @@
 """A session brought back to life: its epoch restored or begun, its transcript encoded, its last turn found."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hermes.agent import words
 from hermes.agent.turn import Resumed
@@ -16,8 +17,7 @@ from hermes.store.rows import EffectRow, StoredMessage
 from hermes.store.store import Store
 
 
-@dataclass(slots=True)
-class Conversation:
+class Conversation(Struct):
     """The live part of a session."""
 
     session_id: str

@@ -1,9 +1,8 @@
 """The epochs of a live session: how one ends by name and the next begins, stored and shown."""
 
-from dataclasses import dataclass
 from typing import Protocol
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from hermes.agent.turn import Emit, TurnState
 from hermes.context.compact import Compaction, compact
@@ -25,8 +24,7 @@ COMPRESSED = "compressed"
 """Why an epoch begins whose transcript begins with a summary."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A model that can answer: how to call it, and the frame of an epoch with it."""
 
     client: ModelClient

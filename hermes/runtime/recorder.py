@@ -62,7 +62,7 @@ class Recorder:
                     fence=self._fence,
                 )
                 self._turn_id, self._fence = "", 0
-        self.publish(event)
+        self._show(event)
 
     def own(self, turn_id: str, fence: int) -> None:
         """Write as the turn's owner of this number; those before can write no more."""
@@ -92,8 +92,10 @@ class Recorder:
             self._unwritten.append(self._store.mark_stopping(self.owner))
 
     def publish(self, event: Event) -> None:
-        """Show an event to every subscriber, in the order they came."""
-        event = scrubbed(event, self._redact)
+        """Show an event that needs not be stored to every subscriber, in the order they came."""
+        self._show(scrubbed(event, self._redact))
+
+    def _show(self, event: Event) -> None:
         for subscriber in tuple(self.subscribers):
             subscriber(event)
 
@@ -124,7 +126,7 @@ class Recorder:
         title = one_line(started.text, TITLE_LIMIT) if self._untitled and started.text.strip() else ""
         self._untitled = self._untitled and not title
         await self._store.start_turn(self._entry(event), title=title)
-        self.publish(started)
+        self._show(started)
 
     def _entry(self, event: MessageAppended) -> Entry:
         taken, self._taken = self._taken, ()

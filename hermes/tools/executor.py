@@ -4,9 +4,8 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from hermes.core.errors import ToolError
 from hermes.core.events import Event, Refused, ToolEnded, ToolStarted
@@ -18,7 +17,7 @@ from hermes.tools.gate import GIT_SETTINGS, NO_PERSON, NOBODY, Answer, Approver,
 from hermes.tools.plan import Step, stages
 from hermes.tools.registry import Toolbox
 from hermes.tools.schema import Arguments, ArgumentsError
-from hermes.tools.session import Allowed, ToolContext
+from hermes.tools.session import ToolContext
 from hermes.tools.spill import BATCH_CAP, PREVIEW, RESULT_CAP, spill
 from hermes.tools.tool import PathUse, Tool, ToolOutput
 from hermes.util.text import clean_surrogates
@@ -72,8 +71,7 @@ class Batch:
         return ToolResultPart(call_id=call.call_id, name=call.name, text=text, status=ToolStatus.INTERRUPTED)
 
 
-@dataclass(slots=True)
-class _Prepared:
+class _Prepared(Struct):
     """A call that can run: the tool it is for, its arguments, and what it was allowed to do."""
 
     index: int
@@ -285,13 +283,14 @@ class _Round:
         call_id, name = item.call.call_id, item.tool.name
         door = CallDoor(call_id, name, self._questions, self._context, self._emit)
         effects = item.decision.effects
-        allowed = Allowed(
+        return structs.replace(
+            self._context,
+            call_id=call_id,
             offline=item.decision.offline,
             door=door,
             cleared=tuple(one for effect in effects if effect.kind is EffectKind.WRITES for one in effect.targets),
             settings=tuple(one for effect in effects if effect.argv == GIT_SETTINGS for one in effect.targets),
         )
-        return self._context.for_call(call_id, allowed)
 
     def _note_written(self, item: _Prepared) -> None:
         """Keep in mind what the call writes, and whose text stood in the conversation when it did."""

@@ -10,8 +10,6 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
-from hermes.safety.path_judge import opened_refused
-from hermes.safety.paths import write_refused
 from hermes.safety.places import Places
 from hermes.tools.session import FileStamp, ToolContext, ToolState
 from hermes.util.atomic import write_atomic
@@ -21,7 +19,6 @@ EDIT_LIMIT = 20 * 1024 * 1024
 _HEAD = 8_192
 _SUGGESTED = 5
 _LISTED = 30
-_LOOKED_AT = 5_000
 _LOOKED_AT = 5_000
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _KINDS = (
@@ -45,6 +42,8 @@ class TextFile(Struct, frozen=True, kw_only=True):
 def open_regular(path: Path, shown: str, places: Places) -> BinaryIO:
     """Open a regular file for reading. Never blocks. Raises `ToolError` that says what is there instead, or why what
     was opened is not open to tools: the gate judged a name, and a name may lead elsewhere a moment later."""
+    from hermes.safety.path_judge import opened_refused  # what it needs is read when there is a file to open
+
     try:
         status = os.stat(path)
         if stat.S_ISREG(status.st_mode):
@@ -152,6 +151,8 @@ def save(path: Path, shown: str, data: bytes, ctx: ToolContext) -> None:
     """
 
     def check(real: str) -> None:
+        from hermes.safety.paths import write_refused
+
         why = write_refused(real, ctx.places)
         if not why and real not in ctx.cleared and not ctx.backend.writable(real):
             why = "it leads elsewhere since it was allowed"

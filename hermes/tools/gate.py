@@ -80,9 +80,6 @@ def once_covers(rule: str, subject: str) -> str:
     return "this call"
 
 
-ALLOWED = Decision(verdict=Verdict.ALLOW)
-
-
 NOBODY = "nobody there to ask"
 TIMED_OUT = "no answer in time"
 WITHDRAWN = "withdrawn"

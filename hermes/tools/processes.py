@@ -5,7 +5,8 @@ import contextlib
 import os
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from hermes.core.errors import ToolError
 from hermes.tools.backends.base import Command, Exit, Running, Stopped, TerminalBackend
@@ -16,8 +17,7 @@ _NOTICES = 64
 _WATCH_LINE = 4_000
 
 
-@dataclass(slots=True, eq=False)
-class Process:
+class Process(Struct, eq=False):
     """One command that runs, or ran, in the background."""
 
     process_id: str

@@ -4,10 +4,9 @@ import logging
 import os.path
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from hermes.core.outcomes import AnswerScope
 from hermes.core.parts import Source
@@ -51,8 +50,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     off_in: str = ""
 
 
-@dataclass(slots=True)
-class SessionLeave:
+class SessionLeave(Struct):
     """What a person has allowed in one session. It ends with the session and is written nowhere."""
 
     grants: list[Grant] = field(default_factory=list)

@@ -3,11 +3,10 @@
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
@@ -88,8 +87,7 @@ DEFAULT_LIMITS = Limits()
 NOTHING_TRUSTED = Trust()
 
 
-@dataclass(slots=True)
-class ToolState:
+class ToolState(Struct):
     """What changes from call to call in one session. Owned by whoever owns the session; `close` ends its processes."""
 
     cwd: Path
@@ -117,27 +115,12 @@ class ToolState:
         await self.processes.close()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allowed:
-    """What the gate has let one call do; see the fields of `ToolContext`."""
+class ToolContext(Struct, frozen=True, kw_only=True):
+    """Everything a tool gets besides its arguments. One for a session, of which each call gets its own version.
 
-    offline: bool = False
-    door: Door | None = None
-    cleared: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
-
-
-NOTHING_ALLOWED = Allowed()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolContext:
-    """Everything a tool gets besides its arguments. One for a session; `for_call` names the call.
-
-    `trust` says whose files the person vouches for; `web` is None where there is no way to the web. `offline` and
-    `door` are for one call's commands: no network, and who is asked for more. `asker` is None where nobody can be
-    asked. `redactor` takes secrets out of what a tool brings. `catalogue` is None when there are no deferred tools.
-    `search_path` is the PATH on which programs such as ripgrep are looked for.
+    `trust` says whose files the person vouches for; `web` is None where there is no way to the web. `asker` is None
+    where nobody can be asked. `redactor` takes secrets out of what a tool brings. `catalogue` is None when there are no
+    deferred tools. `search_path` is the PATH on which programs such as ripgrep are looked for.
     """
 
     session_id: str
@@ -149,29 +132,21 @@ class ToolContext:
     limits: Limits = DEFAULT_LIMITS
     trust: Trust = NOTHING_TRUSTED
     redactor: Redactor | None = None
-    offline: bool = False
-    door: Door | None = None
     asker: Asker | None = None
     catalogue: Catalogue | None = None
     search_path: str = ""
     web: WebAccess | None = None
     search_seconds: float = 30.0
     call_id: str = ""
+    """The call that it is for; this and what follows is what the gate let that call do."""
+    offline: bool = False
+    """Whether its commands get no network."""
+    door: Door | None = None
+    """Who is asked when they want more than they have."""
     cleared: tuple[str, ...] = ()
-    """Files that the gate let the call write, with every link followed."""
+    """Files that it may write, with every link followed."""
     settings: tuple[str, ...] = ()
-    """Files of git's settings that the person let the call's command change."""
-
-    def for_call(self, call_id: str, allowed: Allowed = NOTHING_ALLOWED) -> "ToolContext":
-        """The same context, for one call."""
-        return replace(
-            self,
-            call_id=call_id,
-            offline=allowed.offline,
-            door=allowed.door,
-            cleared=allowed.cleared,
-            settings=allowed.settings,
-        )
+    """Files of git's settings that its command may change: the person said so."""
 
     def redact(self, text: str) -> str:
         """The text without the secrets that this process holds, and without what has a secret's shape."""

@@ -8,14 +8,16 @@ compression that leaves its spans out.
 import os.path
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from hermes.core.messages import Message, Role
 from hermes.core.parts import ImagePart, Provenance, Source, TextPart, ToolResultPart
 
-_HOST = re.compile(r"(?<![\w.@-])((?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24})(?![\w-])", re.IGNORECASE)
-_URL = re.compile(r"https?://(\[[0-9a-f:.]{2,45}\]|[^\s/:@?#\[\]<>\"'`)]{1,253})(?=[/:?#\s]|$)", re.IGNORECASE)
+# Texts, which are compiled when there is a text to look through.
+_HOST = r"(?<![\w.@-])((?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24})(?![\w-])"
+_URL = r"https?://(\[[0-9a-f:.]{2,45}\]|[^\s/:@?#\[\]<>\"'`)]{1,253})(?=[/:?#\s]|$)"
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/sys", "/dev", "/opt/homebrew")
 _AT_MOST = 200_000
 """Characters of a person's message in which hosts are looked for."""
@@ -46,8 +48,8 @@ def derived(sources: Iterable[str]) -> Provenance | None:
 def hosts_in(text: str) -> set[str]:
     """The host names that a text of the person's mentions."""
     text = text[:_AT_MOST]
-    found = {match[1].lower() for match in _HOST.finditer(text)} if "." in text else set()
-    return found | {match[1].lower() for match in _URL.finditer(text)} if "://" in text else found
+    found = {match[1].lower() for match in re.finditer(_HOST, text, re.IGNORECASE)} if "." in text else set()
+    return found | {match[1].lower() for match in re.finditer(_URL, text, re.IGNORECASE)} if "://" in text else found
 
 
 def provenances(message: Message) -> Iterable[Provenance]:
@@ -59,8 +61,7 @@ def provenances(message: Message) -> Iterable[Provenance]:
                 yield origin
 
 
-@dataclass(slots=True)
-class Taint:
+class Taint(Struct):
     """The sources whose text stands in a session's conversation now, and what the person has said about them."""
 
     _spans: dict[str, None] = field(default_factory=dict)
@@ -102,8 +103,7 @@ def inherited(messages: Iterable[Message]) -> Provenance | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(Struct, frozen=True):
     """The folders whose files the person vouches for; everything else that is not the system's is a stranger's."""
 
     folders: tuple[str, ...] = ()

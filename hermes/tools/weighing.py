@@ -3,9 +3,8 @@
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from hermes.core.parts import Provenance, Source
 from hermes.safety.findings import Effect, EffectKind, Finding, Judgement, Simple, Verdict
@@ -36,8 +35,7 @@ _LINKED = 2
 _PLACEHOLDER = "it holds a placeholder of a secret, which is not put into commands: name the variable that holds it"
 
 
-@dataclass(frozen=True, slots=True)
-class Weighed:
+class Weighed(Struct, frozen=True):
     """All that was found about a call: what speaks against it, what it would do, and what it is shown as."""
 
     findings: tuple[Finding, ...]
@@ -385,6 +383,7 @@ def origin(
 
     Nothing came from the hosts that were `refused`; None: from no host at all.
     """
+    spill = f"{os.path.realpath(context.spill)}/"
     sources: dict[str, None] = {}
     named: list[str] = []
     for effect in effects:
@@ -395,16 +394,16 @@ def origin(
         elif effect.kind is EffectKind.READS:
             named += (os.path.realpath(one) for one in effect.targets)
     for path in (*paths, *named):
-        sources |= dict.fromkeys(_sources_of_file(path, context))
+        sources |= dict.fromkeys(_sources_of_file(path, context, spill))
     return derived(sources)
 
 
-def _sources_of_file(path: str, context: ToolContext) -> Sequence[str]:
+def _sources_of_file(path: str, context: ToolContext, spill: str) -> Sequence[str]:
     """Whose text a file holds: nobody else's where the person vouches for its folder."""
-    made = context.state.wrote.get(path)
-    if path.startswith(f"{os.path.realpath(context.spill)}/"):
+    if path.startswith(spill):
         # A result that was too long for the conversation is as strange as what stands in it.
         return context.state.taint.sources()
+    made = context.state.wrote.get(path)
     if made:
         return made.split("\n")
     folder = context.trust.source(path, context.places.workspace) if made is None else ""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hermes.testing.home import Finished, TempHome
-from hermes.testing.script import Call, Reply, Say
+from hermes.testing.script import Call, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
 
@@ -85,6 +85,16 @@ async def test_nothing_of_the_keys_is_written_by_a_turn_that_does_not_print_them
             assert not found_in((done.stdout + done.stderr).encode())
             assert files_with_secrets(home, home.hermes / ".env", home.hermes / "config.yaml") == []
             assert not any(found_in(request.body) for request in server.requests)
+
+
+async def test_an_answer_that_holds_a_key_is_printed_without_it() -> None:
+    said = f"It is {SECRETS['ONE_API_KEY']}, as you know."
+    async with ScriptedServer(ScriptedModel([], then=Say(said))) as server:
+        with TempHome.for_server(server.url) as home:
+            prepare(home)
+            for arguments in (("-z", "hi"), ("chat", "-q", "hi")):
+                done = await home.run(sys.executable, "-m", "hermes", *arguments)
+                assert done.stdout == "It is [secret:ONE_API_KEY], as you know.\n"
 
 
 async def test_a_file_with_a_key_is_edited_without_showing_it() -> None:

@@ -289,7 +289,7 @@ async def test_the_delay_stands_between_stages(tools: Session, meeting: Meeting)
         async def sleep(self, seconds: float) -> None:
             slept.append(seconds)
 
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     tools.context = replace(tools.context, clock=Clock())
     tools.delay = 0.5

@@ -4,12 +4,12 @@ import json
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 
 from hermes.core.messages import Message, Role
 from hermes.core.outcomes import AnswerScope

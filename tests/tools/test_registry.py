@@ -125,7 +125,7 @@ async def test_deferred_tools_are_found_and_run(session: Session) -> None:
     registry.register(weather_report)
     box = registry.select(["todo", "rare"])
     assert box.names() == ["todo", "tool_search", "tool_call"]
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     session.toolbox = box
     session.context = replace(session.context, catalogue=box)
@@ -170,7 +170,7 @@ async def test_todo_keeps_a_list(session: Session) -> None:
 
 
 async def test_clarify_asks_the_person(session: Session) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     assert "Nobody is there" in await session.text("clarify", question="Which?")
     listener = Listener("the second")
@@ -187,10 +187,9 @@ def test_a_toolbox_tells_what_was_meant() -> None:
     assert box.hint("zzz") == "The tools are: ."
 
 
-def test_a_context_is_for_a_call(tmp_path: object) -> None:
+def test_a_context_resolves_paths(tmp_path: object) -> None:
     from pathlib import Path
 
     context = make_context(Path(str(tmp_path)))
-    assert context.for_call("c9").call_id == "c9" and context.call_id == ""
     assert str(context.resolve("~/x")) == f"{context.places.home}/x"
     assert str(context.resolve("x")) == f"{context.state.cwd}/x"

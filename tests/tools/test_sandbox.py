@@ -14,7 +14,7 @@ from hermes.safety.places import Places
 from hermes.tools.backends.base import Command, Exit, Network, Stopped
 from hermes.tools.backends.plants import Plants, harmless
 from hermes.tools.backends.sandbox import SandboxBackend, SandboxRunning
-from hermes.tools.backends.sandbox_policy import Kind, Layout, SandboxPolicy, lay_out, trusted_program
+from hermes.tools.backends.sandbox_policy import Kind, Layout, SandboxPolicy, lay_out
 from hermes.tools.backends.sandbox_probe import Held, Probe, Way, probe
 from hermes.tools.backends.sandbox_seatbelt import profile
 
@@ -350,15 +350,6 @@ def test_home_as_workspace_opens_no_dotted_folder(tmp_path: Path) -> None:
         made, places=msgspec.structs.replace(made.places, workspace=str(tmp_path.resolve()))
     )
     assert lay_out(above).of(Kind.WRITE) == [f"{home}/docs"]
-
-
-def test_programs_for_outside_are_never_the_workspaces(tmp_path: Path) -> None:
-    made = policy(tmp_path.resolve())
-    planted = Path(made.places.workspace, "hermes-planted")
-    planted.write_text("#!/bin/sh\n")
-    planted.chmod(0o755)
-    assert trusted_program("hermes-planted", f"{planted.parent}:.:/bin", made) is None
-    assert trusted_program("sh", f"{planted.parent}:/bin", made) == os.path.realpath("/usr/bin/sh")
 
 
 DANGEROUS = (

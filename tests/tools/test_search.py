@@ -2,10 +2,10 @@
 
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hermes.core.parts import ToolStatus
 

@@ -7,10 +7,10 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus

@@ -165,18 +165,6 @@ def code_places(package: str) -> tuple[str, ...]:
     return tuple(sorted(os.path.realpath(one) for one in found))
 
 
-def trusted_program(name: str, path: str, policy: SandboxPolicy) -> str | None:
-    """A program to be run outside of the sandbox; never one that a command in it may have written."""
-    layout = lay_out(policy)
-    for folder in ("/usr/bin", "/bin", "/usr/local/bin", *path.split(os.pathsep)):
-        if not os.path.isabs(folder):
-            continue
-        found = os.path.realpath(os.path.join(folder, name))
-        if os.access(found, os.X_OK) and os.path.isfile(found) and layout.kind(found) is Kind.READ:
-            return found
-    return None
-
-
 def _existing(paths: Iterable[str]) -> Iterator[str]:
     for path in paths:
         real = os.path.realpath(path)

@@ -12,7 +12,6 @@ from hermes.core.parts import ToolStatus
 from hermes.tools.backends.base import Command, Exit, Network, Running, Stopped
 from hermes.tools.output import HeadTail, cut
 from hermes.tools.session import Opening, ToolContext, ToolState
-from hermes.tools.settings_of_git import WHAT_TO_DO
 from hermes.tools.tool import ToolOutput, tool
 
 MAX_TIMEOUT = 600
@@ -103,6 +102,8 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
         ctx.state.processes.adopt(order, running, ended, ctx.clock.now())
         notes.append("it left processes running, whose output is lost; use background for those")
     if ctx.backend.name == "sandbox" and _SETTINGS_KEPT.search(text):
+        from hermes.tools.settings_of_git import WHAT_TO_DO
+
         notes.append(WHAT_TO_DO)
     if ended.code != 0:
         notes += await _opened(ctx, text, order)

@@ -8,12 +8,12 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
 from hermes.tools.backends.direct import Direct
+from hermes.tools.backends.local import Tree
 from hermes.tools.backends.wardens import Order, Wardens
 from hermes.tools.mcp.rpc import MAX_MESSAGE
 
@@ -29,29 +29,6 @@ _SHELL = ("/bin/sh", "-c", 'exec "$@" 2>&4 4>&-', "sh")
 """A warden gives one output for both streams; here the messages of errors go their own way."""
 _CANNOT = {126: "cannot be run", 127: "cannot be found"}
 LOG_BYTES = 256 * 1024
-
-
-class Tree(Protocol):
-    """The processes of a server; see `hermes.tools.backends.local.Tree`."""
-
-    code: int | None
-
-    def watch(self, changed: Callable[[], None]) -> None:
-        """Have `changed` called when its first process has ended."""
-
-    def left(self) -> bool:
-        """Whether any of them still lives."""
-        ...
-
-    async def signal(self, signum: signal.Signals) -> None:
-        """Signal all of them."""
-
-    async def gone(self, seconds: float) -> bool:
-        """Wait until nothing is left."""
-        ...
-
-    def kill(self) -> None:
-        """Kill all of them, without waiting."""
 
 
 class Program(Struct, frozen=True, kw_only=True):

@@ -1,8 +1,9 @@
 """What a session may do on the web, as the person set it up."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from hermes.core.secret import KeyHolder
 
 if TYPE_CHECKING:
     from hermes.safety.urls import Resolver
@@ -11,15 +12,14 @@ if TYPE_CHECKING:
 NO_WEB = "There is no way to the web here."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebAccess:
+class WebAccess(KeyHolder, frozen=True, kw_only=True):
     """`environ` is read for proxies, certificates and the keys of search engines; the rest are settings.
 
     `private` are the hosts of the person's own network that are open (`security.allow_private_urls`). `resolver` is
     the system's unless another is given.
     """
 
-    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    environ: Mapping[str, str] = {}
     private: tuple[str, ...] = ()
     search_backend: str = ""
     search_url: str = ""
