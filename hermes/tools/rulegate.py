@@ -1,14 +1,17 @@
 """The gate: what the rules, the person's policy and the session's grants come to, for each call."""
 
+import contextlib
 import logging
 import os.path
 import re
+import shlex
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
+from hermes.core.errors import ToolError
 from hermes.core.outcomes import AnswerScope
 from hermes.core.parts import Source
 from hermes.safety.findings import Effect, EffectKind, Finding, Verdict
@@ -32,6 +35,7 @@ _NO_LASTS = (NETWORK, OUTSIDE, _EGRESS)
 _PARTS, _PART = 12, 300
 """How many words, and characters of each, are named of a command that is too long to be shown."""
 _UNREAD = ("too-long", "unclear")
+_LITERAL, _GLOB = re.compile(r"\[([*?\[])\]"), re.compile(r"[*?\[]")
 _SILENT = (EffectKind.READS, EffectKind.WRITES)
 Remember = Callable[[Sequence[str]], Awaitable[None]]
 """Writes patterns into the person's settings for good."""
@@ -74,6 +78,7 @@ class RuleGate:
     def __init__(self, policy: Policy | None = None, *, remember: Remember | None = None) -> None:
         self.policy = policy or Policy()
         self.leave = SessionLeave()
+        self._opened: set[str] = set()
         self._remember = remember
 
     def decide(self, tool: Tool, arguments: Arguments, context: ToolContext) -> Decision:
@@ -82,6 +87,7 @@ class RuleGate:
             from hermes.tools.weighing import weigh  # with what it needs, when there is a first call
 
             self.lift(context.state.taint)
+            self._open_allowed(context)
             return self._settled(weigh(tool, arguments, context, self.policy.hosts), tool.name, context)
         except Exception as error:  # noqa: BLE001 - a fault here must be a no, whatever it is; it is logged and told
             _LOG.exception("the gate failed on a call of %s", tool.name)
@@ -146,6 +152,18 @@ class RuleGate:
         if no := self._said_no_before(asks, weighed):
             return structs.replace(base, verdict=Verdict.DENY, rule=no[0], reason=_said_no(no[1]))
         return self._question(base, weighed, asks, context, tool)
+
+    def _open_allowed(self, context: ToolContext) -> None:
+        """Let commands write the places that the person has allowed by name, from the first command on."""
+        patterns = [*self.policy.allow, *self.leave.always, *(one.pattern for one in self.leave.grants)]
+        patterns += [rule.pattern for rule in self.policy.rules if rule.verdict is Verdict.ALLOW]
+        for path in filter(None, map(place_named, dict.fromkeys(patterns))):
+            if path in self._opened or os.path.realpath(path) != path or not os.path.exists(path):
+                continue
+            if self.opening(path, context).verdict is Verdict.ALLOW:
+                self._opened.add(path)
+                with contextlib.suppress(ToolError):  # what is protected stays closed; a command that tries it is told
+                    context.backend.grant(path)
 
     def standing(self, weighed: "Weighed", environment: Mapping[str, str]) -> list[Finding]:
         """What is left against a call by the person's policy and answers: one refusal, or the questions; or nothing."""
@@ -227,6 +245,20 @@ def _grants(plain: Sequence[Finding], sources: Sequence[str], weighed: "Weighed"
     led = {literal_or_folder(one): _led(weighed.effects, one.subject) for one in plain}
     named = (Grant(pattern=one, seal=bound, places=led[one]) for one in patterns)
     return (*named, *(Grant(source=one) for one in sources))
+
+
+def place_named(pattern: str) -> str:
+    """The one place that a pattern `write PLACE` or `write PLACE/*` names, absolute; empty for any other pattern."""
+    verb, _, named = pattern.strip().partition(" ")
+    if verb != WRITE:
+        return ""
+    try:
+        words = shlex.split(named)
+    except ValueError:
+        return ""
+    path = _LITERAL.sub(r"\1", words[0].removesuffix("/*")) if len(words) == 1 else ""
+    plain = not _GLOB.search(_LITERAL.sub("", words[0].removesuffix("/*"))) if path else False
+    return path if plain and os.path.isabs(path) else ""
 
 
 def _said_no(subject: str) -> str:
