@@ -74,6 +74,7 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
     findings += _placeholder(command, context)
     for side in (_led_elsewhere, _deletes_elsewhere, _dot_files, _reads_all, _written_before, sends_outside):
         findings += side(judged, context)
+    findings += _never_opened(judged, context, findings)
     reached = told(judged, context)
     findings += _tainted(reached, context, hosts, held=held)
     effects = (*own, *reached, *settings, *_read(judged))
@@ -83,6 +84,20 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
 def _placeholder(command: str, context: ToolContext) -> Iterator[Finding]:
     if context.redactor is not None and context.redactor.holds_placeholder(command):
         yield Finding(Verdict.DENY, "placeholder", _PLACEHOLDER, command)
+
+
+def _never_opened(judged: Judgement, context: ToolContext, asked: Sequence[Finding]) -> Iterator[Finding]:
+    """What a sandbox keeps closed whatever a person says is refused where a question would be asked about the line."""
+    if context.backend.name != "sandbox" or not (asked or context.state.taint.sources()):
+        return
+    from hermes.safety.paths import write_refused
+
+    changed = {target for effect in judged.effects if effect.kind in _STAYS for target in effect.targets}
+    for target in sorted(one for one in changed if one[:1] == "/"):
+        real = os.path.realpath(target)
+        why = write_refused(real, context.places)
+        if why and not context.backend.writable(real):
+            yield Finding(Verdict.DENY, "protected-path", f"{target} is never opened to commands: {why}", target)
 
 
 def _touches_opened(judged: Judgement, command: str, context: ToolContext) -> bool:

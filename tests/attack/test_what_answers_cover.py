@@ -216,3 +216,11 @@ async def test_always_for_a_file_tools_folder_opens_it_for_commands_too() -> Non
         await one.call("write_file", says(ALWAYS), path=str(folder / "made"), content="x")
         assert one.asked[0].always_covers == f"`write {folder}/*`"
         assert "exit code 0" in await one.run(f"echo hi > {folder}/file") and len(one.asked) == 1
+
+
+async def test_what_is_never_opened_is_refused_without_a_question() -> None:
+    async with scene() as one:
+        (one.home.cwd / "notes").write_text("a note")
+        await one.call("read_file", says(NO), path="notes")
+        said = await one.run("echo hi > ~/.bashrc", says(SESSION))
+        assert "Not allowed" in said and "never opened to commands" in said and not one.asked
