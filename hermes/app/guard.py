@@ -18,7 +18,7 @@ from hermes.safety.places import Places
 if TYPE_CHECKING:
     from hermes.safety.secrets import Redactor
     from hermes.safety.urls import UrlPolicy
-    from hermes.tools.rulegate import Policy
+    from hermes.tools.rulegate import RuleGate
 
 Plain = dict[str, object]
 Subject = Literal["command", "path", "url", "text", "secrets"]
@@ -50,7 +50,7 @@ class Guard:
         self._sandboxed = sandboxed
         self._user_home = os.path.realpath(user_home or environ.get("HOME") or os.path.expanduser("~"))
         self._settings: Settings = load_settings(home).settings
-        self._policy: Policy | None = None
+        self._gate: RuleGate | None = None
         self._urls: UrlPolicy | None = None
         self._redactor: Redactor | None = None
         self._places = lru_cache(maxsize=64)(self._places_of)
@@ -72,14 +72,14 @@ class Guard:
     def command(self, text: str, cwd: str) -> Plain:
         """What may happen with a shell command in a folder, which counts as the workspace."""
         from hermes.safety.commands import analyse
-        from hermes.safety.patterns import spelled
-        from hermes.safety.policy import said_by
+        from hermes.safety.policy import subjects_of
+        from hermes.tools.weighing import Weighed
 
-        policy = self._policy or self._read_policy()
+        gate = self._gate or self._read_policy()
         judged = analyse(text, cwd, self._places(cwd))
-        subjects = tuple(dict.fromkeys((*(spelled(effect.argv) for effect in judged.effects), text)))
-        findings = [*judged.held(sandboxed=self._sandboxed), *said_by(policy.rules, subjects)]
-        return _answer(*_settled(findings, text.strip(), policy), judged.effects)
+        findings, subjects = judged.held(sandboxed=self._sandboxed), subjects_of(judged, judged.effects, text)
+        weighed = Weighed(findings, judged.effects, text, cwd, text.strip(), subjects)
+        return _answer(*_settled(gate.standing(weighed, {})), judged.effects)
 
     def path(self, path: str, op: Literal["read", "write"], cwd: str) -> Plain:
         """What may happen with a path."""
@@ -127,11 +127,12 @@ class Guard:
         opened = (os.path.realpath(cwd), *_TEMPORARY, *self._settings.terminal.sandbox.writable)
         return any(real == folder or real.startswith(f"{folder}/") for folder in opened)
 
-    def _read_policy(self) -> "Policy":
+    def _read_policy(self) -> "RuleGate":
         from hermes.app.policy import policy_of
+        from hermes.tools.rulegate import RuleGate
 
-        self._policy = policy_of(self._settings, Options())
-        return self._policy
+        self._gate = RuleGate(policy_of(self._settings, Options()))
+        return self._gate
 
     def _read_urls(self) -> "UrlPolicy":
         from hermes.safety.urls import UrlPolicy
@@ -140,23 +141,11 @@ class Guard:
         return self._urls
 
 
-def _settled(findings: Sequence[Finding], line: str, policy: "Policy") -> tuple[Verdict, str, str]:
-    """Verdict, rule and reason: a refusal stands, a question is answered by what the person allowed."""
-    for finding in findings:
-        if finding.verdict is Verdict.DENY:
-            return finding.verdict, finding.rule, finding.reason
-    asking = [one for one in findings if one.verdict is Verdict.ASK and not _allowed(one, policy)]
-    if not asking or (line in policy.allow and all(one.rule != "policy" for one in asking)):
+def _settled(standing: Sequence[Finding]) -> tuple[Verdict, str, str]:
+    """Verdict, rule and reason of what is left against a call."""
+    if not standing:
         return Verdict.ALLOW, "", ""
-    return Verdict.ASK, asking[0].rule, "; ".join(dict.fromkeys(one.reason for one in asking))
-
-
-def _allowed(finding: Finding, policy: "Policy") -> bool:
-    from hermes.safety.patterns import covers
-
-    if any(covers(pattern, finding.subject) for pattern in policy.allow):
-        return True
-    return any(rule.verdict is Verdict.ALLOW and covers(rule.pattern, finding.subject) for rule in policy.rules)
+    return standing[0].verdict, standing[0].rule, "; ".join(dict.fromkeys(one.reason for one in standing))
 
 
 def _answer(verdict: Verdict, rule: str, reason: str, effects: tuple[Effect, ...]) -> Plain:

@@ -5,8 +5,11 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from hermes.core.errors import ConfigError
-from hermes.safety.findings import Finding, Verdict
-from hermes.safety.patterns import covers, speaks_of
+from hermes.safety.findings import Effect, Finding, Judgement, Verdict
+from hermes.safety.patterns import covers, speaks_of, spelled
+
+OWN = "policy"
+"""The rule of a finding that one of the person's own rules makes."""
 
 
 class Rule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,13 +41,30 @@ def checked(rules: Sequence[Rule], where: str) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
+def subjects_of(judged: Judgement, effects: Iterable[Effect], line: str) -> tuple[str, ...]:
+    """What of a command the person's rules are matched against: each simple command of it, and the line as it is."""
+    argvs = (*(one.argv for one in judged.commands), *(one.argv for one in effects if one.argv))
+    return tuple(dict.fromkeys((*map(spelled, argvs), line)))
+
+
+def answered(finding: Finding, patterns: Iterable[str], rules: Iterable[Rule]) -> bool:
+    """Whether a question is answered with yes: by an allowed pattern, or by a rule that allows.
+
+    Of the person's own rules the strictest counts, so a rule that allows does not answer one that asks.
+    """
+    if any(covers(pattern, finding.subject) for pattern in patterns):
+        return True
+    allowing = (rule for rule in rules if rule.verdict is Verdict.ALLOW and finding.rule != OWN)
+    return any(covers(rule.pattern, finding.subject) for rule in allowing)
+
+
 def said_by(rules: Iterable[Rule], subjects: Iterable[str]) -> list[Finding]:
     """What the person's rules say against these subjects; rules that allow say nothing here."""
     strict = [rule for rule in rules if rule.verdict is not Verdict.ALLOW]
     if not strict:
         return []
     return [
-        Finding(rule.verdict, "policy", rule.reason or f"your rule `{rule.pattern}` is about it", subject)
+        Finding(rule.verdict, OWN, rule.reason or f"your rule `{rule.pattern}` is about it", subject)
         for subject in subjects
         for rule in strict
         if speaks_of(rule.pattern, subject)

@@ -1,18 +1,21 @@
 """The gate: what the rules, the person's policy and the session's grants come to, for each call."""
 
+import contextlib
 import logging
 import os.path
 import re
+import shlex
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, structs
 
+from hermes.core.errors import ToolError
 from hermes.core.outcomes import AnswerScope
 from hermes.core.parts import Source
 from hermes.safety.findings import Effect, EffectKind, Finding, Verdict
 from hermes.safety.patterns import covers, literal, spelled
-from hermes.safety.policy import Rule, said_by
+from hermes.safety.policy import OWN, Rule, answered, said_by
 from hermes.tools.gate import CONNECT, NETWORK, OUTSIDE, WRITE, Decision, Grant
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
@@ -31,6 +34,7 @@ _NO_LASTS = (NETWORK, OUTSIDE, _EGRESS)
 _PARTS, _PART = 12, 300
 """How many words, and characters of each, are named of a command that is too long to be shown."""
 _UNREAD = ("too-long", "unclear")
+_LITERAL, _GLOB = re.compile(r"\[([*?\[])\]"), re.compile(r"[*?\[]")
 _SILENT = (EffectKind.READS, EffectKind.WRITES)
 Remember = Callable[[Sequence[str]], Awaitable[None]]
 """Writes patterns into the person's settings for good."""
@@ -72,6 +76,7 @@ class RuleGate:
     def __init__(self, policy: Policy | None = None, *, remember: Remember | None = None) -> None:
         self.policy = policy or Policy()
         self.leave = SessionLeave()
+        self._opened: set[str] = set()
         self._remember = remember
 
     def decide(self, tool: Tool, arguments: Arguments, context: ToolContext) -> Decision:
@@ -80,6 +85,7 @@ class RuleGate:
             from hermes.tools.weighing import weigh  # with what it needs, when there is a first call
 
             self.lift(context.state.taint)
+            self._open_allowed(context)
             return self._settled(weigh(tool, arguments, context, self.policy.hosts), tool.name, context)
         except Exception as error:  # noqa: BLE001 - a fault here must be a no, whatever it is; it is logged and told
             _LOG.exception("the gate failed on a call of %s", tool.name)
@@ -91,12 +97,9 @@ class RuleGate:
         from hermes.tools.weighing import known_host
 
         subject = spelled((CONNECT, host))
-        if known_host(host, context, self.policy.hosts) or self._granted(subject, (), _led((), subject)):
-            return Decision(verdict=Verdict.ALLOW, subject=subject)
-        if subject in self.leave.refused:
-            return Decision(verdict=Verdict.DENY, rule=NETWORK, reason=_said_no(subject), subject=subject)
         led = f", where {name} leads" if name else ""
-        finding = Finding(Verdict.ASK, NETWORK, f"the command wants to reach {host}, port {port}{led}", subject)
+        verdict = Verdict.ALLOW if known_host(host, context, self.policy.hosts) else Verdict.ASK
+        finding = Finding(verdict, NETWORK, f"the command wants to reach {host}, port {port}{led}", subject)
         return self._settled(_only(finding), "terminal", context)
 
     def opening(self, path: str, context: ToolContext) -> Decision:
@@ -131,7 +134,6 @@ class RuleGate:
                 taint.lift(grant.source)
 
     def _settled(self, weighed: "Weighed", tool: str, context: ToolContext) -> Decision:
-        findings = [*weighed.findings, *said_by(self.policy.rules, weighed.subjects)]
         base = Decision(
             verdict=Verdict.ALLOW,
             subject=weighed.subject,
@@ -139,20 +141,38 @@ class RuleGate:
             effects=weighed.effects,
             offline=any(effect.kind is EffectKind.UNKNOWN for effect in weighed.effects),
         )
-        never = next((one for one in findings if one.verdict is Verdict.DENY), None)
+        asks = self.standing(weighed, context.state.environment)
+        never = next((one for one in asks if one.verdict is Verdict.DENY), None)
         if never is not None:
             return structs.replace(base, verdict=Verdict.DENY, rule=never.rule, reason=never.reason)
-        asks = self._uncovered([one for one in findings if one.verdict is Verdict.ASK], weighed)
-        unasked = self._unasked(context, command=bool(weighed.line))
-        if not asks or self._whole_line(weighed, asks, context) or unasked:
+        if not asks or self._unasked(context, command=bool(weighed.line)):
             return base
         if no := self._said_no_before(asks, weighed):
             return structs.replace(base, verdict=Verdict.DENY, rule=no[0], reason=_said_no(no[1]))
         return self._question(base, weighed, asks, context, tool)
 
-    def _uncovered(self, asking: Sequence[Finding], weighed: "Weighed") -> list[Finding]:
-        runs = _files_run(weighed) if asking else ()
-        return [one for one in asking if not self._covered(one, runs, weighed)]
+    def _open_allowed(self, context: ToolContext) -> None:
+        """Let commands write the places that the person has allowed by name, from the first command on."""
+        patterns = [*self.policy.allow, *self.leave.always, *(one.pattern for one in self.leave.grants)]
+        patterns += [rule.pattern for rule in self.policy.rules if rule.verdict is Verdict.ALLOW]
+        for path in filter(None, map(place_named, dict.fromkeys(patterns))):
+            if path in self._opened or os.path.realpath(path) != path or not os.path.exists(path):
+                continue
+            if self.opening(path, context).verdict is Verdict.ALLOW:
+                self._opened.add(path)
+                with contextlib.suppress(ToolError):  # what is protected stays closed; a command that tries it is told
+                    context.backend.grant(path)
+
+    def standing(self, weighed: "Weighed", environment: Mapping[str, str]) -> list[Finding]:
+        """What is left against a call by the person's policy and answers: one refusal, or the questions; or nothing."""
+        findings = [*weighed.findings, *said_by(self.policy.rules, weighed.subjects)]
+        never = next((one for one in findings if one.verdict is Verdict.DENY), None)
+        if never is not None:
+            return [never]
+        asking = [one for one in findings if one.verdict is Verdict.ASK]
+        runs = _files_run(weighed) if asking and self.leave.grants else ()
+        asks = [one for one in asking if not self._covered(one, runs, weighed)]
+        return [] if asks and self._whole_line(weighed, asks, environment) else asks
 
     def _said_no_before(self, asks: Iterable[Finding], weighed: "Weighed") -> tuple[str, str] | None:
         """The rule and the host or path that the person said no to in this session; None where there is none."""
@@ -191,22 +211,18 @@ class RuleGate:
     def _covered(self, finding: Finding, runs: Sequence[str], weighed: "Weighed") -> bool:
         if finding.rule.startswith(_TAINTED):
             return any(covers(one, finding.subject) for one in self.policy.allow)
-        return self._granted(finding.subject, runs, _led(weighed.effects, finding.subject))
-
-    def _granted(self, subject: str, runs: Sequence[str], led: str) -> bool:
-        if any(covers(pattern, subject) for pattern in (*self.policy.allow, *self.leave.always)):
+        if answered(finding, (*self.policy.allow, *self.leave.always), self.policy.rules):
             return True
-        if any(rule.verdict is Verdict.ALLOW and covers(rule.pattern, subject) for rule in self.policy.rules):
-            return True
-        grants = [grant for grant in self.leave.grants if grant.pattern and covers(grant.pattern, subject)]
+        grants = [grant for grant in self.leave.grants if grant.pattern and covers(grant.pattern, finding.subject)]
+        led = _led(weighed.effects, finding.subject) if grants else ""
         return any(grant.places == led and (not grant.seal or grant.seal == _sealed(runs)) for grant in grants)
 
-    def _whole_line(self, weighed: "Weighed", asks: Iterable[Finding], context: ToolContext) -> bool:
+    def _whole_line(self, weighed: "Weighed", asks: Iterable[Finding], environment: Mapping[str, str]) -> bool:
         """Whether the person allowed this very line, letter by letter; their own stricter rules stand."""
-        if not weighed.line or any(one.rule == "policy" or one.rule.startswith(_TAINTED) for one in asks):
+        if not weighed.line or any(one.rule == OWN or one.rule.startswith(_TAINTED) for one in asks):
             return False
         lines = (*self.policy.allow, *self.leave.always)
-        led = _led(weighed.effects, "", context.state.environment)
+        led = _led(weighed.effects, "", environment) if self.leave.grants else ""
         granted = (grant.pattern for grant in self.leave.grants if not grant.seal and grant.places == led)
         return weighed.line in lines or literal(weighed.line) in (*lines, *granted)
 
@@ -227,6 +243,20 @@ def _grants(plain: Sequence[Finding], sources: Sequence[str], weighed: "Weighed"
     led = {literal_or_folder(one): _led(weighed.effects, one.subject) for one in plain}
     named = (Grant(pattern=one, seal=bound, places=led[one]) for one in patterns)
     return (*named, *(Grant(source=one) for one in sources))
+
+
+def place_named(pattern: str) -> str:
+    """The one place that a pattern `write PLACE` or `write PLACE/*` names, absolute; empty for any other pattern."""
+    verb, _, named = pattern.strip().partition(" ")
+    if verb != WRITE:
+        return ""
+    try:
+        words = shlex.split(named)
+    except ValueError:
+        return ""
+    path = _LITERAL.sub(r"\1", words[0].removesuffix("/*")) if len(words) == 1 else ""
+    plain = not _GLOB.search(_LITERAL.sub("", words[0].removesuffix("/*"))) if path else False
+    return path if plain and os.path.isabs(path) else ""
 
 
 def _said_no(subject: str) -> str:

