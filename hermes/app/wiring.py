@@ -249,7 +249,7 @@ class App:
             session_id=plan.session_id,
             epoch=conversation.epoch,
             untitled=plan.fresh,
-            redact=tools.context.redact,
+            redactor=tools.context.redactor,
         )
         approvals = Approvals(
             self._store,

@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 from hermes.core.events import Event, MessageAppended, RequestStarted, TurnEnded, TurnResumed, TurnStarted
 from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
-from hermes.core.scrub import Redact, plain, scrubbed
+from hermes.core.scrub import plain, scrubbed
+from hermes.core.stream import ReasoningDelta, TextDelta
+from hermes.safety.redacting import RedactingStream
+from hermes.safety.secrets import Redactor
 from hermes.store.store import Store
 from hermes.store.transcript import Entry
 from hermes.store.turns import Owner
@@ -21,9 +24,13 @@ Subscriber = Callable[[Event], None]
 class Recorder:
     """The `emit` and the `EffectJournal` of one session's turns."""
 
-    def __init__(self, store: Store, *, session_id: str, epoch: int, untitled: bool, redact: Redact = plain) -> None:
+    def __init__(
+        self, store: Store, *, session_id: str, epoch: int, untitled: bool, redactor: Redactor | None = None
+    ) -> None:
         self._store = store
-        self._redact = redact
+        self._redact = plain if redactor is None else redactor.redact
+        self._said = None if redactor is None else RedactingStream(redactor)
+        self._saying: type[TextDelta | ReasoningDelta] = TextDelta
         self._session_id = session_id
         self._turn_id = ""
         self._fence = 0
@@ -35,7 +42,18 @@ class Recorder:
         self.subscribers: list[Subscriber] = []
 
     async def emit(self, event: Event) -> None:
-        """Store what the event stands for and publish it. Raises StoreError when it cannot be stored."""
+        """Store what the event stands for and publish it. Raises StoreError when it cannot be stored.
+
+        Of a text that comes in pieces, what may be the beginning of a secret is held back until more of it is there.
+        """
+        if self._said is not None:
+            if type(event) is not self._saying and (rest := self._said.close()):
+                self._show(self._saying(rest))
+            if isinstance(event, TextDelta | ReasoningDelta):
+                self._saying = type(event)
+                if ready := self._said.feed(event.text):
+                    self._show(self._saying(ready))
+                return
         event = scrubbed(event, self._redact)
         match event:
             case MessageAppended() if self._starting is not None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hermes.testing.home import Finished, TempHome
-from hermes.testing.script import Call, Reply, Say, ScriptedModel
+from hermes.testing.script import Call, Delivery, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
 
@@ -87,9 +87,9 @@ async def test_nothing_of_the_keys_is_written_by_a_turn_that_does_not_print_them
             assert not any(found_in(request.body) for request in server.requests)
 
 
-async def test_an_answer_that_holds_a_key_is_printed_without_it() -> None:
+async def test_an_answer_that_holds_a_key_is_shown_without_it_whole_or_in_pieces() -> None:
     said = f"It is {SECRETS['ONE_API_KEY']}, as you know."
-    async with ScriptedServer(ScriptedModel([], then=Say(said))) as server:
+    async with ScriptedServer(ScriptedModel([], then=Say(said, chunk=5, delivery=Delivery(pace=0.01)))) as server:
         with TempHome.for_server(server.url) as home:
             prepare(home)
             for arguments in (("-z", "hi"), ("chat", "-q", "hi")):
