@@ -11,6 +11,9 @@ _OPEN = re.compile(
     re.IGNORECASE,
 )
 
+_EDGE = re.compile(r"[ \t]|[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef]+")
+"""Where a word ends: at a blank, and at letters of languages that have none between their words."""
+
 
 class RedactingStream:
     """Redacts a text that comes in pieces: what `feed` and `close` give is, put together, the redacted text.
@@ -56,4 +59,5 @@ class RedactingStream:
         line = self._held.rfind("\n", 0, limit) + 1
         if _OPEN.search(self._held, line, limit):
             return line
-        return max(line, self._held.rfind(" ", 0, limit) + 1)
+        ends = [found.end() for found in _EDGE.finditer(self._held, line, limit)]
+        return ends[-1] if ends else line
