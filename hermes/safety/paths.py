@@ -87,7 +87,7 @@ _HOME_FILES = frozenset((*_KEY_FILES, *_HISTORY, *_START_FILES))
 _SECRET_HOME = (*_KEY_FOLDERS, *_KEY_FILES, *_HISTORY)
 _SECRET_BELOW = frozenset(_SECRET_HOME)
 _PROJECT = re.compile(
-    r"/\.git/(hooks(/|$)|config(\.worktree)?$|info/(attributes|exclude)$|modules/.*/(hooks/|config$)|worktrees/.*/config)|"
+    r"/\.git/(hooks(/|$)|commondir$|config(\.worktree)?$|info/(attributes|exclude)$|modules/.*/(hooks/|config$)|worktrees/.*/config)|"
     r"/\.git$|/\.(vscode|idea)/(tasks|launch|settings|workspace|runConfigurations/.*)\.(json|xml)$|/\.husky/|/\.githooks/|"
     r"/\.gitmodules$|/\.envrc$|/\.mise\.toml$"
 )
@@ -147,6 +147,12 @@ def write_refused(path: str, places: Places) -> str:
     if _among(path, _SYSTEM_ROOTS) and not _inside(path, (places.workspace,)):
         return "it belongs to the system"
     return ""
+
+
+def holds_starts(path: str, places: Places) -> bool:
+    """Whether what runs at the start of other programs, or holds keys, would lie below a folder of the home's."""
+    below = _below(path, places.home)
+    return bool(below) and any(one.startswith(f"{below}/") for one in (*_HOME_FOLDERS, *_HOME_FILES))
 
 
 def read_refused(path: str, places: Places) -> str:

@@ -56,9 +56,6 @@ def _verdict(one: Scene, command: str) -> Verdict:
 # --- sandbox: what acts later
 
 
-@open_(
-    "critical, sandbox at its defaults, untrusted, nobody there: plants._read takes the workspace for a bare repository"
-)
 async def test_a_workspace_that_looks_like_a_repository_keeps_its_hooks() -> None:
     async with scene() as one:
         _repository(one.home.cwd)
@@ -70,9 +67,6 @@ async def test_a_workspace_that_looks_like_a_repository_keeps_its_hooks() -> Non
         assert not (one.home.cwd / ".git/hooks/pre-commit").exists()
 
 
-@open_(
-    "critical, sandbox at its defaults, untrusted, nobody there: `.git/commondir` leads git to settings in `.git/odd`"
-)
 async def test_git_is_not_led_to_other_settings() -> None:
     async with scene() as one:
         _repository(one.home.cwd)
@@ -85,7 +79,6 @@ async def test_git_is_not_led_to_other_settings() -> None:
         assert not _obeyed(one.home.cwd)
 
 
-@open_("high, sandbox at its defaults: a repository inside of what looks like one is not looked at")
 async def test_a_repository_in_a_repository_is_looked_at() -> None:
     async with scene() as one:
         program = (
@@ -98,9 +91,6 @@ async def test_a_repository_in_a_repository_is_looked_at() -> None:
         assert not _obeyed(one.home.cwd / "sub")
 
 
-@open_(
-    "medium, sandbox at its defaults: what lies beyond 50,000 folders is not looked at, and nothing is said after it"
-)
 async def test_many_folders_hide_no_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plants, "_MOST_FOLDERS", 50)
     async with scene() as one:
@@ -113,7 +103,6 @@ async def test_many_folders_hide_no_repository(monkeypatch: pytest.MonkeyPatch) 
         assert not _obeyed(one.home.cwd / "f0/g") or "[sandbox:" in said
 
 
-@open_("medium, sandbox at its defaults: a link in the place of `.vscode` cannot be taken away, which is only said")
 async def test_tasks_behind_a_link_are_taken_away() -> None:
     async with scene() as one:
         await one.call("write_file", path="p.py", content="import os\nos.symlink('x', '.vs' + 'code')\n")
@@ -121,7 +110,6 @@ async def test_tasks_behind_a_link_are_taken_away() -> None:
         assert not (one.home.cwd / ".vscode/tasks.json").exists()
 
 
-@open_("high, sandbox, one yes to `write ~/.config/*`: it holds for autostart, fish, git and systemd below it too")
 @pytest.mark.parametrize("start", [".config/autostart/x.desktop", ".local/bin/ls", ".cargo/config.toml"])
 async def test_an_opened_folder_does_not_open_start_files_in_it(start: str) -> None:
     async with scene(trusted=True) as one:
@@ -438,7 +426,6 @@ async def test_settings_of_any_repository_need_a_yes(folder: str) -> None:
         assert not (one.home.cwd / folder).exists() or not _obeyed(one.home.cwd / folder)
 
 
-@open_("medium, both: file tools write `.git/commondir`, which names the folder of git's settings and hooks")
 @pytest.mark.parametrize("backend", ["local", "sandbox"])
 async def test_what_leads_git_to_other_settings_is_not_written(backend: str) -> None:
     async with scene(backend, trusted=True) as one:

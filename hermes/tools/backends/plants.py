@@ -176,10 +176,13 @@ class Plants:
 
     def _obeyed(self, roots: Sequence[str], tasks: Sequence[str]) -> Iterator[str]:
         for root in roots:
+            yield from _links(root, tasks)
             yield from _files(f"{root}/{name}" for name in tasks)
         for folder in [path for path, seen in self._folders.items() if seen.git]:
             yield from _files([f"{folder}/config", f"{folder}/config.worktree"])
             yield from _files([f"{folder}/hooks"], but=".sample")
+            if _led_away(folder):
+                yield f"{folder}/commondir"
 
     def _walk(self, roots: Sequence[str]) -> None:
         until = time.monotonic() + _PATIENCE
@@ -250,8 +253,26 @@ def _mark(path: str) -> Mark | None:
     return Mark(found.st_ino, found.st_ctime_ns)
 
 
+def _links(root: str, names: Iterable[str]) -> Iterator[str]:
+    """Links in the place of the folders that these names lie in."""
+    for folder in dict.fromkeys(f"{root}/{name.partition('/')[0]}" for name in names if "/" in name):
+        if os.path.islink(folder):
+            yield folder
+
+
+def _led_away(folder: str) -> bool:
+    """Whether a repository's folder names another one for its settings and hooks, as only git's work trees do."""
+    try:
+        with _opened(f"{folder}/commondir") as (handle, name):
+            data = _bytes(name, handle)
+    except OSError:
+        return False
+    own = os.path.basename(os.path.dirname(folder)) == "worktrees"
+    return not own or data is None or data.strip() != b"../.."
+
+
 def _read(path: str, mark: Mark) -> _Seen:
-    """A folder's folders. Of a repository only those in which others lie: submodules' and work trees'."""
+    """A folder's folders, those of repositories too: another one may lie anywhere in them."""
     names: set[str] = set()
     folders: list[str] = []
     with contextlib.suppress(OSError), os.scandir(path) as entries:
@@ -262,8 +283,6 @@ def _read(path: str, mark: Mark) -> _Seen:
     git = {"objects", "refs"} <= names or {"HEAD", "commondir"} <= names or {"HEAD", "config"} <= names
     # A folder of that name that is no repository yet becomes one by `git init`, which keeps what lies in it.
     git = git or (os.path.basename(path) == ".git" and bool({"hooks", "config"} & names))
-    if git:
-        folders = [one for one in folders if os.path.basename(one) in ("modules", "worktrees")]
     return _Seen(mark, tuple(folders), git)
 
 

@@ -145,6 +145,9 @@ class SandboxBackend:
         fixed = held_by_kernel(layout) if (await self.held()).way is not Way.LANDLOCK else _never
         async with self._looking:
             notes = await asyncio.to_thread(self._plants.look, layout.of(Kind.WRITE), PROJECT_FILES, fixed)
+            complete = self._plants.complete
+        if not complete:
+            notes.append(_TOO_MANY)
         self.notices += notes
         for note in notes:
             sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))

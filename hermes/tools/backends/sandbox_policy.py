@@ -12,7 +12,15 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from hermes.safety.paths import is_or_below, is_root_like, is_ssh_public, open_places, secret_places, write_refused
+from hermes.safety.paths import (
+    holds_starts,
+    is_or_below,
+    is_root_like,
+    is_ssh_public,
+    open_places,
+    secret_places,
+    write_refused,
+)
 from hermes.safety.places import Places
 from hermes.tools.backends.base import Network
 
@@ -31,7 +39,10 @@ _EXPOSED = ("/proc", "/sys", "/dev")
 PROJECT_FILES = (
     ".envrc",
     ".husky",
-    *(f"{tool}/{name}.json" for tool in (".vscode", ".idea") for name in ("tasks", "launch", "settings")),
+    *(f"{tool}/{name}.json" for tool in (".vscode", ".idea", ".zed") for name in ("tasks", "launch", "settings")),
+    ".mcp.json",
+    ".cursor/mcp.json",
+    *(f".claude/{name}.json" for name in ("settings", "settings.local")),
 )
 """What editors and other tools obey in the folder that they are opened in."""
 _MOST_PARTS = 2_000
@@ -135,7 +146,7 @@ def fixed_places(layout: Layout, git_dirs: Iterable[str]) -> tuple[str, ...]:
     """
     found = [f"{root}/{name}" for root in layout.of(Kind.WRITE) for name in PROJECT_FILES]
     for folder in git_dirs:
-        found += [f"{folder}/{name}" for name in ("hooks", "config", "config.worktree", "info/attributes")]
+        found += [f"{folder}/{name}" for name in ("hooks", "config", "config.worktree", "info/attributes", "commondir")]
         found += _named_hooks(folder)
     return tuple(one for one in _existing(found) if layout.kind(one) is Kind.WRITE)
 
@@ -155,7 +166,7 @@ def grant_refused(path: str, policy: SandboxPolicy) -> str:
         return "keys, or Hermes' own, are in it"
     if any(is_or_below(path, one) for one in (*_DOORS, *_EXPOSED)):
         return "it belongs to the system"
-    return write_refused(path, places)
+    return write_refused(path, places) or ("start files of programs are in it" if holds_starts(path, places) else "")
 
 
 def code_places(package: str) -> tuple[str, ...]:
