@@ -40,8 +40,8 @@ def _found(names: Sequence[str], named: str) -> str:
     """The one id that is meant. Raises NotFoundError."""
     found = [one for one in names if one == named] or [one for one in names if one.startswith(named)]
     if len(found) != 1:
-        how_many = "No question" if not found else f"{len(found)} questions"
-        raise NotFoundError(f"{how_many} of this id wait for an answer.", "`hermes approvals` lists them.")
+        how_many = "No question of this id waits" if not found else f"{len(found)} questions of this id wait"
+        raise NotFoundError(f"{how_many} for an answer.", "`hermes approvals` lists them.")
     return found[0]
 
 

@@ -27,17 +27,19 @@ async def examine(environ: Mapping[str, str], folder: str) -> list[str]:
     settings = loaded.settings
     places = _places(environ, home, folder)
     trusted = is_trusted(places.workspace, trusted_folders(home.trust_file))
+    commands, contained = await _commands(environ, settings, places)
     return [
         *loaded.warnings,
         f"Home: {home.root}",
-        *await _commands(environ, settings, places),
-        _questions(settings),
+        *commands,
+        _questions(settings, contained),
         f"Folder: {places.workspace} is "
         + ("trusted." if trusted else "not trusted: its files count as text of strangers (`hermes trust` changes it)."),
     ]
 
 
-async def _commands(environ: Mapping[str, str], settings: Settings, places: Places) -> list[str]:
+async def _commands(environ: Mapping[str, str], settings: Settings, places: Places) -> tuple[list[str], str]:
+    """What is to be said about the back end, and its name where it holds commands back."""
     wardens = Wardens(environ)
     try:
         backend, remark = Place(environ, settings, wardens).backend(places, -1)
@@ -46,18 +48,22 @@ async def _commands(environ: Mapping[str, str], settings: Settings, places: Plac
         finally:
             await backend.close()
     except ConfigError as error:
-        return [f"{PROBLEM} {error}"]
+        return [f"{PROBLEM} {error}"], ""
     finally:
         await wardens.close()
-    return [f"Commands: {held}", *([remark] if remark else [])]
+    return [f"Commands: {held}", *([remark] if remark else [])], backend.name if backend.contained else ""
 
 
-def _questions(settings: Settings) -> str:
+def _questions(settings: Settings, contained: str) -> str:
     try:
         mode, policy = mode_of(settings), policy_of(settings, Options())
     except ConfigError as error:
         return f"{PROBLEM} {error}"
     rules = f"{len(policy.allow)} allowed patterns, {len(policy.rules)} rules of your own"
+    if mode == "off":
+        counts = policy.off_in == contained
+        what = "nothing is asked about commands there" if counts else "commands run elsewhere, so questions are asked"
+        mode = f"off in {policy.off_in} ({what})"
     return f"Questions: mode {mode}, {rules}; no answer within {settings.approvals.timeout:g} s is a no."
 
 

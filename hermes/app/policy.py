@@ -2,16 +2,20 @@
 
 from collections.abc import Sequence
 
+from hermes.app.backends import BACKENDS
 from hermes.app.options import Options
 from hermes.config.edit import add_to_list
 from hermes.config.home import Home
 from hermes.config.settings import RuleSettings, Settings
+from hermes.config.trusted import TrustFile
 from hermes.core.errors import ConfigError
 from hermes.safety.findings import Verdict
 from hermes.safety.policy import Rule, checked
 from hermes.tools.rulegate import Policy, RuleGate
 
 MODES = ("ask", "smart", "off")
+PLACES = tuple(one for one in BACKENDS if one != "auto")
+"""The back ends by the names that they have where they run."""
 _OLD_MODES = {"manual": "ask", "on": "ask"}
 ALLOWLIST = "command_allowlist"
 
@@ -22,6 +26,14 @@ def mode_of(settings: Settings) -> str:
     mode = _OLD_MODES.get(named, named)
     if mode not in MODES:
         raise ConfigError(f"There is no mode {named!r} of approvals.", "Set approvals.mode to ask, smart or off.")
+    where = settings.approvals.off_in
+    if where and where not in PLACES:
+        from hermes.plugins import suggestion
+
+        raise ConfigError(
+            f"approvals.off_in: no back end is called {where!r}.",
+            f"{suggestion(where, PLACES)} Possible: {', '.join(PLACES)}.".strip(),
+        )
     if mode == "off" and not settings.approvals.off_in:
         raise ConfigError(
             "approvals.mode off needs the name of the back end in which nothing is asked.",
@@ -47,7 +59,8 @@ def session_gate(home: Home, settings: Settings, options: Options) -> RuleGate:
         home.ensure()
         add_to_list(home.config_file, ALLOWLIST, patterns)
 
-    return RuleGate(policy_of(settings, options), remember=remember)
+    watched = TrustFile(home.trust_file)
+    return RuleGate(policy_of(settings, options), remember=remember, vouched=watched.vouches)
 
 
 def _rule(one: RuleSettings) -> Rule:

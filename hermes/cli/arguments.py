@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
 
         first = rest[0]
         if not first.startswith("-"):
-            self.error(f"{first!r} is one word too many. {self.stray}")
+            self.error(f"{first!r} is one word too many. {self.stray}".rstrip())
         name = first.partition("=")[0]
         self.error(f"there is no option {name}. {suggestion(name, self.options())}".rstrip())
 

@@ -30,6 +30,7 @@ A line {FENCE} begins a message of several lines, which ends with the next {FENC
 YOLO = """\
 !! NO QUESTIONS: until this session is closed everything that would need your yes runs without it:
 !! deleting, sending, running what was downloaded. Only what is never allowed stays refused. /yolo ends it."""
+_RISKY = "yolo"
 LEAVING = ("/quit", "/exit")
 _COMMAND = re.compile(r"(/[A-Za-z][\w-]*)(?:[ \t]+(.*))?")
 """A line that is a command, and what stands behind it. A path has a second slash, and is a message."""
@@ -50,7 +51,7 @@ class Dialogue:
     async def run(self) -> int:
         """Talk until the person leaves or the input ends; returns the exit code."""
         if self._source.typed:
-            print(f"{self._app.endpoint.model} from {self._app.endpoint.record.title}, window: {await self._window()}.")
+            print(f"{self._model()}, window: {await self._window()}.")
             print(await self._app.place_line(self._actor))
             print(f"Session {self._actor.session_id}. /help tells more, /quit ends it; Ctrl-C stops an answer.")
         await self._go_on()
@@ -120,11 +121,13 @@ class Dialogue:
 
     async def _command(self, name: str, text: str) -> None:
         if name not in (*COMMANDS, *LEAVING):
-            near = suggestion(name, [*COMMANDS, *LEAVING])
+            near = _nearest(name)
             print(" ".join(f"There is no command {name}. {near} A space in front sends it as a message.".split()))
         elif name == "/stop" and text in ("", "all"):
             for line in await self._app.stop_processes(self._actor) or ["No background process runs."]:
                 print(inert(line))
+        elif name == "/stop":
+            print("/stop, or /stop all, ends every background process; there is no other word for it.")
         elif text:
             print(f"{name} takes nothing behind it. A space in front sends it all as a message.")
         elif name == "/new":
@@ -144,13 +147,17 @@ class Dialogue:
     async def _describe(self) -> None:
         about = await self._app.about(self._actor)
         title = inert(str(about["title"]))
-        endpoint = self._app.endpoint
         print(f"Session {about['id']}{f' ({title})' if title else ''}, {about['message_count']} messages.")
-        print(f"Model {endpoint.model} from {endpoint.record.title}, window: {await self._window()}.")
+        print(f"Model {self._model()}, window: {await self._window()}.")
         print(await self._app.place_line(self._actor))
         if self._yolo:
             print("NO QUESTIONS are asked in this session (/yolo ends that); what is never allowed stays refused.")
         print(f"Tokens used so far: {about['input_tokens']:,} in, {about['output_tokens']:,} out.")
+
+    def _model(self) -> str:
+        title = self._app.endpoint.record.title
+        whose = f"t{title[1:]}" if title.startswith("The ") else title
+        return f"{self._app.endpoint.model} from {whose}"
 
     async def _window(self) -> str:
         length = await self._app.context_length()
@@ -160,3 +167,19 @@ class Dialogue:
         """Tell how to go on with a session in which something was said."""
         if self._actor.conversation.messages:
             print(f"hermes --resume {self._actor.session_id} goes on with it.")
+
+
+def _nearest(name: str) -> str:
+    """A suggestion for a mistyped command; the one that ends all questions only for a slip of one letter."""
+    words = [one.removeprefix("/") for one in (*COMMANDS, *LEAVING)]
+    typed = name.removeprefix("/").lower()
+    near = suggestion(typed, words if _one_slip(typed, _RISKY) else [one for one in words if one != _RISKY])
+    return near.replace("'", "'/", 1)
+
+
+def _one_slip(one: str, other: str) -> bool:
+    """Whether at most one letter was left out, added, or taken for another."""
+    pairs = zip(one, other, strict=False)
+    start = next((at for at, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
+    ends = (one[start:], other[start + 1 :]), (one[start + 1 :], other[start:]), (one[start + 1 :], other[start + 1 :])
+    return one == other or any(left == right for left, right in ends)

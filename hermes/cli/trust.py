@@ -1,14 +1,17 @@
 """`hermes trust`: the folders whose files the person vouches for."""
 
 import os
+import sys
 
 from hermes.cli.arguments import Parser
 from hermes.cli.report import failed
 from hermes.config.environment import process_environment
 from hermes.config.home import locate_home
-from hermes.config.trusted import change_trust, is_trusted, trusted_folders
+from hermes.config.trusted import change_trust, is_trusted, too_wide, trusted_folders
 from hermes.core.errors import HermesError, UsageError
 from hermes.util.text import visible
+
+_ALL = "all of it"
 
 
 def run(arguments: list[str]) -> int:
@@ -21,6 +24,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("folder", nargs="?", default=".", help="the folder, with all below it (default: this one)")
     parser.add_argument("--remove", action="store_true", help="trust it no more")
     parser.add_argument("--list", action="store_true", dest="listed", help="show the trusted folders")
+    parser.add_argument("--all-of-it", action="store_true", help="also your home as a whole, or what contains it")
     given = parser.read(arguments)
     try:
         home = locate_home(process_environment())
@@ -32,6 +36,8 @@ def run(arguments: list[str]) -> int:
             return 0
         if not given.remove and not os.path.isdir(os.path.expanduser(given.folder)):
             raise UsageError(f"{visible(given.folder)} is not a folder.", "Name the project's folder.")
+        if not given.remove:
+            _check_width(given.folder, all_of_it=given.all_of_it)
         home.ensure()
         changed = change_trust(home.trust_file, given.folder, trusted=not given.remove)
         real = visible(os.path.realpath(os.path.expanduser(given.folder)))
@@ -44,3 +50,17 @@ def run(arguments: list[str]) -> int:
         return 0
     except HermesError as error:
         return failed(error)
+
+
+def _check_width(folder: str, *, all_of_it: bool) -> None:
+    """Let nobody vouch for the system, nor by the way for all that they have. Raises UsageError."""
+    why, may_insist = too_wide(folder, process_environment().get("HOME") or os.path.expanduser("~"))
+    if not why or (may_insist and all_of_it):
+        return
+    real = visible(os.path.realpath(os.path.expanduser(folder)))
+    if may_insist and sys.stdin.isatty() and sys.stderr.isatty():
+        print(f"{real}: {why}.\nType `{_ALL}` to trust it all the same: ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip() == _ALL:
+            return
+    hint = "Name the project's folder" + (f", or insist with --{_ALL.replace(' ', '-')}." if may_insist else ".")
+    raise UsageError(f"{real} is not trusted: {why}.", hint)

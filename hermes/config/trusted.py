@@ -10,6 +10,8 @@ from hermes.core.errors import ConfigError
 from hermes.util.atomic import write_atomic
 
 _LARGEST = 1 << 20
+_SYSTEM_BELOW = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/System")
+_SYSTEM_ONLY = ("/usr", "/usr/bin", "/usr/lib", "/usr/share", "/var", "/var/lib", "/opt", "/Library", "/private")
 
 
 class _File(msgspec.Struct):
@@ -30,6 +32,30 @@ def trusted_folders(file: Path) -> tuple[str, ...]:
         raise ConfigError(f"{file} is damaged.", "Remove it and trust your folders again.") from None
 
 
+class TrustFile:
+    """The trusted folders as they are now: the file is read again when it has changed."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._stamp = (0, 0, 0)
+        self._folders: tuple[str, ...] = ()
+
+    def vouches(self, folder: str) -> bool:
+        """Whether the person vouches for a folder, absolute and resolved; a damaged file vouches for none."""
+        try:
+            status = os.stat(self._file)
+        except OSError:
+            return False
+        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if stamp != self._stamp:
+            try:
+                self._folders = trusted_folders(self._file)
+            except ConfigError:
+                self._folders = ()
+            self._stamp = stamp
+        return is_trusted(folder, self._folders)
+
+
 def change_trust(file: Path, folder: str, *, trusted: bool) -> bool:
     """Vouch for a folder and all below it, or no more; False when that was so already."""
     real = os.path.realpath(os.path.expanduser(folder))
@@ -41,6 +67,17 @@ def change_trust(file: Path, folder: str, *, trusted: bool) -> bool:
         return False
     write_atomic(file, msgspec.json.encode(_File(after)), mode=0o600)
     return True
+
+
+def too_wide(folder: str, home: str) -> tuple[str, bool]:
+    """Why vouching for a folder says more than anybody means, and whether a person may insist; empty: it does not."""
+    real, home = os.path.realpath(os.path.expanduser(folder)), os.path.realpath(home)
+    if real == "/" or real in _SYSTEM_ONLY or is_trusted(real, _SYSTEM_BELOW):
+        return "it is the system's: text that anybody left there would count as yours", False
+    if is_trusted(home, (real,)):
+        what = "your home as a whole" if real == home else "a folder with your home in it"
+        return f"it is {what}: downloads, mail and every project in it would count as yours", True
+    return "", False
 
 
 def is_trusted(path: str, folders: Sequence[str]) -> bool:

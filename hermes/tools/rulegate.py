@@ -70,14 +70,22 @@ class RuleGate:
     """Decides by the rules of `hermes.safety`, the person's policy, and what was allowed in this session.
 
     Of all that is said about a call the strictest counts. A fault in the analysis is a refusal, never a leave.
-    `remember` writes patterns of an answer "always" into the settings; without it there is no such answer.
+    `remember` writes patterns of an answer "always" into the settings; without it there is no such answer. `vouched`
+    tells whether the person vouches for a folder now.
     """
 
-    def __init__(self, policy: Policy | None = None, *, remember: Remember | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        *,
+        remember: Remember | None = None,
+        vouched: Callable[[str], bool] | None = None,
+    ) -> None:
         self.policy = policy or Policy()
         self.leave = SessionLeave()
         self._opened: set[str] = set()
         self._remember = remember
+        self._vouched = vouched
 
     def decide(self, tool: Tool, arguments: Arguments, context: ToolContext) -> Decision:
         """The strictest of what there is to say about the call."""
@@ -94,11 +102,12 @@ class RuleGate:
 
     def connection(self, host: str, port: int, context: ToolContext, name: str = "") -> Decision:
         """A connection that a sandboxed command wants to make: only to hosts that are allowed, else a question."""
+        from hermes.tools.taint import placed
         from hermes.tools.weighing import known_host
 
-        subject = spelled((CONNECT, host))
+        subject = spelled((CONNECT, placed(host, port)))
         led = f", where {name} leads" if name else ""
-        verdict = Verdict.ALLOW if known_host(host, context, self.policy.hosts) else Verdict.ASK
+        verdict = Verdict.ALLOW if known_host(host, context, self.policy.hosts, port) else Verdict.ASK
         finding = Finding(verdict, NETWORK, f"the command wants to reach {host}, port {port}{led}", subject)
         return self._settled(_only(finding), "terminal", context)
 
@@ -132,6 +141,10 @@ class RuleGate:
         for grant in self.leave.grants:
             if grant.source:
                 taint.lift(grant.source)
+        for source in taint.sources() if self._vouched is not None else ():
+            kind, _, folder = source.partition(":")
+            if kind == Source.FILE and self._vouched is not None and self._vouched(folder):
+                taint.lift(source)
 
     def _settled(self, weighed: "Weighed", tool: str, context: ToolContext) -> Decision:
         base = Decision(
@@ -281,11 +294,13 @@ def _sticks(asks: Sequence[Finding], weighed: "Weighed") -> tuple[str, ...]:
 
 def _hint(sources: Iterable[str]) -> str:
     """What spares a person such questions, where the text that stands there is of a folder's files."""
-    folder = next((label for kind, _, label in (one.partition(":") for one in sources) if kind == Source.FILE), "")
+    parted = [(kind, label) for kind, _, label in (one.partition(":") for one in sources)]
+    folder = next((label for kind, label in parted if kind == Source.FILE), "")
     if not folder:
-        return ""
+        return "`/new` begins a conversation without that text" if parted else ""
     named = spelled((folder,))
-    return f"`hermes trust {named}` stops such questions: its files then count as yours. Do it if you know them"
+    others = ", and `/new` those about the other text" if any(kind != Source.FILE for kind, _ in parted) else ""
+    return f"`hermes trust {named}` stops such questions{others}: its files then count as yours. Do it if you know them"
 
 
 def _reasons(asks: Sequence[Finding], weighed: "Weighed") -> Iterator[str]:

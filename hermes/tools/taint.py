@@ -17,7 +17,12 @@ from hermes.core.parts import ImagePart, Provenance, Source, TextPart, ToolResul
 
 # Texts, which are compiled when there is a text to look through.
 _HOST = r"(?<![\w.@-])((?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24})(?![\w-])"
-_URL = r"https?://(\[[0-9a-f:.]{2,45}\]|[^\s/:@?#\[\]<>\"'`)]{1,253})(?=[/:?#\s]|$)"
+_URL = r"(https?)://(\[[0-9a-f:.]{2,45}\]|[^\s/:@?#\[\]<>\"'`)]{1,253})(?::(\d{1,5}))?(?=[/:?#\s]|$)"
+_OWN_PORT = r"(?<![\w.@-])(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}):(\d{1,5})(?!\d)"
+_OWN = r"localhost|.*\.localhost|\[?[0-9a-f]*:[0-9a-f:.]*\]?|[\d.]+"
+"""This machine, and addresses as such: which of its programs is meant only a port says."""
+_FILES = "md rs sh py pl pm ps zip mov so cc ml mk la ms tf vi ac am sc st cl do id as in br cr is at pub"
+"""Ends of files' names that are countries', or others', too: their hosts are named by an address with `://`."""
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/sys", "/dev", "/opt/homebrew")
 _AT_MOST = 200_000
 """Characters of a person's message in which hosts are looked for."""
@@ -46,10 +51,25 @@ def derived(sources: Iterable[str]) -> Provenance | None:
 
 
 def hosts_in(text: str) -> set[str]:
-    """The host names that a text of the person's mentions."""
+    """The hosts that a text of the person's mentions: names, and what is of this machine with its port."""
     text = text[:_AT_MOST]
-    found = {match[1].lower() for match in re.finditer(_HOST, text, re.IGNORECASE)} if "." in text else set()
-    return found | {match[1].lower() for match in re.finditer(_URL, text, re.IGNORECASE)} if "://" in text else found
+    found: set[str] = set()
+    if "." in text:
+        names = (match[1].lower() for match in re.finditer(_HOST, text, re.IGNORECASE))
+        found |= {name for name in names if name.rpartition(".")[2] not in _FILES.split()}
+    if "://" in text:
+        for match in re.finditer(_URL, text, re.IGNORECASE):
+            port = match[3] or ("443" if match[1].lower() == "https" else "80")
+            found.add(placed(match[2], int(port)))
+    if ":" in text:
+        found |= {placed(match[1], int(match[2])) for match in re.finditer(_OWN_PORT, text, re.IGNORECASE)}
+    return found
+
+
+def placed(host: str, port: int) -> str:
+    """What a question or an answer about a connection names: a host, and of this machine's own the port too."""
+    host = host.lower().strip("[]").rstrip(".")
+    return f"{host}:{port}" if port and re.fullmatch(_OWN, host) else host
 
 
 def provenances(message: Message) -> Iterable[Provenance]:
@@ -92,8 +112,12 @@ class Taint(Struct):
         self._lifted.add(source)
 
     def named(self, host: str) -> bool:
-        """Whether the person has named this host in their own words in this conversation."""
-        return host.lower() in self._hosts
+        """Whether the person has named this host in their own words in this conversation: as `placed` says it, or one
+        of this machine's own without the port that is not known."""
+        host = host.lower()
+        return host in self._hosts or (
+            re.fullmatch(_OWN, host) is not None and any(one.startswith(f"{host}:") for one in self._hosts)
+        )
 
 
 def inherited(messages: Iterable[Message]) -> Provenance | None:

@@ -16,7 +16,7 @@ from hermes.tools.reach import LEAVES, plain_host, sends_outside, told
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.settings_of_git import changes
-from hermes.tools.taint import derived
+from hermes.tools.taint import derived, placed
 from hermes.tools.tool import PathUse, Tool
 
 _CHANGES = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES, EffectKind.PERSISTS)
@@ -329,10 +329,16 @@ def _bare(host: str) -> str:
     return name.rsplit(":", 1)[0] if name.count(":") == 1 else name
 
 
-def known_host(host: str, context: ToolContext, hosts: Sequence[str]) -> bool:
-    """Whether this host needs no question though text from a stranger stands in the conversation."""
+def known_host(host: str, context: ToolContext, hosts: Sequence[str], port: int = 0) -> bool:
+    """Whether this host needs no question though text from a stranger stands in the conversation.
+
+    `port` is 0 where it is not known.
+    """
     bare = _bare(host)
-    return context.state.taint.named(bare) or any(covers(pattern.lower(), bare) for pattern in hosts)
+    names = (bare, f"{bare}:{port}") if port else (bare,)
+    return context.state.taint.named(placed(bare, port)) or any(
+        covers(pattern.lower(), name) for pattern in hosts for name in names
+    )
 
 
 def _tainted(effects: Sequence[Effect], context: ToolContext, hosts: Sequence[str], *, held: bool) -> Iterator[Finding]:

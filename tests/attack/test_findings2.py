@@ -146,7 +146,6 @@ async def test_hooks_in_an_opened_folder_stay() -> None:
 # --- sandbox: what leaves, and what comes in
 
 
-@open_("high, sandbox at its defaults: the name of a file that the person mentions is taken for a host that they named")
 @pytest.mark.parametrize("name", ["README.md", "build.rs", "install.sh"])
 async def test_the_name_of_a_file_opens_no_host(name: str) -> None:
     async with scene() as one:
@@ -177,9 +176,6 @@ async def _server(text: str) -> AsyncIterator[int]:
         yield made.sockets[0].getsockname()[1]
 
 
-@open_(
-    "high, sandbox at its defaults: a person who names http://127.0.0.1:3000 opens all ports of their machine, unasked"
-)
 async def test_an_address_with_a_port_opens_that_port_only() -> None:
     async with scene() as one, _server("another service") as port:
         _file(one, "f.py", _FETCH)
@@ -188,7 +184,6 @@ async def test_an_address_with_a_port_opens_that_port_only() -> None:
         assert "another service" not in said
 
 
-@open_("medium, sandbox: the question names a port, the answer for the session holds for all ports of the machine")
 async def test_an_answer_for_a_port_of_this_machine_is_for_that_port() -> None:
     async with scene(trusted=True) as one, _server("first") as first, _server("second") as second:
         _file(one, "f.py", _FETCH)

@@ -43,8 +43,9 @@ async def test_the_model_is_told_and_nothing_came_in(fetch: str) -> None:
         told = await one.run(fetch, says(NO))
         assert "[sandbox: Connections to 127.0.0.1 are refused (the person said no); do not try again.]" in told
         assert "a page" not in told and taint(one) == ()
+        port = fetch.rpartition(":")[2].rstrip("/")
         assert [(event.subject, event.pattern) for event in one.events if isinstance(event, Refused)] == [
-            ("connect 127.0.0.1", "")
+            (f"connect 127.0.0.1:{port}", "")
         ]
         assert "refused" in await one.run(fetch, says(ONCE)) and len(one.asked) == 1
 
@@ -80,13 +81,13 @@ async def test_without_a_person_the_line_names_what_allows_it(fetch: str) -> Non
         with TempHome.for_server(server.url, more_config={"terminal": {"backend": "sandbox"}}) as home:
             refused = await home.run(sys.executable, "-m", "hermes", "-z", "fetch", "--no-input", timeout=30)
             assert refused.stderr == (
-                f"hermes: refused: connect 127.0.0.1 (the command wants to reach 127.0.0.1, port {port}, and nobody "
+                f"hermes: refused: connect 127.0.0.1:{port} (the command wants to reach 127.0.0.1, port {port}, and nobody "
                 f"could be asked; security.allowed_hosts: [127.0.0.1:{port}] would allow it; "
-                "--allow 'connect 127.0.0.1' would let it run)\n"
+                f"--allow 'connect 127.0.0.1:{port}' would let it run)\n"
             )
             assert "nobody could be asked); do not try again" in server.requests[1].results.popitem()[1]
             allowed = await home.run(
-                *(sys.executable, "-m", "hermes", "-z", "fetch", "--allow", "connect 127.0.0.1"), timeout=30
+                *(sys.executable, "-m", "hermes", "-z", "fetch", "--allow", f"connect 127.0.0.1:{port}"), timeout=30
             )
             assert (allowed.code, allowed.stderr) == (0, "")
             assert "a page" in server.requests[3].results.popitem()[1]

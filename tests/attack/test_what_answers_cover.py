@@ -1,6 +1,7 @@
 """What each answer covers, in real sessions: once, for the session, for good, and no; and what becomes of questions."""
 
 import asyncio
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -224,3 +225,15 @@ async def test_what_is_never_opened_is_refused_without_a_question() -> None:
         await one.call("read_file", says(NO), path="notes")
         said = await one.run("echo hi > ~/.bashrc", says(SESSION))
         assert "Not allowed" in said and "never opened to commands" in said and not one.asked
+
+
+async def test_a_folder_that_is_trusted_meanwhile_counts_in_the_session_that_runs() -> None:
+    async with scene("local") as one:
+        (one.home.cwd / "notes").write_text("a note")
+        await one.call("read_file", says(NO), path="notes")
+        await one.run("echo a > conftest.py", says(NO))
+        assert len(one.asked) == 1 and "hermes trust" in one.asked[0].reason
+        done = await one.home.run(sys.executable, "-m", "hermes", "trust", str(one.home.cwd))
+        assert done.code == 0
+        await one.run("echo a > conftest.py", says(NO))
+        assert len(one.asked) == 1 and (one.home.cwd / "conftest.py").exists()

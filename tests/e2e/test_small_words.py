@@ -5,6 +5,8 @@ import sys
 import pytest
 
 from hermes.testing.home import Finished, TempHome
+from hermes.testing.script import Say, ScriptedModel
+from hermes.testing.server import ScriptedServer
 
 EMPTY = {
     "approvals": "No question waits for an answer.",
@@ -62,3 +64,50 @@ async def test_a_mistyped_key_of_a_server_is_refused(server: dict[str, object], 
     with TempHome({"mcp_servers": {"notes": server}}) as home:
         done = await hermes(home, "mcp")
         assert done.code == 78 and said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("folder", "why"),
+    [("/", "it is the system's"), ("/etc/ssl", "it is the system's"), ("~", "it is your home as a whole")],
+)
+async def test_too_much_is_not_trusted_by_the_way(folder: str, why: str) -> None:
+    with TempHome({}) as home:
+        done = await hermes(home, "trust", folder)
+        assert done.code == 2 and why in done.stderr and not (home.hermes / "trust.json").exists()
+        assert ("--all-of-it" in done.stderr) == (folder == "~")
+        done = await hermes(home, "trust", folder, "--all-of-it")
+        assert (done.code == 0) == (folder == "~"), done
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (
+            {"mode": "off", "off_in": "sandbx"},
+            "Problem: approvals.off_in: no back end is called 'sandbx'. Did you mean",
+        ),
+        ({"mode": "off", "off_in": "local"}, "Questions: mode off in local (commands run elsewhere, so questions are"),
+    ],
+)
+async def test_the_doctor_says_what_off_in_comes_to(config: dict[str, object], said: str) -> None:
+    with TempHome({"approvals": config, "terminal": {"backend": "local"}}) as home:
+        assert said in (await hermes(home, "doctor")).stdout
+
+
+async def test_what_is_wrong_is_said_in_whole_sentences() -> None:
+    with TempHome({}) as home:
+        done = await hermes(home, "trust", "a", "b")
+        assert done.stderr == "hermes: 'b' is one word too many. `hermes trust --help` shows what there is.\n"
+        done = await hermes(home, "approvals", "approve", "approval_x")
+        assert "No question of this id waits for an answer." in done.stderr
+
+
+async def test_a_mistyped_command_is_never_led_to_the_one_that_asks_nothing() -> None:
+    async with ScriptedServer(ScriptedModel(lambda _: Say("x"))) as server:
+        with TempHome.for_server(server.url) as home:
+            typed = b"/foo\n/yoloo\n/sesion\n/stop 5\n/quit\n"
+            done = await home.run(sys.executable, "-m", "hermes", stdin=typed)
+            first, second, third, fourth = done.stdout.splitlines()[:4]
+    assert first == "There is no command /foo. A space in front sends it as a message."
+    assert "Did you mean '/yolo'?" in second and "Did you mean '/session'?" in third
+    assert fourth == "/stop, or /stop all, ends every background process; there is no other word for it."
