@@ -148,7 +148,11 @@ def _path(use: PathUse, tool: str, context: ToolContext, findings: list[Finding]
     if judged.verdict is Verdict.ALLOW and path.startswith(("file:", "$")):
         judged = judge_path(path, "write" if use.write else "read", str(context.state.cwd), context.places)
     real = judged.real
-    if judged.verdict is not Verdict.ALLOW:
+    if judged.verdict is Verdict.ASK:
+        findings.append(
+            Finding(Verdict.ASK, judged.rule, f"it writes {real}: {judged.reason}", spelled(("write", real)))
+        )
+    elif judged.verdict is Verdict.DENY:
         findings.append(Finding(judged.verdict, judged.rule, f"{path} is not open to tools: {judged.reason}"))
     elif use.write and _starts_something(real, context):
         findings.append(Finding(Verdict.ASK, "dot-file", f"{real} is a setting of some program", f"write {real}"))
