@@ -74,7 +74,8 @@ async def _talk(
             else:
                 from hermes.cli.dialogue import Dialogue
 
-                code = await Dialogue(app, source, actor, begin=sessions.open).run()
+                closed = asker.took_away if asker is not None else lambda: False
+                code = await Dialogue(app, source, actor, begin=sessions.open, closed=closed).run()
         if shown.broken is not None:
             raise shown.broken
         return code
