@@ -60,6 +60,7 @@ async def _talk(
         if terminal is not None and text is None:
             options = await offer_server(options, environ, terminal, servers)
         shown = Renderer(quiet=given.oneshot is not None)
+        shown.prompt = source.shown
         async with App(environ, options) as app, contextlib.AsyncExitStack() as stack:
             log.redact = app.redact  # it also knows the keys that are read while the process runs
             asker = await stack.enter_async_context(TerminalAsker(terminal)) if terminal is not None else None

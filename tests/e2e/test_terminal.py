@@ -169,3 +169,17 @@ async def test_an_answer_from_elsewhere_is_told_and_a_late_letter_is_no_message(
                 screen.type("/quit\n")
                 assert await screen.end() == 0
             assert not (home.cwd / "old").exists() and len(server.requests) == 2
+
+
+async def test_a_notice_over_the_prompt_leaves_a_prompt_behind() -> None:
+    config = {"mcp_servers": {"gone": {"command": "/nonexistent/server"}}}
+    async with ScriptedServer([Say("Here.")]) as server:
+        with TempHome.for_server(server.url, more_config=config) as home:
+            async with on_a_terminal(home) as screen:
+                await screen.shows_next("hermes: ")
+                await screen.shows_next("gone")
+                await screen.shows_next("\n> ")
+                screen.type("hello\n")
+                await screen.shows_next("Here.")
+                screen.type("/quit\n")
+                assert await screen.end() == 0
