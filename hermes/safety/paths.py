@@ -144,13 +144,17 @@ def write_refused(path: str, places: Places, *, asked: bool = False) -> str:
     below = _below(path, places.home)
     if below is not None and (_among(below, _HOME_FOLDERS) or below in _HOME_FILES):
         return "it holds keys or runs at the start of other programs"
-    asked = asked and _inside(path, (places.workspace,))
-    for pattern, why in _BY_NAME:
-        if pattern.search(path) and not (asked and pattern is _PROJECT_SECRET):
-            return why
+    named = _refused_by_name(path, asked=asked and _inside(path, (places.workspace,)))
+    if named:
+        return named
     if _among(path, _SYSTEM_ROOTS) and not _inside(path, (places.workspace,)):
         return "it belongs to the system"
     return ""
+
+
+def _refused_by_name(path: str, *, asked: bool) -> str:
+    found = (why for pattern, why in _BY_NAME if not (asked and pattern is _PROJECT_SECRET) and pattern.search(path))
+    return next(found, "")
 
 
 def read_refused(path: str, places: Places) -> str:
