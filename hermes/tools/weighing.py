@@ -4,6 +4,7 @@ import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -19,6 +20,9 @@ from hermes.tools.session import ToolContext
 from hermes.tools.settings_of_git import changes
 from hermes.tools.taint import derived
 from hermes.tools.tool import PathUse, Tool
+
+if TYPE_CHECKING:
+    from hermes.safety.path_judge import PathJudgement
 
 _CHANGES = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES, EffectKind.PERSISTS)
 _STAYS = (EffectKind.PERSISTS, EffectKind.WRITES, EffectKind.OVERWRITES)
@@ -148,18 +152,22 @@ def _path(use: PathUse, tool: str, context: ToolContext, findings: list[Finding]
     if judged.verdict is Verdict.ALLOW and path.startswith(("file:", "$")):
         judged = judge_path(path, "write" if use.write else "read", str(context.state.cwd), context.places)
     real = judged.real
-    if judged.verdict is Verdict.ASK:
-        findings.append(
-            Finding(Verdict.ASK, judged.rule, f"it writes {real}: {judged.reason}", spelled(("write", real)))
-        )
-    elif judged.verdict is Verdict.DENY:
-        findings.append(Finding(judged.verdict, judged.rule, f"{path} is not open to tools: {judged.reason}"))
+    if judged.verdict is not Verdict.ALLOW:
+        findings.append(_closed(path, judged))
     elif use.write and _starts_something(real, context):
         findings.append(Finding(Verdict.ASK, "dot-file", f"{real} is a setting of some program", f"write {real}"))
     elif use.write and not context.backend.writable(real):
         subject = spelled(("write", f"{os.path.dirname(real)}/*"))
         findings.append(Finding(Verdict.ASK, "outside-workspace", f"{real} is outside the workspace", subject))
     return Effect(EffectKind.WRITES, (tool, path), (real or path,)) if use.write else None
+
+
+def _closed(path: str, judged: "PathJudgement") -> Finding:
+    """What speaks against a path that is not simply open."""
+    if judged.verdict is Verdict.DENY:
+        return Finding(judged.verdict, judged.rule, f"{path} is not open to tools: {judged.reason}")
+    subject = spelled(("write", judged.real))
+    return Finding(judged.verdict, judged.rule, f"it writes {judged.real}: {judged.reason}", subject)
 
 
 def _starts_something(path: str, context: ToolContext) -> bool:
