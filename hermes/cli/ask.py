@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
 from hermes.cli.offer import YES
@@ -44,6 +44,7 @@ class TerminalAsker:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         """The approvals that are shown or wait to be, by their ids."""
         self._actor: SessionActor | None = None
+        self._closed = False
 
     async def __aenter__(self) -> "TerminalAsker":
         return self
@@ -56,6 +57,11 @@ class TerminalAsker:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+    def took_away(self) -> bool:
+        """Whether a question was closed without an answer from here since this was asked last."""
+        closed, self._closed = self._closed, False
+        return closed
 
     def attach(self, actor: SessionActor) -> None:
         """Answer this session's questions from now on."""
@@ -80,8 +86,10 @@ class TerminalAsker:
                 self._tasks[event.approval_id] = task
                 task.add_done_callback(lambda _: self._tasks.pop(event.approval_id, None))
             case ApprovalAnswered():
+                said = "allowed" if event.allowed else "refused"
                 gone = "  (The question is withdrawn: nobody waits for its answer any more.)\n"
-                self._withdraw(self._tasks.get(event.approval_id), gone if event.by == _WITHDRAWN else "")
+                elsewhere = f"  (Answered elsewhere: {said}.)\n" if event.by == "person" else ""
+                self._withdraw(self._tasks.get(event.approval_id), gone if event.by == _WITHDRAWN else elsewhere)
             case TurnEnded():
                 for task in self._tasks.values():
                     self._withdraw(task)
@@ -92,20 +100,29 @@ class TerminalAsker:
         """A question that nobody waits for any more must not go on reading what is typed next."""
         if task is not None and not task.done():
             self._show(f"\n{why}")
+            self._closed = True
             task.cancel()
 
     async def _approve(self, event: ApprovalAsked) -> None:
-        line = await self._answer(question_text(event))
+        line = await self._answer(question_text(event), lambda said: "" if meant(said, event) else _again(event))
+        scope = meant(line, event)
         if self._actor is not None:
-            self._actor.approvals.answer(event.approval_id, scope=meant(line, event), by="person")
+            self._actor.approvals.answer(event.approval_id, scope=scope or AnswerScope.DENY, by="person")
 
-    async def _answer(self, question: str) -> str | None:
-        """Show a question when the one before has its answer, and wait for a line that is typed after it."""
+    async def _answer(self, question: str, again: Callable[[str | None], str] | None = None) -> str | None:
+        """Show a question when the one before has its answer, and wait for a line that is typed after it.
+
+        `again` is what to ask once more where the line is no answer; empty when it is one.
+        """
         async with self._turn:
             with terminal_kept(self._descriptor):
                 set_modes(self._descriptor, lines=True, echo=True)
                 self._lines.forget()
                 self._show(question)
+                line = await self._lines.next()
+                if again is None or not (more := again(line)):
+                    return line
+                self._show(more)
                 return await self._lines.next()
 
     def _show(self, text: str) -> None:
@@ -134,11 +151,22 @@ def question_text(event: ApprovalAsked) -> str:
         letters += "/a"
     if event.no_covers:
         lines.append(f"  No holds until the session is closed, for: {visible(event.no_covers)}\n")
-    return "".join([*lines, f"  Allow it [o]nce? [{letters}/N] "])
+    return "".join([*lines, f"  Allow it [o]nce (or yes)? [{letters}/N] "])
 
 
-def meant(line: str | None, event: ApprovalAsked) -> AnswerScope:
-    """The answer that a line stands for. Enter alone, and whatever is not understood or was not offered, mean no."""
+def _again(event: ApprovalAsked) -> str:
+    words = ["o (once) or yes", *(["s (session)"] if event.session_covers else [])]
+    words += ["a (always)"] if event.always_covers else []
+    return f"  That is no answer here. It is {', '.join(words)}, or n (no); anything else now is no: "
+
+
+def late_answer(line: str) -> bool:
+    """Whether a line looks like the answer to a question, and like nothing else that a person would say."""
+    return line.strip().lower() in ("o", "s", "a", "y", "n")
+
+
+def meant(line: str | None, event: ApprovalAsked) -> AnswerScope | None:
+    """The answer that a line stands for; None when it is not understood or was not offered. Enter alone means no."""
     word = (line or "").strip().lower()
     if word in ("o", "once", *YES):
         return AnswerScope.ONCE
@@ -146,4 +174,4 @@ def meant(line: str | None, event: ApprovalAsked) -> AnswerScope:
         return AnswerScope.SESSION
     if word in ("a", "always") and event.always_covers:
         return AnswerScope.ALWAYS
-    return AnswerScope.DENY
+    return AnswerScope.DENY if word in ("", "n", "no") else None

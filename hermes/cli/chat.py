@@ -60,6 +60,7 @@ async def _talk(
         if terminal is not None and text is None:
             options = await offer_server(options, environ, terminal, servers)
         shown = Renderer(quiet=given.oneshot is not None)
+        shown.prompt = source.shown
         async with App(environ, options) as app, contextlib.AsyncExitStack() as stack:
             log.redact = app.redact  # it also knows the keys that are read while the process runs
             asker = await stack.enter_async_context(TerminalAsker(terminal)) if terminal is not None else None
@@ -74,7 +75,8 @@ async def _talk(
             else:
                 from hermes.cli.dialogue import Dialogue
 
-                code = await Dialogue(app, source, actor, begin=sessions.open).run()
+                closed = asker.took_away if asker is not None else lambda: False
+                code = await Dialogue(app, source, actor, begin=sessions.open, closed=closed).run()
         if shown.broken is not None:
             raise shown.broken
         return code

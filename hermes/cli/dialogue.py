@@ -4,6 +4,7 @@ import re
 from collections.abc import Awaitable, Callable
 
 from hermes.app.wiring import App
+from hermes.cli.ask import late_answer
 from hermes.cli.report import complain
 from hermes.cli.terminal import Key, Source
 from hermes.core.outcomes import ExitReason
@@ -37,15 +38,25 @@ _COMMAND = re.compile(r"(/[A-Za-z][\w-]*)(?:[ \t]+(.*))?")
 
 
 class Dialogue:
-    """Talks with one session after the other; `begin` opens a fresh one."""
+    """Talks with one session after the other; `begin` opens a fresh one.
+
+    `closed` tells once whether a question was closed before it was answered here.
+    """
 
     def __init__(
-        self, app: App, source: Source, actor: SessionActor, *, begin: Callable[[], Awaitable[SessionActor]]
+        self,
+        app: App,
+        source: Source,
+        actor: SessionActor,
+        *,
+        begin: Callable[[], Awaitable[SessionActor]],
+        closed: Callable[[], bool] = lambda: False,
     ) -> None:
         self._app = app
         self._source = source
         self._actor = actor
         self._begin = begin
+        self._closed = closed
         self._yolo = False
 
     async def run(self) -> int:
@@ -76,6 +87,9 @@ class Dialogue:
                 return 0
             if isinstance(said, Key):
                 print(f"{'Ctrl-C again' if breaks else '/quit'} or Ctrl-D leaves.")
+                continue
+            if self._closed() and late_answer(said):
+                print(f"The question that `{said.strip()}` would answer is closed; nothing was sent.")
                 continue
             code = await self._heard(said)
             if code is not None:

@@ -59,6 +59,7 @@ class Keyboard:
         self._descriptor = sys.stdin.fileno()
         self._wanted: SimpleQueue[_Question | None] = SimpleQueue()
         self._reading = False
+        self._prompt = ""
         self._rest = ""
         """What stood in the line when Ctrl-C came."""
         self._heard, self._written = socket.socketpair()
@@ -80,6 +81,10 @@ class Keyboard:
                 return ended.result()
             except asyncio.CancelledError:
                 return STOPPED
+
+    def shown(self) -> str:
+        """The prompt that waits, with what was typed behind it; empty while nobody is asked to type."""
+        return f"{self._prompt}{self._line_so_far()}" if self._reading else ""
 
     async def next(self, prompt: str) -> str | Key:
         """Have the main thread read a line.
@@ -126,6 +131,7 @@ class Keyboard:
 
     def _line(self, prompt: str) -> str | Key:
         try:
+            self._prompt = prompt
             self._reading = True
             try:
                 return input(prompt)

@@ -43,6 +43,8 @@ class Renderer:
         """What is to be said of a resumed turn, should another one follow."""
         self.broken: OSError | None = None
         """Why nothing is shown any more: the output is closed or full."""
+        self.prompt: Callable[[], str] = str
+        """What stands in the line where a person types now; it is shown again below a notice."""
         self.on_broken: Callable[[], object] | None = None
         """Called when nothing can be shown any more."""
 
@@ -135,7 +137,9 @@ class Renderer:
     def _warn(self, text: str) -> None:
         if not self._quiet:
             self._line("")
-        self._err.write(f"hermes: {' '.join(line.strip() for line in text.splitlines())}\n")
+        prompt = self.prompt()
+        above = "\n" if prompt else ""
+        self._err.write(f"{above}hermes: {' '.join(line.strip() for line in text.splitlines())}\n{prompt}")
         self._err.flush()
 
 

@@ -35,6 +35,10 @@ class Source(Protocol):
         """Whether a person sits there: greetings and prompts are for them only."""
         ...
 
+    def shown(self) -> str:
+        """The prompt that waits, with what was typed behind it where that is known; empty while none does."""
+        ...
+
     async def next(self, prompt: str) -> str | Key:
         """The next line without its end."""
         ...
@@ -92,6 +96,11 @@ class PlainInput:
     def __init__(self) -> None:
         self.typed = sys.stdin.isatty()
         self._lines = Lines(sys.stdin.fileno())
+        self._shown = ""
+
+    def shown(self) -> str:
+        """The prompt that waits."""
+        return self._shown
 
     async def next(self, prompt: str) -> str | Key:
         """The next line; the prompt goes to standard error, and only where a person types."""
@@ -99,7 +108,11 @@ class PlainInput:
             if self.typed:
                 sys.stderr.write(prompt)
                 sys.stderr.flush()
-            line = await self._lines.next()
+                self._shown = prompt
+            try:
+                line = await self._lines.next()
+            finally:
+                self._shown = ""
             if line is None:
                 return Key.END
             if not self.typed or len(line.encode()) < LINE_LIMIT:

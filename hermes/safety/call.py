@@ -10,7 +10,7 @@ from hermes.safety import keyfiles
 from hermes.safety.budget import Budget
 from hermes.safety.findings import EffectKind, Verdict
 from hermes.safety.later import runs_later
-from hermes.safety.paths import is_root_like, reaches, read_refused, write_refused
+from hermes.safety.paths import OWN, is_root_like, reaches, read_refused, write_refused
 from hermes.safety.patterns import spelled
 from hermes.safety.places import Places
 from hermes.safety.words import DECODED, FETCHED, NONE, SECRET, UNTOLD, State, Stream, Word
@@ -245,10 +245,18 @@ class Call:
         reasons: list[tuple[str, str]] = []
         for word in named:
             labels |= word.labels | self._read(word, reasons)
-        for path, reason in reasons[:1]:
+        for path, reason in sorted(reasons, key=lambda one: not names_own(one[0], one[1], self.host.places))[:1]:
             self.effect(EffectKind.READS, (path,))
-            self.ask("reads-secret", reason)
+            self.reads_secret(path, reason)
         return labels
+
+    def reads_secret(self, path: str, reason: str) -> None:
+        """Say that a file is read which may not be."""
+        verdict, rule, _ = said_of_secret(path, reason, self.host.places)
+        if verdict is Verdict.DENY:
+            self.host.say(verdict, rule, reason, self.subject(), contained=True)
+        else:
+            self.ask(rule, reason)
 
     def _read(self, word: Word, reasons: list[tuple[str, str]]) -> frozenset[str]:
         """The labels of one file; why it may not be read is added to `reasons`."""
@@ -378,6 +386,18 @@ def names_secret(word: Word, cwd: str, places: Places) -> str:
     if not refused and named != path:
         refused = read_refused(named, places)
     return f"it reads {path}: {refused}" if refused else ""
+
+
+def names_own(path: str, reason: str, places: Places) -> bool:
+    """Whether such a reason is that this very path is Hermes' own settings, keys or state."""
+    told = not any(sign in path for sign in "*?[$")
+    return reason.endswith(OWN) and (told or path.startswith(f"{places.hermes}/"))
+
+
+def said_of_secret(path: str, reason: str, places: Places) -> tuple[Verdict, str, str]:
+    """Verdict, rule and reason for a file that may not be read: what is Hermes' own is as closed as it is to tools."""
+    own = names_own(path, reason, places)
+    return Verdict.DENY if own else Verdict.ASK, "own-state" if own else "reads-secret", reason
 
 
 def private(path: str) -> bool:

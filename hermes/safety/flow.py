@@ -2,7 +2,17 @@
 
 import re
 
-from hermes.safety.call import BLOCK_DEVICE, Call, Host, judge_write, names_secret, private, resolve, temporary
+from hermes.safety.call import (
+    BLOCK_DEVICE,
+    Call,
+    Host,
+    judge_write,
+    names_secret,
+    private,
+    resolve,
+    said_of_secret,
+    temporary,
+)
 from hermes.safety.findings import EffectKind, Verdict
 from hermes.safety.keyfiles import called, holds_key
 from hermes.safety.patterns import spelled
@@ -39,7 +49,7 @@ def read_from(host: Host, target: Word, state: State) -> Stream:
         return Stream(None, frozenset({FETCHED}))
     if reason := names_secret(target, state.where.now, host.places):
         host.note(EffectKind.READS, (), (path,))
-        host.say(Verdict.ASK, "reads-secret", reason, spelled(("<", path)), contained=True)
+        host.say(*said_of_secret(path, reason, host.places), spelled(("<", path)), contained=True)
         return Stream(None, frozenset({SECRET}))
     if holds_key(path, host.places):
         host.say(Verdict.ASK, "reads-secret", called(path), spelled(("<", path)), contained=True)

@@ -7,7 +7,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Literal
 from urllib.parse import unquote
@@ -70,7 +70,11 @@ def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgem
         if why:
             return PathJudgement(Verdict.DENY, "protected-path", why, real)
     why = _by_nature(real, places)
-    return PathJudgement(Verdict.DENY, "protected-path", why, real) if why else PathJudgement(Verdict.ALLOW, real=real)
+    if why:
+        return PathJudgement(Verdict.DENY, "protected-path", why, real)
+    if op == "write" and write_refused(real, places):
+        return PathJudgement(Verdict.ASK, "protected-path", "it holds the project's keys", real)
+    return PathJudgement(Verdict.ALLOW, real=real)
 
 
 def opened_refused(handle: int, places: Places) -> str:
@@ -119,7 +123,7 @@ def _real(named: str) -> str:
 
 
 def _refused(named: str, real: str, op: Operation, places: Places) -> str:
-    refused = write_refused if op == "write" else read_refused
+    refused = partial(write_refused, asked=True) if op == "write" else read_refused
     names = dict.fromkeys((real, os.path.normpath(named)))
     for name in list(names):
         single = name[1:] if name.startswith("//") else name

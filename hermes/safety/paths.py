@@ -129,11 +129,14 @@ _TOP = _lines(
     """
 )
 _KEYS = "it holds keys or passwords"
-_OWN = "it is Hermes' own: settings, keys and what was said in other sessions"
+OWN = "it is Hermes' own: settings, keys and what was said in other sessions"
 
 
-def write_refused(path: str, places: Places) -> str:
-    """Why `path` (absolute, resolved) may not be written; empty when it may."""
+def write_refused(path: str, places: Places, *, asked: bool = False) -> str:
+    """Why `path` (absolute, resolved) may not be written; empty when it may.
+
+    `asked`: a person is asked about files of the workspace that hold its keys, such as `.env`, so that is no reason.
+    """
     if path in _HARMLESS_DEVICES or path.startswith(_SHARED_MEMORY) or _inside(path, places.own):
         return ""
     if _inside(path, (places.hermes,)):
@@ -141,9 +144,9 @@ def write_refused(path: str, places: Places) -> str:
     below = _below(path, places.home)
     if below is not None and (_among(below, _HOME_FOLDERS) or below in _HOME_FILES):
         return "it holds keys or runs at the start of other programs"
-    for pattern, why in _BY_NAME:
-        if pattern.search(path):
-            return why
+    named = _refused_by_name(path, asked=asked and _inside(path, (places.workspace,)))
+    if named:
+        return named
     if _among(path, _SYSTEM_ROOTS) and not _inside(path, (places.workspace,)):
         return "it belongs to the system"
     return ""
@@ -155,6 +158,11 @@ def holds_starts(path: str, places: Places) -> bool:
     return bool(below) and any(one.startswith(f"{below}/") for one in (*_HOME_FOLDERS, *_HOME_FILES))
 
 
+def _refused_by_name(path: str, *, asked: bool) -> str:
+    found = (why for pattern, why in _BY_NAME if not (asked and pattern is _PROJECT_SECRET) and pattern.search(path))
+    return next(found, "")
+
+
 def read_refused(path: str, places: Places) -> str:
     """Why `path` (absolute, resolved) may not be read; empty when it may."""
     if _inside(path, places.own):
@@ -162,7 +170,7 @@ def read_refused(path: str, places: Places) -> str:
     hermes = _below(path, places.hermes)
     if hermes is not None:
         worked_in = _below(places.workspace, places.hermes) is not None and _inside(path, (places.workspace,))
-        return "" if worked_in or _inside(hermes, _OPEN_HERMES) else _OWN
+        return "" if worked_in or _inside(hermes, _OPEN_HERMES) else OWN
     if _holds_keys(path, places):
         return _KEYS
     if path.startswith("/dev/") and path != "/dev/null" and not path.startswith(_SHARED_MEMORY):

@@ -153,7 +153,7 @@ def save(path: Path, shown: str, data: bytes, ctx: ToolContext) -> None:
     def check(real: str) -> None:
         from hermes.safety.paths import write_refused
 
-        why = write_refused(real, ctx.places)
+        why = write_refused(real, ctx.places, asked=real in ctx.cleared)
         if not why and real not in ctx.cleared and not ctx.backend.writable(real):
             why = "it leads elsewhere since it was allowed"
         if why:

@@ -38,6 +38,8 @@ _LITERAL, _GLOB = re.compile(r"\[([*?\[])\]"), re.compile(r"[*?\[]")
 _SILENT = (EffectKind.READS, EffectKind.WRITES)
 Remember = Callable[[Sequence[str]], Awaitable[None]]
 """Writes patterns into the person's settings for good."""
+_ASSIGNS = r"(?:^|[\s;&|({\"'])([A-Z][A-Z0-9_]{1,60}=[^\s;&|)}]*)"
+"""Assignments to variables that programs see: by custom their names are in capitals."""
 
 
 class Policy(Struct, frozen=True, kw_only=True):
@@ -221,13 +223,15 @@ class RuleGate:
             return ()
         return tuple(one.pattern for one in grants)
 
-    def _covered(self, finding: Finding, runs: Sequence[str], weighed: "Weighed") -> bool:
+    def _covered(self, finding: Finding, runs: Sequence[str] | None, weighed: "Weighed") -> bool:
         if finding.rule.startswith(_TAINTED):
             return any(covers(one, finding.subject) for one in self.policy.allow)
-        if answered(finding, (*self.policy.allow, *self.leave.always), self.policy.rules):
+        patterns = (*self.policy.allow, *self.leave.always)
+        # Variables may turn the same words at another cluster, account or database: only the whole line says which.
+        if not _steered(weighed.line) and answered(finding, patterns, self.policy.rules):
             return True
         grants = [grant for grant in self.leave.grants if grant.pattern and covers(grant.pattern, finding.subject)]
-        led = _led(weighed.effects, finding.subject) if grants else ""
+        led = _led(weighed.effects, finding.subject, _variables(weighed)) if grants else ""
         return any(grant.places == led and (not grant.seal or grant.seal == _sealed(runs)) for grant in grants)
 
     def _whole_line(self, weighed: "Weighed", asks: Iterable[Finding], environment: Mapping[str, str]) -> bool:
@@ -252,8 +256,11 @@ def _grants(plain: Sequence[Finding], sources: Sequence[str], weighed: "Weighed"
     patterns = _patterns(plain)
     if plain and not patterns:
         return ()
-    bound = _sealed(_files_run(weighed))
-    led = {literal_or_folder(one): _led(weighed.effects, one.subject) for one in plain}
+    runs = _files_run(weighed)
+    if runs is None:
+        return ()
+    bound = _sealed(runs)
+    led = {literal_or_folder(one): _led(weighed.effects, one.subject, _variables(weighed)) for one in plain}
     named = (Grant(pattern=one, seal=bound, places=led[one]) for one in patterns)
     return (*named, *(Grant(source=one) for one in sources))
 
@@ -322,6 +329,16 @@ def _with_words(asks: Sequence[Finding], weighed: "Weighed") -> Iterator[str]:
         yield from (f"it has `{head_and_tail(one, _PART)}`" for one in list(dict.fromkeys(parts))[:_PARTS])
 
 
+def _steered(line: str) -> list[str]:
+    """The assignments in a line that programs may see, in the order of the line."""
+    return re.findall(_ASSIGNS, line) if "=" in line else []
+
+
+def _variables(weighed: "Weighed") -> Mapping[str, str]:
+    """What steers a call's programs besides their words: what earlier commands exported, and what the line assigns."""
+    return {**weighed.exported, "": " ".join(_steered(weighed.line))}
+
+
 def _led(effects: Iterable[Effect], subject: str, variables: Mapping[str, str] | None = None) -> str:
     """Where the effects of a finding's command lead now, as a hash; for a whole line all, with its variables."""
     from hermes.tools.seal import text_seal
@@ -331,8 +348,8 @@ def _led(effects: Iterable[Effect], subject: str, variables: Mapping[str, str] |
     return text_seal(*marks, *(f"{name}={value}" for name, value in sorted((variables or {}).items())))
 
 
-def _sealed(runs: Sequence[str]) -> str:
-    """The hash of the files that a call runs; empty when it runs none."""
+def _sealed(runs: Sequence[str] | None) -> str:
+    """The hash of the files that a call runs; empty when it runs none, or they cannot be told."""
     from hermes.tools.seal import file_seal
 
     return file_seal(runs) if runs else ""
@@ -360,11 +377,15 @@ def literal_or_folder(finding: Finding) -> str:
     return re.sub(r"/\[\*\]('?)$", r"/*\1", pattern)
 
 
-def _files_run(weighed: "Weighed") -> tuple[str, ...]:
-    """The files that the call takes code from; of a folder, those in it that hold code."""
+def _files_run(weighed: "Weighed") -> tuple[str, ...] | None:
+    """The files that the call takes code from; of a folder, those in it that may hold code. None: too many to tell."""
     from hermes.tools.seal import code_in
 
     found = [one for effect in weighed.effects if effect.kind is EffectKind.RUNS for one in effect.targets]
-    found = [one for one in dict.fromkeys(found) if one[:1] == "/"]
-    below = (path for one in found if os.path.isdir(one) for path in code_in(one))
-    return (*(one for one in found if not os.path.isdir(one)), *dict.fromkeys(below))
+    listed: dict[str, None] = {}
+    for path in dict.fromkeys(one for one in found if one[:1] == "/"):
+        below = code_in(path) if os.path.isdir(path) else [path]
+        if below is None:
+            return None
+        listed |= dict.fromkeys(below)
+    return tuple(listed)

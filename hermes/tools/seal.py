@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 
@@ -10,9 +10,30 @@ from hermes.safety.findings import Effect, EffectKind
 from hermes.safety.later import runs_later
 from hermes.tools.session import ToolState
 
-_NOT_LOOKED_INTO = (".git", ".hg", "node_modules", ".venv", "venv", ".tox", "__pycache__", "site-packages", "target")
-_CODE = (".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".sh", ".c", ".h", ".rs", ".go")
-_MOST_FILES = 2_000
+_NOT_LOOKED_INTO = frozenset(
+    [
+        ".git",
+        ".hg",
+        "node_modules",
+        ".venv",
+        "venv",
+        ".tox",
+        "__pycache__",
+        "site-packages",
+        "target",
+        ".cache",
+        ".pytest_cache",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".hypothesis",
+    ]
+)
+_DATA = """
+    .md .rst .txt .log .csv .tsv .png .jpg .jpeg .gif .webp .svg .ico .pdf .mp3 .mp4 .wav .zip .gz .html .css .scss
+    .o .pyc
+"""
+"""Ends of files that nothing takes code from."""
+_MOST_FILES = 5_000
 Mark = tuple[str, str, tuple[int, ...]]
 
 
@@ -34,17 +55,19 @@ def file_seal(paths: Iterable[str]) -> str:
     return hashlib.sha256(msgspec.json.encode(marks)).hexdigest()
 
 
-def code_in(folder: str) -> Iterator[str]:
-    """The files below a folder that programs take code or orders from; not those of packages, nor all of very many."""
+def code_in(folder: str) -> list[str] | None:
+    """The files below a folder that programs may take code or orders from, not packages'; None for very many."""
+    data = tuple(_DATA.split())
+    found: list[str] = []
     seen = 0
     for at, folders, names in os.walk(folder):
         folders[:] = sorted(one for one in folders if one not in _NOT_LOOKED_INTO)
         seen += len(folders) + len(names)
-        for name in sorted(one for one in names if not one.endswith(".sample")):
-            if runs_later(path := os.path.join(at, name)) or name.endswith(_CODE):
-                yield path
         if seen > _MOST_FILES:
-            return
+            return None
+        paths = (os.path.join(at, one) for one in sorted(names) if not one.endswith(".sample"))
+        found += (path for path in paths if not path.endswith(data) or runs_later(path))
+    return found
 
 
 def stamp(path: str) -> tuple[int, ...]:

@@ -2,7 +2,8 @@
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -18,6 +19,9 @@ from hermes.tools.session import ToolContext
 from hermes.tools.settings_of_git import changes
 from hermes.tools.taint import derived, placed
 from hermes.tools.tool import PathUse, Tool
+
+if TYPE_CHECKING:
+    from hermes.safety.path_judge import PathJudgement
 
 _CHANGES = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES, EffectKind.PERSISTS)
 _STAYS = (EffectKind.PERSISTS, EffectKind.WRITES, EffectKind.OVERWRITES)
@@ -47,6 +51,8 @@ class Weighed(Struct, frozen=True):
     """The pattern that allows the whole of it, where there is one."""
     subjects: tuple[str, ...]
     """What a person's own rules are matched against."""
+    exported: Mapping[str, str] = {}
+    """Variables that earlier commands of the session exported."""
 
 
 def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequence[str]) -> Weighed:
@@ -76,7 +82,8 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
     reached = told(judged, context)
     findings += _tainted(reached, context, hosts, held=held)
     effects = (*own, *reached, *settings, *_read(judged))
-    return Weighed(tuple(findings), effects, command, cwd, line, subjects_of(judged, effects, command))
+    subjects = subjects_of(judged, effects, command)
+    return Weighed(tuple(findings), effects, command, cwd, line, subjects, context.state.environment)
 
 
 def _placeholder(command: str, context: ToolContext) -> Iterator[Finding]:
@@ -147,13 +154,21 @@ def _path(use: PathUse, tool: str, context: ToolContext, findings: list[Finding]
         judged = judge_path(path, "write" if use.write else "read", str(context.state.cwd), context.places)
     real = judged.real
     if judged.verdict is not Verdict.ALLOW:
-        findings.append(Finding(judged.verdict, judged.rule, f"{path} is not open to tools: {judged.reason}"))
+        findings.append(_closed(path, judged))
     elif use.write and _starts_something(real, context):
         findings.append(Finding(Verdict.ASK, "dot-file", f"{real} is a setting of some program", f"write {real}"))
     elif use.write and not context.backend.writable(real):
         subject = spelled(("write", f"{os.path.dirname(real)}/*"))
         findings.append(Finding(Verdict.ASK, "outside-workspace", f"{real} is outside the workspace", subject))
     return Effect(EffectKind.WRITES, (tool, path), (real or path,)) if use.write else None
+
+
+def _closed(path: str, judged: "PathJudgement") -> Finding:
+    """What speaks against a path that is not simply open."""
+    if judged.verdict is Verdict.DENY:
+        return Finding(judged.verdict, judged.rule, f"{path} is not open to tools: {judged.reason}")
+    subject = spelled(("write", judged.real))
+    return Finding(judged.verdict, judged.rule, f"it writes {judged.real}: {judged.reason}", subject)
 
 
 def _starts_something(path: str, context: ToolContext) -> bool:

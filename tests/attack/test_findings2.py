@@ -292,9 +292,6 @@ async def test_a_temporary_folder_is_the_only_thing_that_goes(way: str) -> None:
 # --- answers
 
 
-@open_(
-    "high, local: `while the files that it runs stay unchanged` leaves out what is behind 2,000 names, and other ends"
-)
 @pytest.mark.parametrize(
     ("path", "before"),
     [
@@ -322,7 +319,6 @@ ELSEWHERE = (
 )
 
 
-@open_("high, both: Grant.places holds paths and no variables, so an answer is for every cluster, database and account")
 @pytest.mark.parametrize(("asked", "then"), ELSEWHERE)
 async def test_an_answer_for_the_session_is_for_the_variables_it_was_about(asked: str, then: str) -> None:
     async with scene("local", trusted=True) as one:

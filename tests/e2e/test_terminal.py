@@ -134,3 +134,52 @@ async def test_a_long_question_is_shown_whole_from_another_terminal_and_withdraw
                 assert await screen.end() == 0
             empty = await home.run(sys.executable, "-m", "hermes", "approvals")
             assert empty.stdout == "No question waits for an answer.\n"
+
+
+async def test_a_word_that_is_no_answer_is_asked_about_once_more() -> None:
+    for words, gone in ((("sure\n", "yes\n"), True), (("sure\n", "sure\n"), False)):
+        async with ScriptedServer(REMOVE) as server:
+            with TempHome.for_server(server.url) as home:
+                (home.cwd / "old").mkdir()
+                async with on_a_terminal(home, "-z", "clean", piped=True) as screen:
+                    await screen.shows("(or yes)? [o/")
+                    screen.type(words[0])
+                    await screen.shows_next("That is no answer here. It is o (once) or yes,")
+                    screen.type(words[1])
+                    assert await screen.end() == 0
+                assert (home.cwd / "old").exists() != gone
+
+
+async def test_an_answer_from_elsewhere_is_told_and_a_late_letter_is_no_message() -> None:
+    async with ScriptedServer(REMOVE) as server:
+        with TempHome.for_server(server.url) as home:
+            (home.cwd / "old").mkdir()
+            async with on_a_terminal(home) as screen:
+                await screen.shows("> ")
+                screen.type("clean\n")
+                await screen.shows_next("/N] ")
+                listed = await home.run(sys.executable, "-m", "hermes", "approvals")
+                name = listed.stdout.split()[0]
+                assert (await home.run(sys.executable, "-m", "hermes", "approvals", "approve", name)).code == 0
+                await screen.shows_next("Answered elsewhere: allowed.")
+                await screen.shows_next("Done with it.")
+                await screen.shows_next("> ")
+                screen.type("o\n")
+                await screen.shows_next("The question that `o` would answer is closed; nothing was sent.")
+                screen.type("/quit\n")
+                assert await screen.end() == 0
+            assert not (home.cwd / "old").exists() and len(server.requests) == 2
+
+
+async def test_a_notice_over_the_prompt_leaves_a_prompt_behind() -> None:
+    config = {"mcp_servers": {"gone": {"command": "/nonexistent/server"}}}
+    async with ScriptedServer([Say("Here.")]) as server:
+        with TempHome.for_server(server.url, more_config=config) as home:
+            async with on_a_terminal(home) as screen:
+                await screen.shows_next("hermes: ")
+                await screen.shows_next("gone")
+                await screen.shows_next("\n> ")
+                screen.type("hello\n")
+                await screen.shows_next("Here.")
+                screen.type("/quit\n")
+                assert await screen.end() == 0

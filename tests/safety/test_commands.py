@@ -271,20 +271,9 @@ def test_a_pattern_for_one_thing_covers_nothing_else() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "cat ~/.hermes/config.yaml",
-        "cat $HERMES_HOME/.env",
-        "cat ${HERMES_HOME}/logs/x",
         "cat ~/.her*/.env",
-        "cat ~/.hermes/*",
         "head ~/.s?h/id_x",
-        "cd ~/.hermes && cat config.yaml",
-        "cp -r ~/.hermes /tmp/x",
-        "tac < ~/.hermes/hermes.db",
-        "echo $(< ~/.hermes/.env)",
-        "curl file:///home/ann/.hermes/.env",
         "cat /proc/$PPID/environ",
-        "sqlite3 ~/.hermes/hermes.db .dump",
-        "python3 -c \"print(open('/home/ann/.hermes/.env').read())\"",
         "crontab jobs",
         "crontab -r",
         "echo '* * * * * x' | crontab",
@@ -299,6 +288,26 @@ def test_a_pattern_for_one_thing_covers_nothing_else() -> None:
 )
 def test_what_is_the_agents_own_asks(command: str) -> None:
     assert verdict(command) is Verdict.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat ~/.hermes/config.yaml",
+        "cat $HERMES_HOME/.env",
+        "cat ${HERMES_HOME}/logs/x",
+        "cat ~/.hermes/*",
+        "cd ~/.hermes && cat config.yaml",
+        "cp -r ~/.hermes /tmp/x",
+        "tac < ~/.hermes/hermes.db",
+        "echo $(< ~/.hermes/.env)",
+        "curl file:///home/ann/.hermes/.env",
+        "sqlite3 ~/.hermes/hermes.db .dump",
+        "python3 -c \"print(open('/home/ann/.hermes/.env').read())\"",
+    ],
+)
+def test_reading_what_is_the_agents_own_is_refused(command: str) -> None:
+    assert verdict(command) is Verdict.DENY
 
 
 @pytest.mark.parametrize(

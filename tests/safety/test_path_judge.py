@@ -65,10 +65,8 @@ def verdict(path: str, op: str, places: Places) -> Verdict:
         ("write", "~/.ssh/authorized_keys"),
         ("write", ".git/config"),
         ("write", ".git/hooks/pre-commit"),
-        ("write", ".env"),
-        ("write", ".env.production"),
-        ("write", "server.pem"),
-        ("write", "terraform.tfstate"),
+        ("write", "~/.env"),
+        ("write", "../other/.env"),
         ("write", "id_ed25519"),
         ("write", "/proc/self/cwd/../.bashrc"),
         ("write", "/etc//passwd"),
@@ -92,6 +90,11 @@ def test_refused(op: str, path: str, places: Places) -> None:
         )
         is Verdict.DENY
     )
+
+
+@pytest.mark.parametrize("path", [".env", ".env.production", "server.pem", "terraform.tfstate"])
+def test_a_projects_keys_are_written_after_a_question(path: str, places: Places) -> None:
+    assert verdict(path, "write", places) is Verdict.ASK
 
 
 @pytest.mark.parametrize(

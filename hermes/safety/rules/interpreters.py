@@ -439,11 +439,11 @@ def _reader(argv: Sequence[str]) -> bool:
 def _names_keys(call: Call, code: Code) -> bool:
     """Whether a program text names a file that holds keys, which is asked about."""
     for path in sorted(code.paths):
-        if reason := names_secret(Word(path), call.cwd, call.host.places):
-            call.effect(EffectKind.READS, (resolve(path, call.cwd, call.host.places),))
-            call.ask("reads-secret", reason)
-            return True
         full = resolve(path, call.cwd, call.host.places)
+        if reason := names_secret(Word(path), call.cwd, call.host.places):
+            call.effect(EffectKind.READS, (full,))
+            call.reads_secret(full, reason)
+            return True
         if holds_key(full, call.host.places):
             call.effect(EffectKind.READS, (full,))
             call.ask("reads-secret", called(full))
