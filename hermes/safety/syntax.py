@@ -27,6 +27,21 @@ _UNSAFE = re.compile(r"[\x1f\x80-\U0010ffff]+")
 _SPELLED = re.compile("\x1f((?:[0-9a-f]{2})+)\x1f")
 
 
+_LONG = 4096
+_MOST_GIVEN_UP = 48
+"""Parses that are given up in one process before long texts are not begun any more: each leaves up to 5 MB behind that
+tree-sitter 0.26 does not free."""
+
+
+class _Losses:
+    """How many parses were given up in this process."""
+
+    count = 0
+
+
+_LOSSES = _Losses()
+
+
 @cache
 def _parser() -> Parser:
     return Parser(Language(language()))
@@ -43,6 +58,8 @@ def parse(text: str, ends: float) -> Tree | None:
     source = _spelled(text)
     if len(source) <= _SHORT:
         return parser.parse(source)
+    if _LOSSES.count >= _MOST_GIVEN_UP and len(source) > _LONG:
+        return None
     ends = min(ends, time.thread_time() + _SECONDS + len(source) * _SECONDS_A_BYTE)
     spent = False
 
@@ -59,6 +76,7 @@ def parse(text: str, ends: float) -> Tree | None:
     except ValueError:
         tree = None
     if tree is None or spent:
+        _LOSSES.count += 1
         parser.reset()
         return None
     return tree
