@@ -318,13 +318,15 @@ class _Round:
             paths += [os.path.realpath(folder), os.path.realpath(self._context.places.workspace)]
         from hermes.tools.weighing import origin
 
-        found = origin(item.decision.effects, paths, self._context, self._unheard(item, output))
+        # What came to a process in the background may come out of any command, and out of its files.
+        heard = self._reached(item, output)
+        found = origin(item.decision.effects, paths, self._context, heard, runs=runs)
         return found or (said and structs.replace(said, vouched=True))
 
-    def _unheard(self, item: _Prepared, output: ToolOutput) -> frozenset[str] | None:
-        """The hosts that nothing came from, though the call names them; None: all."""
+    def _reached(self, item: _Prepared, output: ToolOutput) -> frozenset[str] | None:
+        """The hosts that something came from; None: those that the call names."""
         cut_off = item.decision.offline and self._context.backend.contained
-        return None if cut_off or output.unreached else output.refused
+        return frozenset() if cut_off else output.reached
 
     def _result(self, item: _Prepared, output: ToolOutput) -> ToolResultPart:
         text = self._context.redact(clean_surrogates(output.text))

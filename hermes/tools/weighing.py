@@ -36,6 +36,9 @@ _LINKED = 2
 _PLACEHOLDER = "it holds a placeholder of a secret, which is not put into commands: name the variable that holds it"
 
 
+_NOTES = (("add",), ("set-url",), ("rename",), ("remove",), ("rm",), ("get-url",))
+
+
 class Weighed(Struct, frozen=True):
     """All that was found about a call: what speaks against it, what it would do, and what it is shown as."""
 
@@ -388,25 +391,52 @@ def _runs_strangers(effect: Effect, context: ToolContext) -> bool:
 
 
 def origin(
-    effects: Sequence[Effect], paths: Iterable[str], context: ToolContext, refused: Collection[str] | None = ()
+    effects: Sequence[Effect],
+    paths: Iterable[str],
+    context: ToolContext,
+    reached: Collection[str] | None,
+    *,
+    runs: bool,
 ) -> Provenance | None:
     """Where the text that comes of a call is from, when it is a stranger's; None when it can be trusted.
 
-    Nothing came from the hosts that were `refused`; None: from no host at all.
+    Something came from the hosts that were `reached`; None: nobody saw that, and the text of the call is all there is.
+    `runs`: a program made the text, which may be of whatever processes in the background have heard.
     """
     spill = f"{os.path.realpath(context.spill)}/"
     sources: dict[str, None] = {}
     named: list[str] = []
     for effect in effects:
-        if effect.kind in LEAVES and refused is not None:
+        if effect.kind in LEAVES and reached is None and not _only_notes(effect.argv):
             for host in effect.targets or ("a host that cannot be told",):
-                if _bare(plain_host(host)) not in refused:
-                    sources[f"{Source.WEB}:{plain_host(host)}"] = None
+                sources[f"{Source.WEB}:{plain_host(host)}"] = None
         elif effect.kind is EffectKind.READS:
             named += (os.path.realpath(one) for one in effect.targets)
-    for path in (*paths, *named):
+    files = (*paths, *named)
+    processes = context.state.processes
+    heard = processes.heard() if runs else set().union(*(processes.heard(_changed_at(one)) for one in files))
+    for host in sorted(heard.union(reached or ())):
+        sources[f"{Source.WEB}:{host}"] = None
+    for path in files:
         sources |= dict.fromkeys(_sources_of_file(path, context, spill))
     return derived(sources)
+
+
+def _only_notes(argv: Sequence[str]) -> bool:
+    """Whether a command of git's only writes an address down, and reaches nobody by it."""
+    verb = argv[:3]
+    return verb[:2] == ("git", "config") or (
+        verb[:2] == ("git", "remote") and verb[2:] in _NOTES and not {*argv} & {"-f", "--fetch"}
+    )
+
+
+def _changed_at(path: str) -> float:
+    """When a file was changed, by whatever program; before all time when it is no file that is there."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return -1.0
+    return status.st_ctime if stat.S_ISREG(status.st_mode) else -1.0
 
 
 def _sources_of_file(path: str, context: ToolContext, spill: str) -> Sequence[str]:

@@ -346,6 +346,13 @@ class SandboxRunning:
         return self._running.pid
 
     @property
+    def heard(self) -> frozenset[str] | None:
+        """The hosts from which anything came: what its proxy saw, since there is no other way in."""
+        if self.network is Network.ON:
+            return None
+        return self.proxy.heard if self.proxy is not None else frozenset()
+
+    @property
     def over(self) -> bool:
         """Whether its end has been told, and nothing is known to be left of it."""
         return self._running.over
@@ -360,8 +367,7 @@ class SandboxRunning:
             self._sink(self.later.pop(0))
         if ended.code and self._backend.more_network(self):
             self._sink(_LESS)
-        refused = self.proxy.refused if self.proxy is not None else frozenset()
-        return msgspec.structs.replace(ended, code=by_signal(ended.code) if self.told else ended.code, refused=refused)
+        return msgspec.structs.replace(ended, code=by_signal(ended.code) if self.told else ended.code)
 
     async def stop(self) -> Stopped:
         """End the whole tree, as `LocalRunning` does."""
