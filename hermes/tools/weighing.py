@@ -12,6 +12,7 @@ from hermes.safety.later import runs_later
 from hermes.safety.paths import is_or_below
 from hermes.safety.patterns import covers, spelled
 from hermes.safety.policy import subjects_of
+from hermes.tools.narrowed import narrowed
 from hermes.tools.reach import LEAVES, plain_host, sends_outside, told
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
@@ -287,7 +288,8 @@ def _written_before(judged: Judgement, context: ToolContext) -> Iterator[Finding
 
 def _own_files(effect: Effect, context: ToolContext) -> Sequence[str]:
     """What a command would run of the files that this session wrote, or that were made since it began."""
-    found = [path for path in context.state.wrote if any(_is_in(path, target) for target in effect.targets)]
+    there = (path for path in context.state.wrote if any(_is_in(path, target) for target in effect.targets))
+    found = [path for path in there if narrowed(effect, path, context)]
     return found or [one for one in effect.targets if _made_since(one, context.state.began)]
 
 
