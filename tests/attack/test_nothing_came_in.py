@@ -126,3 +126,12 @@ async def test_in_local_whoever_answers_counts(page: str, command: str) -> None:
     async with scene("local", trusted=True) as one:
         await one.run(command.format(page=page), says(ONCE))
         assert "web:127.0.0.1" in taint(one)
+
+
+async def test_programs_do_not_look_for_updates_of_themselves_unless_the_person_says_so() -> None:
+    names = "$npm_config_update_notifier $PIP_DISABLE_PIP_VERSION_CHECK $GH_NO_UPDATE_NOTIFIER"
+    async with scene(trusted=True) as one:
+        assert "false 1 1" in await one.run(f"echo {names}")
+    said = {"NPM_CONFIG_UPDATE_NOTIFIER": "true", "PIP_DISABLE_PIP_VERSION_CHECK": "0"}
+    async with scene(trusted=True, environ=said) as one:
+        assert "<> 0 1" in await one.run('echo "<$npm_config_update_notifier>" ' + names.partition(" ")[2])
