@@ -12,6 +12,7 @@ from hermes.safety.later import runs_later
 from hermes.safety.paths import is_or_below
 from hermes.safety.patterns import covers, spelled
 from hermes.safety.policy import subjects_of
+from hermes.tools.git_programs import is_hooks, programs_of
 from hermes.tools.narrowed import narrowed
 from hermes.tools.reach import LEAVES, plain_host, sends_outside, told
 from hermes.tools.schema import Arguments
@@ -356,13 +357,12 @@ def _tainted(effects: Sequence[Effect], context: ToolContext, hosts: Sequence[st
         elif effect.kind in _STAYS:
             found = _staying(effect)
         else:
-            found = () if held or not _runs_strangers(effect, context) else _RUNS_STRANGERS
+            found = () if held else _running(effect, context)
         for rule, reason, subject in found:
             yield Finding(Verdict.ASK, rule, f"{reason} while {because}", subject or spelled(effect.argv))
 
 
 _Said = tuple[str, str, str]
-_RUNS_STRANGERS: tuple[_Said, ...] = (("tainted-run", "it runs files that nobody vouched for", ""),)
 
 
 def _leaving(effect: Effect, context: ToolContext, hosts: Sequence[str]) -> tuple[_Said, ...]:
@@ -383,13 +383,27 @@ def _staying(effect: Effect) -> tuple[_Said, ...]:
     return (("tainted-persistence", f"it keeps {named}, which acts later,", f"keep {named}"),)
 
 
-def _runs_strangers(effect: Effect, context: ToolContext) -> bool:
+def _running(effect: Effect, context: ToolContext) -> tuple[_Said, ...]:
+    """What there is to say about files that run: nothing where the person vouches for them, or there are none."""
     if effect.kind is EffectKind.UNKNOWN:
-        return True
+        return (("tainted-run", "it runs files that nobody vouched for", ""),)
     if effect.kind is not EffectKind.RUNS:
-        return False
-    workspace = context.places.workspace
-    return any(context.trust.source(os.path.realpath(one), workspace) for one in effect.targets if one[:1] == "/")
+        return ()
+    files = list(effect.targets)
+    told_otherwise = any(name.startswith("GIT_") for name in context.state.environment)
+    if is_hooks(effect) and not told_otherwise and (programs := programs_of(effect)) is not None:
+        files = programs
+    strange = [one for one in files if one[:1] == "/" and _is_strange(one, context)]
+    named = ", ".join(os.path.relpath(one, context.places.workspace) for one in strange[:_SHOWN] if os.path.isfile(one))
+    return (
+        (("tainted-run", f"it runs files that nobody vouched for{': ' if named else ''}{named}", ""),)
+        if strange
+        else ()
+    )
+
+
+def _is_strange(path: str, context: ToolContext) -> bool:
+    return bool(context.trust.source(os.path.realpath(path), context.places.workspace))
 
 
 def origin(

@@ -15,6 +15,7 @@ from hermes.tools.session import Opening, ToolContext, ToolState
 from hermes.tools.tool import ToolOutput, tool
 
 MAX_TIMEOUT = 600
+_BRANCH_DONE = re.compile(r"(?m)^(warning: Update|fatal: [Bb]ranch is renamed, but update) of config-file failed$")
 _SETTINGS_KEPT = re.compile(r"could not (?:lock|write) config file")
 
 
@@ -106,9 +107,9 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
         ctx.state.processes.adopt(order, running, ended, ctx.clock.now())
         notes.append("it left processes running, whose output is lost; use background for those")
     if ctx.backend.name == "sandbox" and _SETTINGS_KEPT.search(text):
-        from hermes.tools.settings_of_git import WHAT_TO_DO
+        from hermes.tools.settings_of_git import BRANCH_DONE, WHAT_TO_DO
 
-        notes.append(WHAT_TO_DO)
+        notes.append(BRANCH_DONE if _BRANCH_DONE.search(text) else WHAT_TO_DO)
     if ended.code != 0:
         notes += await _opened(ctx, text, order)
     return ToolOutput(text=_with_notes(text, notes), failed=ended.code != 0, reached=reached)
