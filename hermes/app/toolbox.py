@@ -14,7 +14,7 @@ from hermes.config.settings import Settings
 from hermes.config.trusted import trusted_folders
 from hermes.core.errors import ConfigError
 from hermes.core.messages import PROGRAM, Message
-from hermes.core.parts import TextPart
+from hermes.core.parts import Source, TextPart
 from hermes.safety.places import Places
 from hermes.safety.secrets import Redactor
 from hermes.tools import toolsets
@@ -104,6 +104,8 @@ def session_tools(
     toolbox, remarks, servers = _selected(settings, options)
     environ = process.environ
     state = ToolState(cwd=Path(plan.cwd))
+    for host in {*settings.security.allowed_hosts} & {"localhost", "127.0.0.1", "::1"}:
+        state.taint.lift(f"{Source.WEB}:{host}")  # what listens on the person's own machine is theirs, they say
     spill = home.spill / plan.session_id
     places = Places(
         home=str(Path(environ.get("HOME") or "~").expanduser().resolve()),

@@ -19,6 +19,7 @@ from hermes.tools.registry import Toolbox
 from hermes.tools.schema import Arguments, ArgumentsError
 from hermes.tools.session import ToolContext
 from hermes.tools.spill import BATCH_CAP, PREVIEW, RESULT_CAP, spill
+from hermes.tools.taint import sources_of
 from hermes.tools.tool import PathUse, Tool, ToolOutput
 from hermes.util.text import clean_surrogates
 
@@ -81,6 +82,13 @@ class _Prepared(Struct):
     raw: str
     decision: Decision
     paths: tuple[PathUse, ...] = field(default=())
+
+
+class _Written(Struct, frozen=True):
+    """What a call may write: by the tool itself, as it was before and was noted before; and by a command."""
+
+    own: dict[str, tuple[tuple[int, int] | None, str | None]]
+    by_command: tuple[str, ...]
 
 
 class _UnusableError(Exception):
@@ -200,7 +208,7 @@ class _Round:
                 return
             started = self._context.clock.monotonic()
             self._batch.begin(item.index)
-            self._note_written(item)
+            written = self._note_written(item)
             self._emit(ToolStarted(item.call.call_id, item.tool.name, item.raw, item.tool.line(item.arguments)))
             try:
                 output = await self._output(item)
@@ -208,6 +216,7 @@ class _Round:
                 self._ended(item, ToolStatus.INTERRUPTED, started, "")
                 raise
             result = self._result(item, output)
+            self._note_outcome(written, result)
             if output.failed:
                 self._batch.failed.add(item.call.call_id)
             self._batch.finish(item.index, result)
@@ -292,10 +301,11 @@ class _Round:
             settings=tuple(one for effect in effects if effect.argv == GIT_SETTINGS for one in effect.targets),
         )
 
-    def _note_written(self, item: _Prepared) -> None:
+    def _note_written(self, item: _Prepared) -> "_Written":
         """Keep in mind what the call writes, and whose text stood in the conversation when it did."""
         state = self._context.state
         written = [use.path for use in item.paths if use.write]
+        own = {path: (_stamp(path), state.wrote.get(path)) for path in written}
         for effect in item.decision.effects:
             if effect.kind in (EffectKind.WRITES, EffectKind.OVERWRITES):
                 written += [
@@ -305,6 +315,22 @@ class _Round:
                 ]
         if written:
             state.wrote |= dict.fromkeys(written, "\n".join(state.taint.sources()))
+        return _Written(own, tuple(one for one in written if one not in own))
+
+    def _note_outcome(self, written: "_Written", result: ToolResultPart) -> None:
+        """What a tool left as it was it has not written; what a command wrote is of what came to it, too."""
+        wrote = self._context.state.wrote
+        for path, (stamp, before) in written.own.items():
+            if stamp == _stamp(path) and not os.path.isdir(path):
+                if before is None:
+                    wrote.pop(path, None)
+                else:
+                    wrote[path] = before
+        origin = result.provenance
+        if origin is not None and origin.untrusted:
+            for path in written.by_command:
+                known = filter(None, wrote.get(path, "").split("\n"))
+                wrote[path] = "\n".join(dict.fromkeys([*known, *sources_of(origin)]))
 
     def _origin(self, item: _Prepared, output: ToolOutput) -> Provenance | None:
         """Whose text a result is."""
@@ -318,13 +344,15 @@ class _Round:
             paths += [os.path.realpath(folder), os.path.realpath(self._context.places.workspace)]
         from hermes.tools.weighing import origin
 
-        found = origin(item.decision.effects, paths, self._context, self._unheard(item, output))
+        # What came to a process in the background may come out of any command, and out of its files.
+        heard = self._reached(item, output)
+        found = origin(item.decision.effects, paths, self._context, heard, runs=runs)
         return found or (said and structs.replace(said, vouched=True))
 
-    def _unheard(self, item: _Prepared, output: ToolOutput) -> frozenset[str] | None:
-        """The hosts that nothing came from, though the call names them; None: all."""
+    def _reached(self, item: _Prepared, output: ToolOutput) -> frozenset[str] | None:
+        """The hosts that something came from; None: those that the call names."""
         cut_off = item.decision.offline and self._context.backend.contained
-        return None if cut_off or output.unreached else output.refused
+        return frozenset() if cut_off else output.reached
 
     def _result(self, item: _Prepared, output: ToolOutput) -> ToolResultPart:
         text = self._context.redact(clean_surrogates(output.text))
@@ -354,6 +382,15 @@ class _Round:
     def _ended(self, item: _Prepared, status: ToolStatus, started: float, text: str) -> None:
         seconds = self._context.clock.monotonic() - started
         self._emit(ToolEnded(item.call.call_id, item.tool.name, status, seconds, _beginning(text)))
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    """Which file stands there in which state, as no program can set it; None: none."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_ino, status.st_ctime_ns
 
 
 def _beginning(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import os
 from collections import deque
 from collections.abc import Sequence
@@ -40,6 +41,11 @@ class Process(Struct, eq=False):
     """The last line as far as it has come, looked at for patterns."""
 
     @property
+    def heard(self) -> frozenset[str] | None:
+        """The hosts from which anything came to it so far; None where nobody sees that."""
+        return self.running.heard if self.running is not None else frozenset()
+
+    @property
     def status(self) -> str:
         """`running`, or how it ended."""
         if self.exit is None:
@@ -66,6 +72,8 @@ class ProcessTable:
     def __init__(self) -> None:
         self._processes: dict[str, Process] = {}
         self._notices: deque[str] = deque(maxlen=_NOTICES)
+        self._heard: set[str] = set()
+        """What those heard that are no longer kept."""
 
     async def start(
         self,
@@ -138,6 +146,11 @@ class ProcessTable:
         one = self._processes.get(process_id)
         return (one.command, one.typed) if one is not None and one.exit is None else ("", "")
 
+    def heard(self, until: float = math.inf) -> set[str]:
+        """The hosts, as far as they are seen, from which anything came to processes that began before `until`."""
+        known = (one.heard for one in self._processes.values() if one.started <= until)
+        return self._heard.union(*(one for one in known if one is not None))
+
     def tell(self, line: str) -> None:
         """Have a line told to the model with the next notices."""
         self._notices.append(line)
@@ -166,6 +179,7 @@ class ProcessTable:
             ended = next((one for one in self._processes.values() if one.exit is not None), None)
             if ended is None:
                 raise ToolError(f"{LIMIT} background processes are running already. Kill one first.")
+            self._heard |= ended.heard or frozenset()
             del self._processes[ended.process_id]
 
     async def _watch(self, process: Process, running: Running) -> None:

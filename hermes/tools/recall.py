@@ -4,11 +4,13 @@ import os
 from collections.abc import Iterable
 
 from hermes.core.messages import Message
-from hermes.core.parts import ToolCallPart
+from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.safety.findings import EffectKind
 from hermes.tools.registry import Toolbox
 from hermes.tools.schema import ArgumentsError
 from hermes.tools.session import ToolContext
+
+_NOT_DONE = (ToolStatus.REFUSED, ToolStatus.INVALID)
 
 
 def recall_written(messages: Iterable[Message], toolbox: Toolbox, context: ToolContext) -> None:
@@ -19,10 +21,20 @@ def recall_written(messages: Iterable[Message], toolbox: Toolbox, context: ToolC
     if context.backend.contained:
         return
     sources = "\n".join(context.state.taint.sources())
+    messages = list(messages)
+    results = [part for one in messages for part in one.parts if isinstance(part, ToolResultPart)]
+    undone = {part.call_id for part in results if part.status in _NOT_DONE or _all_or_nothing(part)}
     for message in messages:
         for call in message.calls():
+            if call.call_id in undone:
+                continue
             for path in _written(call, toolbox, context):
                 context.state.wrote.setdefault(os.path.realpath(path), sources)
+
+
+def _all_or_nothing(result: ToolResultPart) -> bool:
+    """Whether it is of a tool that writes all or nothing, and failed."""
+    return result.status is ToolStatus.ERROR and result.name in ("write_file", "patch")
 
 
 def _written(call: ToolCallPart, toolbox: Toolbox, context: ToolContext) -> list[str]:

@@ -7,6 +7,7 @@ from hermes.safety.findings import Effect, EffectKind, Finding, Judgement, Simpl
 from hermes.safety.paths import is_or_below
 from hermes.safety.patterns import spelled
 from hermes.tools.gate import GIT_SETTINGS
+from hermes.tools.git_programs import programs_around
 from hermes.tools.session import ToolContext
 
 _RULE = "git-settings"
@@ -18,6 +19,7 @@ _REMOTE = ("add", "set-url", "rename", "remove", "rm", "set-branches")
 _UPSTREAM = ("-u", "--set-upstream-to", "--unset-upstream")
 _BESIDE = ("echo", "true", "cd", "pwd")
 _NEVER = "settings that let git run programs are not changed from the sandbox: the person does that"
+BRANCH_DONE = "that is done, but for the branch's section in git's settings, which are kept in the sandbox; go on"
 WHAT_TO_DO = (
     "git's settings are kept in the sandbox: `git config`, `git remote` and `git branch -u`, as a command of their own "
     "and for this repository, ask the person and then work"
@@ -60,8 +62,15 @@ def _is_change(one: Simple) -> bool:
 def _does_nothing(one: Simple) -> bool:
     """Whether a command beside a change is one of which nothing can come."""
     if one.argv[:1] == ("git",):
-        return one.argv[1:2] in (("config",), ("remote",), ("status",))
+        return one.argv[1:2] in (("config",), ("remote",), ("status",)) or _records(one)
     return one.argv[0] in _BESIDE
+
+
+def _records(one: Simple) -> bool:
+    """Whether it only records changes, in a repository in which nothing but git itself runs by that."""
+    if one.argv[1:2] not in (("add",), ("commit",), ("log",), ("diff",), ("init",)):
+        return False
+    return programs_around(one.cwd) == []
 
 
 def _cannot_be_told(one: Simple) -> bool:

@@ -55,13 +55,11 @@ class ToolOutput(Struct, frozen=True, kw_only=True):
     status: ToolStatus = ToolStatus.OK
     failed: bool = False
     """Whether what was run says itself that it failed, though the tool has done its work."""
-    unreached: bool = False
-    """Whether it is known that no host was reached, so that nothing of the text is a stranger's of the web."""
+    reached: frozenset[str] | None = None
+    """The hosts from which anything came; None: nobody saw that, so those count which the call names."""
     images: tuple[ImagePart, ...] = ()
     provenance: Provenance | None = None
     ours: bool = False
-    refused: frozenset[str] = frozenset()
-    """Hosts that nothing came from, since what was run was kept from them."""
 
 
 ToolFunction = Callable[..., Awaitable[str | ToolOutput]]

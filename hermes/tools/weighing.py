@@ -13,6 +13,8 @@ from hermes.safety.later import runs_later
 from hermes.safety.paths import is_or_below
 from hermes.safety.patterns import covers, spelled
 from hermes.safety.policy import subjects_of
+from hermes.tools.git_programs import is_hooks, programs_of
+from hermes.tools.narrowed import narrowed
 from hermes.tools.reach import LEAVES, plain_host, sends_outside, told
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
@@ -38,6 +40,9 @@ _LONGEST_PATH = 4_096
 _LINKED = 2
 """Names of a file from which on another of them may be a protected one."""
 _PLACEHOLDER = "it holds a placeholder of a secret, which is not put into commands: name the variable that holds it"
+
+
+_NOTES = (("add",), ("set-url",), ("rename",), ("remove",), ("rm",), ("get-url",))
 
 
 class Weighed(Struct, frozen=True):
@@ -299,7 +304,8 @@ def _written_before(judged: Judgement, context: ToolContext) -> Iterator[Finding
 
 def _own_files(effect: Effect, context: ToolContext) -> Sequence[str]:
     """What a command would run of the files that this session wrote, or that were made since it began."""
-    found = [path for path in context.state.wrote if any(_is_in(path, target) for target in effect.targets)]
+    there = (path for path in context.state.wrote if any(_is_in(path, target) for target in effect.targets))
+    found = [path for path in there if narrowed(effect, path, context)]
     return found or [one for one in effect.targets if _made_since(one, context.state.began)]
 
 
@@ -372,13 +378,12 @@ def _tainted(effects: Sequence[Effect], context: ToolContext, hosts: Sequence[st
         elif effect.kind in _STAYS:
             found = _staying(effect)
         else:
-            found = () if held or not _runs_strangers(effect, context) else _RUNS_STRANGERS
+            found = () if held else _running(effect, context)
         for rule, reason, subject in found:
             yield Finding(Verdict.ASK, rule, f"{reason} while {because}", subject or spelled(effect.argv))
 
 
 _Said = tuple[str, str, str]
-_RUNS_STRANGERS: tuple[_Said, ...] = (("tainted-run", "it runs files that nobody vouched for", ""),)
 
 
 def _leaving(effect: Effect, context: ToolContext, hosts: Sequence[str]) -> tuple[_Said, ...]:
@@ -399,35 +404,76 @@ def _staying(effect: Effect) -> tuple[_Said, ...]:
     return (("tainted-persistence", f"it keeps {named}, which acts later,", f"keep {named}"),)
 
 
-def _runs_strangers(effect: Effect, context: ToolContext) -> bool:
+def _running(effect: Effect, context: ToolContext) -> tuple[_Said, ...]:
+    """What there is to say about files that run: nothing where the person vouches for them, or there are none."""
     if effect.kind is EffectKind.UNKNOWN:
-        return True
+        return (("tainted-run", "it runs files that nobody vouched for", ""),)
     if effect.kind is not EffectKind.RUNS:
-        return False
-    workspace = context.places.workspace
-    return any(context.trust.source(os.path.realpath(one), workspace) for one in effect.targets if one[:1] == "/")
+        return ()
+    files = list(effect.targets)
+    told_otherwise = any(name.startswith("GIT_") for name in context.state.environment)
+    if is_hooks(effect) and not told_otherwise and (programs := programs_of(effect)) is not None:
+        files = programs
+    strange = [one for one in files if one[:1] == "/" and _is_strange(one, context)]
+    named = ", ".join(os.path.relpath(one, context.places.workspace) for one in strange[:_SHOWN] if os.path.isfile(one))
+    return (
+        (("tainted-run", f"it runs files that nobody vouched for{': ' if named else ''}{named}", ""),)
+        if strange
+        else ()
+    )
+
+
+def _is_strange(path: str, context: ToolContext) -> bool:
+    return bool(context.trust.source(os.path.realpath(path), context.places.workspace))
 
 
 def origin(
-    effects: Sequence[Effect], paths: Iterable[str], context: ToolContext, refused: Collection[str] | None = ()
+    effects: Sequence[Effect],
+    paths: Iterable[str],
+    context: ToolContext,
+    reached: Collection[str] | None,
+    *,
+    runs: bool,
 ) -> Provenance | None:
     """Where the text that comes of a call is from, when it is a stranger's; None when it can be trusted.
 
-    Nothing came from the hosts that were `refused`; None: from no host at all.
+    Something came from the hosts that were `reached`; None: nobody saw that, and the text of the call is all there is.
+    `runs`: a program made the text, which may be of whatever processes in the background have heard.
     """
     spill = f"{os.path.realpath(context.spill)}/"
     sources: dict[str, None] = {}
     named: list[str] = []
     for effect in effects:
-        if effect.kind in LEAVES and refused is not None:
+        if effect.kind in LEAVES and reached is None and not _only_notes(effect.argv):
             for host in effect.targets or ("a host that cannot be told",):
-                if _bare(plain_host(host)) not in refused:
-                    sources[f"{Source.WEB}:{plain_host(host)}"] = None
+                sources[f"{Source.WEB}:{plain_host(host)}"] = None
         elif effect.kind is EffectKind.READS:
             named += (os.path.realpath(one) for one in effect.targets)
-    for path in (*paths, *named):
+    files = (*paths, *named)
+    processes = context.state.processes
+    heard = processes.heard() if runs else set().union(*(processes.heard(_changed_at(one)) for one in files))
+    for host in sorted(heard.union(reached or ())):
+        sources[f"{Source.WEB}:{host}"] = None
+    for path in files:
         sources |= dict.fromkeys(_sources_of_file(path, context, spill))
     return derived(sources)
+
+
+def _only_notes(argv: Sequence[str]) -> bool:
+    """Whether a command of git's only writes an address down, and reaches nobody by it."""
+    verb = argv[:3]
+    return verb[:2] == ("git", "config") or (
+        verb[:2] == ("git", "remote") and verb[2:] in _NOTES and not {*argv} & {"-f", "--fetch"}
+    )
+
+
+def _changed_at(path: str) -> float:
+    """When a file was changed, by whatever program; before all time when it is no file that is there."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return -1.0
+    return status.st_ctime if stat.S_ISREG(status.st_mode) else -1.0
 
 
 def _sources_of_file(path: str, context: ToolContext, spill: str) -> Sequence[str]:

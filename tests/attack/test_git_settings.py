@@ -89,3 +89,56 @@ async def test_what_such_a_command_plants_is_taken_back() -> None:
         await one.run('export PATH="$PWD/bin:$PATH"', says(ONCE))
         await one.run("git config user.name Ann", says(ONCE))
         assert config.read_text() == before
+
+
+def commits(one: Scene) -> None:
+    """The workspace as a repository with a commit in it and nothing but plain settings."""
+    for words in (
+        ("init", "-q", "-b", "main"),
+        ("config", "user.name", "Ann"),
+        ("config", "user.email", "ann@x.test"),
+        ("commit", "-q", "--allow-empty", "-m", "x"),
+        ("branch", "g"),
+    ):
+        subprocess.run(["git", "-C", str(one.home.cwd), *words], check=True, env=one.home.environ)
+
+
+async def test_branches_go_and_what_stays_of_them_is_said_in_a_line() -> None:
+    async with scene(trusted=True) as one:
+        commits(one)
+        for command in ("git branch -d g", "git branch -m other"):
+            said = await one.run(command)
+            assert "that is done, but for the branch's section" in said and "ask the person" not in said
+        assert (await one.run("git branch --format='<%(refname:short)>'")).startswith("<other>\n[")
+
+
+async def test_a_setting_and_a_commit_are_one_question() -> None:
+    async with scene(trusted=True) as one:
+        commits(one)
+        line = "git config user.name Bob && git commit -q --allow-empty -m y && git log -1 --format=%an"
+        assert "Not allowed" in await one.run(line)
+        assert (await one.run(line, says(ONCE))).startswith("Bob") and len(one.asked) == 1
+        hook = one.home.cwd / ".git/hooks/pre-commit"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text("#!/bin/sh\ntrue\n")
+        hook.chmod(0o755)
+        assert "as a command of their own" in await one.run(line.replace("Bob", "Eve"), says(ONCE))
+
+
+async def test_git_runs_nothing_of_a_repository_without_programs() -> None:
+    async with scene("local") as one:
+        commits(one)
+        await one.run("git status")
+        assert one.context.state.taint.sources()
+        for command in ("git add -A", "git commit -q --allow-empty -m y", "git checkout -q -b f"):
+            assert "Not allowed" not in await one.run(command)
+        hook = one.home.cwd / ".git/hooks/pre-commit"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text("#!/bin/sh\ntrue\n")
+        await one.run("git commit -q --allow-empty -m y", says(NO))
+        assert "nobody vouched for: .git/hooks/pre-commit while" in one.asked[0].reason
+        hook.unlink()
+        config = one.home.cwd / ".git/config"
+        config.write_text(config.read_text() + "[core]\n\tfsmonitor = ./x\n")
+        await one.run("git checkout -q -b h", says(NO))
+        assert "nobody vouched for: .git/config while" in one.asked[1].reason

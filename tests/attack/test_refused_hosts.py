@@ -56,12 +56,12 @@ async def test_what_came_in_counts(fetch: str) -> None:
         assert taint(one) == ("web:127.0.0.1",)
 
 
-async def test_one_host_that_was_reached_is_enough_to_count(fetch: str) -> None:
+async def test_of_two_hosts_the_one_that_answered_counts(fetch: str) -> None:
     async with scene("sandbox", trusted=True) as one:
         both = f"{fetch}; {fetch.replace('127.0.0.1', '127.0.0.2')}"
         told = await one.run(both, lambda asked: NO if "127.0.0.2" in asked.subject else ONCE)
         assert "a page" in told and "127.0.0.2 are refused" in told
-        assert set(taint(one)) == {"web:127.0.0.1", "web:127.0.0.2"}
+        assert taint(one) == ("web:127.0.0.1",)
 
 
 async def test_a_background_command_is_told_as_it_happens(fetch: str) -> None:

@@ -1,9 +1,12 @@
 """In `local`, where no kernel holds anything back: what a session wrote runs only after a person said so."""
 
+import json
+
 import pytest
 from attack.obedient import ONCE, SESSION, Scene, says, scene
 
 from hermes.core.events import ApprovalAsked
+from hermes.tools.weighing import weigh
 
 PAYLOAD = "touch {home}/pwned\n"
 PYTHON = "open('{home}/pwned', 'w').close()\n"
@@ -114,3 +117,51 @@ async def test_what_was_written_before_a_restart_counts_too() -> None:
         for command in ("bash x.sh", "bash y.sh"):
             assert "Not allowed" in await one.run(command)
         assert not (one.home.home / "pwned").exists()
+
+
+async def test_what_failed_was_not_written() -> None:
+    async with scene("local", trusted=True) as one:
+        (one.home.cwd / "calc.py").write_text("VALUE = 1\n")
+        (one.home.cwd / "test_calc.py").write_text("import calc\nprint('value', calc.VALUE)\n")
+        one.context.state.began += 3600  # the person's files are older than the session
+        said = await one.call("patch", path="calc.py", old_string="not there", new_string="x")
+        assert one.context.state.wrote == {}, said
+        assert "value 1" in await one.run("python3 test_calc.py")
+        await one.call("read_file", path="calc.py")
+        await one.call("patch", path="calc.py", old_string="VALUE = 1", new_string="VALUE = 2")
+        assert "Not allowed" in await one.run("python3 test_calc.py")
+        await one.call("patch", path="calc.py", old_string="not there", new_string="x")
+        assert "Not allowed" in await one.run("python3 test_calc.py")
+
+
+@pytest.mark.parametrize(
+    ("command", "runs"),
+    [
+        ("python3 -m venv .venv", False),
+        ("python3 -m json.tool package.json", False),
+        ("npm test", False),
+        ("npm run deep", False),
+        ("npm run calc", True),
+        ("npm run deep-calc", True),
+        ("npm run unknown-program", True),
+        ("npm install left-pad", False),
+        ("make -n", True),
+        ("python3 -m calc", True),
+        ("python3 -m unittest", True),
+    ],
+)
+async def test_only_what_a_command_would_run_is_named(command: str, runs: bool) -> None:
+    scripts = {
+        "test": "node -e 'console.log(1)'",
+        "deep": "npm test && npm run test",
+        "calc": "python3 calc.py",
+        "deep-calc": "npm run calc",
+        "unknown-program": "whatever --it-is",
+    }
+    async with scene("local", trusted=True) as one:
+        (one.home.cwd / "package.json").write_text(json.dumps({"scripts": scripts}))
+        await one.call("write_file", path="calc.py", content="VALUE = 1\n")
+        tool = one.app._tools[one.actor.session_id].toolbox.find("terminal")
+        assert tool is not None
+        weighed = weigh(tool, tool.parameters.decode(json.dumps({"command": command})), one.context, ())
+        assert ("runs-own-file" in [finding.rule for finding in weighed.findings]) is runs

@@ -223,7 +223,7 @@ async def test_an_address_is_asked_about_with_the_name_that_leads_there(tmp_path
         ]
 
 
-async def test_what_was_refused_is_told_once_and_counts_while_nothing_was_reached(tmp_path: Path, site: Site) -> None:
+async def test_what_was_refused_is_told_once_and_only_who_answers_is_heard(tmp_path: Path, site: Site) -> None:
     told: list[str] = []
     names = {"yes.test": ["127.0.0.1"], "turned.test": ["127.0.0.1"]}
     hosts = Hosts((f"yes.test:{site.port}", "turned.*"), Wall(tmp_path, None, names=names).resolve)
@@ -233,9 +233,9 @@ async def test_what_was_refused_is_told_once_and_counts_while_nothing_was_reache
         for _ in range(2):
             assert b"403" in await wall.send(b"CONNECT No.test:443 HTTP/1.1\r\n\r\n")
         assert told == ["Connections to no.test are refused (the person said no); do not try again."]
-        assert wall.proxy.refused == {"no.test"}
+        assert wall.proxy.heard == frozenset()
         assert (await wall.send(f"GET http://yes.test:{site.port}/ HTTP/1.1\r\n\r\n".encode())).endswith(b"hi\n")
-        assert wall.proxy.refused == frozenset()
+        assert wall.proxy.heard == {"yes.test"}
 
 
 async def test_one_of_several_addresses_is_enough_to_refuse(tmp_path: Path) -> None:

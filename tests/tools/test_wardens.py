@@ -278,6 +278,7 @@ class Remote:
     """A command at another end that does not confirm its end."""
 
     pid = 7
+    heard = None
 
     async def wait(self) -> Exit:
         return await asyncio.get_running_loop().create_future()

@@ -73,14 +73,12 @@ class ShellState(Struct, frozen=True):
 class Exit(Struct, frozen=True):
     """How a command ended. `code` is negative for a signal. `state` is None when it could not be learnt.
 
-    `left_running` says that processes which it started are still there. `refused` are the hosts that it was kept from,
-    when it has reached no other either: nothing came in.
+    `left_running` says that processes which it started are still there.
     """
 
     code: int
     state: ShellState | None = None
     left_running: bool = False
-    refused: frozenset[str] = frozenset()
 
 
 def by_signal(code: int) -> int:
@@ -106,6 +104,11 @@ class Running(Protocol):
     @property
     def pid(self) -> int:
         """The process id on the machine where it runs; also its process group."""
+        ...
+
+    @property
+    def heard(self) -> frozenset[str] | None:
+        """The hosts from which anything came to it so far; None where nobody sees that."""
         ...
 
     async def wait(self) -> Exit:

@@ -233,6 +233,9 @@ class Far:
 class FarRunning:
     """A command that runs elsewhere."""
 
+    heard: None = None
+    """Nobody sees what it reaches."""
+
     def __init__(self, far: Far, mark: str, sink: Sink, after: Callable[[], Awaitable[Sequence[str]]] | None) -> None:
         self._far = far
         self._mark = mark

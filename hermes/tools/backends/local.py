@@ -219,6 +219,9 @@ class LocalBackend:
 class LocalRunning:
     """A command that runs on this machine. Callbacks of the event loop do the work, so it needs no task."""
 
+    heard: None = None
+    """Nobody sees what it reaches."""
+
     def __init__(
         self,
         tree: Tree,

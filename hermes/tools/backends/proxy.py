@@ -145,8 +145,8 @@ class Proxy:
         self._hosts = hosts
         self._door = door
         self._told = told
-        self._reached = False
-        self._refused: dict[str, None] = {}
+        self._heard: set[str] = set()
+        self._refused: set[str] = set()
         self._near: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -158,9 +158,9 @@ class Proxy:
         return far
 
     @property
-    def refused(self) -> frozenset[str]:
-        """The hosts that were refused, by every name of theirs that was used, when no host was reached at all."""
-        return frozenset() if self._reached else frozenset(self._refused)
+    def heard(self) -> frozenset[str]:
+        """The hosts from which anything came so far, by the names that were asked for."""
+        return frozenset(self._heard)
 
     async def close(self) -> None:
         """End every connection."""
@@ -238,7 +238,7 @@ class Proxy:
             near, far = await self._connected(reader, host, port)
             try:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                await _both_ways(reader, writer, near, far)
+                await _both_ways(reader, writer, near, far, lambda: self._heard.add(host.lower()))
             finally:
                 far.close()
             return
@@ -257,7 +257,7 @@ class Proxy:
             )
             sending = asyncio.create_task(_send_body(reader, far, length, chunked=chunked))
             try:
-                await _carry(near, writer)
+                await _carry(near, writer, lambda: self._heard.add(host.lower()))
             finally:
                 sending.cancel()
                 await asyncio.gather(sending, return_exceptions=True)
@@ -272,14 +272,12 @@ class Proxy:
         except NotAllowed as refused:
             if refused.host not in self._refused and self._told is not None:
                 self._told(str(refused))
-            self._refused |= dict.fromkeys((refused.host, host.lower()))
+            self._refused.add(refused.host)
             raise
         for address in found:
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(_PATIENCE):
-                    made = await asyncio.open_connection(address, port, limit=_CHUNK)
-                self._reached = True
-                return made
+                    return await asyncio.open_connection(address, port, limit=_CHUNK)
         raise Refused("502 Bad Gateway", f"{host}:{port} does not answer.")
 
 
@@ -434,21 +432,29 @@ async def _pass_on(reader: asyncio.StreamReader, far: asyncio.StreamWriter, leng
 
 
 async def _both_ways(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, near: asyncio.StreamReader, far: asyncio.StreamWriter
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    near: asyncio.StreamReader,
+    far: asyncio.StreamWriter,
+    heard: Callable[[], None],
 ) -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(_carry(reader, far))
-        group.create_task(_carry(near, writer))
+        group.create_task(_carry(near, writer, heard))
 
 
-async def _carry(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    """Until one side ends, or says nothing for very long; the end is passed on."""
+async def _carry(
+    source: asyncio.StreamReader, target: asyncio.StreamWriter, heard: Callable[[], None] | None = None
+) -> None:
+    """Until one side ends, or says nothing for very long; the end is passed on. `heard` is told that something came."""
     with contextlib.suppress(OSError, TimeoutError):
         while True:
             async with asyncio.timeout(_IDLE):
                 data = await source.read(_CHUNK)
             if not data:
                 break
+            if heard is not None:
+                heard()
             target.write(data)
             await target.drain()
     with contextlib.suppress(OSError):

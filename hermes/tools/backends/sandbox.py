@@ -55,6 +55,22 @@ _OUTWARD = frozenset(
     }
 )
 """Variables that lead to services of this machine, and to temporary folders that are not the session's."""
+_UNASKED = {
+    "npm_config_update_notifier": "false",
+    "NO_UPDATE_NOTIFIER": "1",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "YARN_ENABLE_TELEMETRY": "0",
+    "GH_NO_UPDATE_NOTIFIER": "1",
+    "HOMEBREW_NO_AUTO_UPDATE": "1",
+    "HOMEBREW_NO_ANALYTICS": "1",
+    "DENO_NO_UPDATE_CHECK": "1",
+    "CHECKPOINT_DISABLE": "1",
+    "DOTNET_CLI_TELEMETRY_OPTOUT": "1",
+    "NEXT_TELEMETRY_DISABLED": "1",
+    "DO_NOT_TRACK": "1",
+}
+"""Variables by which programs leave their own looks for updates, and their reports home, unless a person set them: each
+would be a question about a host that nobody wanted to reach."""
 _OWN_LOOPBACK = "Commands cannot share a loopback interface here, so a server that one starts is not reached by others"
 _LESS = b"\n[sandbox: this command had less network than others that run, and cannot reach their servers]\n"
 _TOO_MANY = "The workspace has too many folders to look for git hooks in all of them."
@@ -83,6 +99,8 @@ class SandboxBackend:
         resolve: Resolve | None = None,
     ) -> None:
         inner = {name: value for name, value in environment.items() if name not in _OUTWARD}
+        said = {name.lower() for name in inner}
+        inner |= {name: value for name, value in _UNASKED.items() if name.lower() not in said}
         self._local = LocalBackend(inner, passed=passed, held=held, wardens=wardens)
         code = policy.code or code_places(str(Path(__file__).resolve().parents[2]))
         workspace = os.path.realpath(policy.places.workspace)
@@ -346,6 +364,13 @@ class SandboxRunning:
         return self._running.pid
 
     @property
+    def heard(self) -> frozenset[str] | None:
+        """The hosts from which anything came: what its proxy saw, since there is no other way in."""
+        if self.network is Network.ON:
+            return None
+        return self.proxy.heard if self.proxy is not None else frozenset()
+
+    @property
     def over(self) -> bool:
         """Whether its end has been told, and nothing is known to be left of it."""
         return self._running.over
@@ -360,8 +385,7 @@ class SandboxRunning:
             self._sink(self.later.pop(0))
         if ended.code and self._backend.more_network(self):
             self._sink(_LESS)
-        refused = self.proxy.refused if self.proxy is not None else frozenset()
-        return msgspec.structs.replace(ended, code=by_signal(ended.code) if self.told else ended.code, refused=refused)
+        return msgspec.structs.replace(ended, code=by_signal(ended.code) if self.told else ended.code)
 
     async def stop(self) -> Stopped:
         """End the whole tree, as `LocalRunning` does."""

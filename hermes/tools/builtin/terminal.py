@@ -15,10 +15,7 @@ from hermes.tools.session import Opening, ToolContext, ToolState
 from hermes.tools.tool import ToolOutput, tool
 
 MAX_TIMEOUT = 600
-_NOT_CONNECTED = (5, 6, 7)
-"""curl's exit codes where there was no connection (its manual, EXIT CODES)."""
-_SHELL = re.compile(r"[|&;<>$`(){}\[\]*?\\\n]")
-_PLAIN_OPTION = re.compile(r"-[sSfgk46#]+|--silent|--show-error|--fail|-m|--max-time|--connect-timeout|\d+")
+_BRANCH_DONE = re.compile(r"(?m)^(warning: Update|fatal: [Bb]ranch is renamed, but update) of config-file failed$")
 _SETTINGS_KEPT = re.compile(r"could not (?:lock|write) config file")
 
 
@@ -66,7 +63,10 @@ async def terminal(ctx: ToolContext, args: Order) -> ToolOutput:
         ctx.backend, command, ctx.clock.now(), notify=args.notify_on_complete, patterns=args.watch_patterns or ()
     )
     pid = process.running.pid if process.running else 0
-    return ToolOutput(text=f"Started {process.process_id} (pid {pid}) in {cwd}. See its output with process.")
+    return ToolOutput(
+        text=f"Started {process.process_id} (pid {pid}) in {cwd}. See its output with process.",
+        reached=process.heard,
+    )
 
 
 def _reach(ctx: ToolContext) -> Network:
@@ -90,7 +90,12 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
         )
         if ended is Stopped.UNCERTAIN:
             notes.append("it may still be running there")
-        return ToolOutput(text=_with_notes(text, notes), status=ToolStatus.ERROR)
+        return ToolOutput(text=_with_notes(text, notes), status=ToolStatus.ERROR, reached=running.heard)
+    reached = running.heard
+    if reached is None and ended.code:
+        from hermes.tools.silence import reached_nobody
+
+        reached = frozenset() if reached_nobody(order.text, ended.code, text) else None
     notes.append(f"exit code {ended.code}" if ended.code >= 0 else f"ended by signal {-ended.code}")
     took = ctx.clock.monotonic() - started
     if took >= 5:
@@ -102,26 +107,12 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
         ctx.state.processes.adopt(order, running, ended, ctx.clock.now())
         notes.append("it left processes running, whose output is lost; use background for those")
     if ctx.backend.name == "sandbox" and _SETTINGS_KEPT.search(text):
-        from hermes.tools.settings_of_git import WHAT_TO_DO
+        from hermes.tools.settings_of_git import BRANCH_DONE, WHAT_TO_DO
 
-        notes.append(WHAT_TO_DO)
+        notes.append(BRANCH_DONE if _BRANCH_DONE.search(text) else WHAT_TO_DO)
     if ended.code != 0:
         notes += await _opened(ctx, text, order)
-    return ToolOutput(
-        text=_with_notes(text, notes),
-        failed=ended.code != 0,
-        refused=ended.refused,
-        unreached=ended.code in _NOT_CONNECTED and _asks_one_host(order.text),
-    )
-
-
-def _asks_one_host(text: str) -> bool:
-    """Whether a command is one plain curl: then its exit code says whether there was anybody to hear from."""
-    words = text.split()
-    if words[:1] != ["curl"] or _SHELL.search(text):
-        return False
-    hosts = [word for word in words[1:] if not _PLAIN_OPTION.fullmatch(word)]
-    return len(hosts) == 1 and not hosts[0].startswith("-")
+    return ToolOutput(text=_with_notes(text, notes), failed=ended.code != 0, reached=reached)
 
 
 async def _opened(ctx: ToolContext, output: str, order: Command) -> list[str]:

@@ -1,0 +1,57 @@
+"""Whether a command that failed says, in words that are all its own, that it reached nobody."""
+
+import re
+
+_SHELL = re.compile(r"[|&;<>$`(){}\[\]*?\\\n]")
+_PLAIN_OPTION = re.compile(r"-[sSfgk46#]+|--silent|--show-error|--fail|-m|--max-time|--connect-timeout|\d+")
+_CURL = (5, 6, 7)
+"""curl's exit codes where there was no connection (its manual, EXIT CODES)."""
+_NOT_THERE = r"Could not resolve host|Failed to connect to|Couldn't connect to server|Name or service not known"
+_SAYS = {
+    "wget": (
+        r"(failed|unable to resolve host address)\b",
+        (
+            r"(--[\d: -]+--  \S+|Resolving \S+ \(\S+\)\.\.\. .*|Connecting to \S+\.\.\. failed: Connection refused\."
+            r"|Connecting to \S+ \(\S+\)\|[\d.:a-f]+\|:\d+\.\.\. failed: Connection refused\."
+            r"|Retrying\.|\s*|wget: unable to resolve host address [‘'][^‘’']*[’'])"
+        ),
+    ),
+    "git": (
+        rf"^fatal: unable to access '[^']+': ({_NOT_THERE})|^ssh: (Could not resolve hostname|connect to host)",
+        (
+            rf"(Cloning into '[^']*'\.\.\.|fatal: unable to access '[^']+': ({_NOT_THERE})[^<>]*|\s*"
+            r"|ssh: (Could not resolve hostname|connect to host) .*|fatal: Could not read from remote repository\."
+            r"|Please make sure you have the correct access rights|and the repository exists\.)"
+        ),
+    ),
+    "pip": (
+        r"NewConnectionError|NameResolutionError",
+        (
+            r"(WARNING: Retrying \(Retry\(total=\d.*(NewConnectionError|NameResolutionError)\(.*"
+            r"|ERROR: Could not find a version that satisfies the requirement \S+ \(from versions: none\)"
+            r"|ERROR: No matching distribution found for \S+|Defaulting to user installation .*|\s*)"
+        ),
+    ),
+}
+"""For each program what it says when nobody was reached, and all that it may say besides."""
+_CODES = {"wget": (4,), "git": (1, 128), "pip": (1,)}
+_MOST = 20_000
+
+
+def reached_nobody(command: str, code: int, output: str) -> bool:
+    """Whether one plain command is known to have had no connection at all. `output` is all of its output.
+
+    What says more than that it could not connect may hold a stranger's words: an error page does, too.
+    """
+    words = command.split()
+    if not words or len(output) > _MOST:
+        return False
+    name = words[0].removesuffix("3")
+    if name == "curl" and not _SHELL.search(command):
+        hosts = [word for word in words[1:] if not _PLAIN_OPTION.fullmatch(word)]
+        return code in _CURL and len(hosts) == 1 and not hosts[0].startswith("-")
+    if code not in _CODES.get(name, ()) or _SHELL.search(command):
+        return False
+    says, besides = _SAYS[name]
+    lines = output.splitlines()
+    return re.search(says, output, re.MULTILINE) is not None and all(re.fullmatch(besides, one) for one in lines)
