@@ -2,10 +2,11 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 
-from hermes.safety.findings import Effect, EffectKind
+from hermes.safety.findings import Effect, EffectKind, Simple
 from hermes.tools.session import ToolContext
 
 _READS_ONLY = frozenset(
@@ -15,12 +16,26 @@ _READS_ONLY = frozenset(
     }
 )
 """Modules of Python that run no file which they are given. They take in others of the library, by their names."""
+_INTERPRETER = re.compile(r"(python|pypy|node|ruby|perl|php|lua)[\d.]*")
+_BINARY = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
+"""How programs of Linux and macOS begin."""
 _STARTS = frozenset({"sitecustomize", "usercustomize"})
 _INSTALLS = ("install", "i", "add", "ci", "uninstall", "update")
 _AT_INSTALL = ("preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "postprepare")
 _SHORT = ("test", "start", "stop", "restart")
 _LARGEST = 262_144
 _DEEPEST = 3
+
+
+def is_interpreter(simple: Simple) -> bool:
+    """Whether a command's program is one of the known interpreters, and a binary: no script of anybody's."""
+    if _INTERPRETER.fullmatch(simple.argv[0].rpartition("/")[2]) is None:
+        return False
+    try:
+        with open(os.path.join(simple.cwd, simple.argv[0]), "rb") as file:
+            return file.read(4) in _BINARY
+    except OSError:
+        return False
 
 
 def narrowed(effect: Effect, path: str, context: ToolContext, depth: int = 0) -> bool:

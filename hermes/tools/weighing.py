@@ -14,7 +14,7 @@ from hermes.safety.paths import is_or_below
 from hermes.safety.patterns import covers, spelled
 from hermes.safety.policy import subjects_of
 from hermes.tools.git_programs import is_hooks, programs_of
-from hermes.tools.narrowed import narrowed
+from hermes.tools.narrowed import is_interpreter, narrowed
 from hermes.tools.reach import LEAVES, plain_host, sends_outside, told
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
@@ -134,8 +134,13 @@ def _typed(tool: Tool, arguments: Arguments, context: ToolContext) -> tuple[str,
 
 
 def _read(judged: Judgement) -> Iterator[Effect]:
-    """Whatever a command names and is there it may read: what it prints is as strange as that."""
-    there = tuple(sorted(path for path in _named(judged) if path[:1] == "/" and os.path.isfile(path)))
+    """Whatever a command names and is there it may read: what it prints is as strange as that.
+
+    Not the interpreter that it is run by: what that prints is of what it is given.
+    """
+    programs = {os.path.join(one.cwd, one.argv[0]) for one in judged.commands if one.argv and is_interpreter(one)}
+    named = _named(judged) - programs
+    there = tuple(sorted(path for path in named if path[:1] == "/" and os.path.isfile(path)))
     if there:
         yield Effect(EffectKind.READS, (), there)
 

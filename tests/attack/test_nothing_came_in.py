@@ -1,6 +1,8 @@
 """Text from strangers is what came from them: not what a command names, nor what never came about."""
 
 import asyncio
+import os
+import shutil
 from collections.abc import AsyncIterator
 
 import pytest
@@ -135,3 +137,22 @@ async def test_programs_do_not_look_for_updates_of_themselves_unless_the_person_
     said = {"NPM_CONFIG_UPDATE_NOTIFIER": "true", "PIP_DISABLE_PIP_VERSION_CHECK": "0"}
     async with scene(trusted=True, environ=said) as one:
         assert "<> 0 1" in await one.run('echo "<$npm_config_update_notifier>" ' + names.partition(" ")[2])
+
+
+@pytest.mark.parametrize("backend", ["sandbox", "local"])
+async def test_the_interpreter_is_no_text_of_a_strangers(backend: str) -> None:
+    async with scene(backend, trusted=True) as one:
+        far = one.home.home.resolve() / "versions/bin"
+        far.mkdir(parents=True)
+        shutil.copy(os.path.realpath("/bin/true"), far / "python3")
+        (far / "python3.sh").write_text("#!/bin/sh\necho obey\n")
+        (far / "node").write_text("#!/bin/sh\necho obey\n")
+        (one.home.cwd / "bin").mkdir()
+        for name in ("python3", "node"):
+            (far / name).chmod(0o755)
+            (one.home.cwd / "bin" / name).symlink_to(far / name)
+        if backend == "sandbox":
+            one.open_tmp()
+        await nothing_came(one, "bin/python3 -c 1")
+        await one.run("bin/node -v", says(ONCE))
+        assert taint(one) == (f"file:{far}",)

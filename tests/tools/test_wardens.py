@@ -317,6 +317,9 @@ class Elsewhere:
     def denied_path(self, output: str, cwd: str) -> str:
         return ""
 
+    def never_opened(self, output: str, cwd: str) -> str:
+        return ""
+
     async def start(self, command: Command, sink: object) -> Remote:
         return Remote()
 

@@ -166,6 +166,10 @@ class TerminalBackend(Protocol):
         """What a command was kept from writing, as its output tells, where a person may open it; empty: nothing."""
         ...
 
+    def never_opened(self, output: str, cwd: str) -> str:
+        """A line on why what it was kept from writing, as its output tells, is opened to nobody; empty: nothing."""
+        ...
+
     def grant(self, path: str) -> None:
         """Let this session's commands write here, too: a person said so. Raises `ToolError` when it is protected."""
         ...

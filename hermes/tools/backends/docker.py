@@ -126,6 +126,10 @@ class DockerBackend:
         """A container that runs cannot be given another folder."""
         return ""
 
+    def never_opened(self, output: str, cwd: str) -> str:
+        """No place has to be told of here."""
+        return ""
+
     def grant(self, path: str) -> None:
         """Refused: a container that runs cannot be given another folder."""
         raise ToolError(f"{path} is not in the container; only the workspace is.")

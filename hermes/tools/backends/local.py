@@ -135,6 +135,10 @@ class LocalBackend:
         """Nothing is kept from commands here."""
         return ""
 
+    def never_opened(self, output: str, cwd: str) -> str:
+        """No place has to be told of here."""
+        return ""
+
     def grant(self, path: str) -> None:
         """Everything is open already."""
 

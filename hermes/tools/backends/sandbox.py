@@ -15,7 +15,7 @@ from hermes.tools.backends.local import LocalBackend, LocalRunning
 from hermes.tools.backends.plants import Plants
 from hermes.tools.backends.proxy import Hosts, Proxy, Resolve
 from hermes.tools.backends.sandbox_bwrap import ALONE, BwrapBox, Exits, trial
-from hermes.tools.backends.sandbox_denied import denied_path
+from hermes.tools.backends.sandbox_denied import denied_path, never_opened
 from hermes.tools.backends.sandbox_landlock import LandlockBox
 from hermes.tools.backends.sandbox_net import Loopback, make_loopback
 from hermes.tools.backends.sandbox_policy import (
@@ -237,6 +237,10 @@ class SandboxBackend:
         What no grant would open is not named.
         """
         return denied_path(output, self.layout(), cwd, lambda path: grant_refused(path, self._policy))
+
+    def never_opened(self, output: str, cwd: str) -> str:
+        """Why the file or folder that a command was kept from writing is opened to nobody; empty when it is not so."""
+        return never_opened(output, self.layout(), cwd, lambda path: grant_refused(path, self._policy))
 
     def grant(self, path: str) -> None:
         """Let this session's commands write what a person named. Raises `ToolError` for what is protected."""

@@ -116,6 +116,10 @@ class SshBackend:
         """Nothing is kept from commands that an answer here would open."""
         return ""
 
+    def never_opened(self, output: str, cwd: str) -> str:
+        """No place has to be told of here."""
+        return ""
+
     def grant(self, path: str) -> None:
         """There is nothing to open."""
 

@@ -118,6 +118,8 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
 async def _opened(ctx: ToolContext, output: str, order: Command) -> list[str]:
     """Ask the person about a write that the sandbox refused. The command is not run again: part of it was done."""
     path = ctx.backend.denied_path(output, order.cwd)
+    if not path and (closed := ctx.backend.never_opened(output, order.cwd)):
+        return [closed]
     if not path or ctx.door is None:
         return []
     permit = await ctx.door.write(path)
