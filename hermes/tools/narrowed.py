@@ -61,12 +61,8 @@ def _scripts(words: list[str], folder: str, context: ToolContext) -> list[str] |
     file = os.path.join(folder, "package.json")
     if not words or file in context.state.wrote or os.path.join(folder, ".npmrc") in context.state.wrote:
         return None
-    if words[0] in _INSTALLS:
-        names = list(_AT_INSTALL)
-    elif words[0] in _SHORT or (words[0] in ("run", "run-script") and words[1:2] and not words[1].startswith("-")):
-        verb = words[0] if words[0] in _SHORT else words[1]
-        names = [f"pre{verb}", verb, f"post{verb}"]
-    else:
+    names = _script_names(words)
+    if not names:
         return None
     try:
         with open(file, encoding="utf-8") as opened:
@@ -77,6 +73,14 @@ def _scripts(words: list[str], folder: str, context: ToolContext) -> list[str] |
         return None
     scripts = told.get("scripts") if isinstance(told, dict) else None
     return [str(scripts[one]) for one in names if one in scripts] if isinstance(scripts, dict) else []
+
+
+def _script_names(words: list[str]) -> list[str]:
+    """The names of the scripts that a verb of npm's runs; none where that cannot be told."""
+    if words[0] in _INSTALLS:
+        return list(_AT_INSTALL)
+    verb = words[0] if words[0] in _SHORT else "".join(words[1:2]) if words[0] in ("run", "run-script") else ""
+    return [f"pre{verb}", verb, f"post{verb}"] if verb and not verb.startswith("-") else []
 
 
 def _script_runs(text: str, folder: str, path: str, context: ToolContext, depth: int) -> bool:

@@ -38,6 +38,11 @@ _CODES = {"wget": (4,), "git": (1, 128), "pip": (1,)}
 _MOST = 20_000
 
 
+def _one_host(words: list[str]) -> bool:
+    hosts = [word for word in words[1:] if not _PLAIN_OPTION.fullmatch(word)]
+    return len(hosts) == 1 and not hosts[0].startswith("-")
+
+
 def reached_nobody(command: str, code: int, output: str) -> bool:
     """Whether one plain command is known to have had no connection at all. `output` is all of its output.
 
@@ -47,10 +52,11 @@ def reached_nobody(command: str, code: int, output: str) -> bool:
     if not words or len(output) > _MOST:
         return False
     name = words[0].removesuffix("3")
-    if name == "curl" and not _SHELL.search(command):
-        hosts = [word for word in words[1:] if not _PLAIN_OPTION.fullmatch(word)]
-        return code in _CURL and len(hosts) == 1 and not hosts[0].startswith("-")
-    if code not in _CODES.get(name, ()) or _SHELL.search(command):
+    if _SHELL.search(command):
+        return False
+    if name == "curl":
+        return code in _CURL and _one_host(words)
+    if code not in _CODES.get(name, ()):
         return False
     says, besides = _SAYS[name]
     lines = output.splitlines()

@@ -420,12 +420,14 @@ def _running(effect: Effect, context: ToolContext) -> tuple[_Said, ...]:
     if is_hooks(effect) and not told_otherwise and (programs := programs_of(effect)) is not None:
         files = programs
     strange = [one for one in files if one[:1] == "/" and _is_strange(one, context)]
-    named = ", ".join(os.path.relpath(one, context.places.workspace) for one in strange[:_SHOWN] if os.path.isfile(one))
     return (
-        (("tainted-run", f"it runs files that nobody vouched for{': ' if named else ''}{named}", ""),)
-        if strange
-        else ()
+        (("tainted-run", f"it runs files that nobody vouched for{_listed(strange, context)}", ""),) if strange else ()
     )
+
+
+def _listed(files: Sequence[str], context: ToolContext) -> str:
+    named = [os.path.relpath(one, context.places.workspace) for one in files[:_SHOWN] if os.path.isfile(one)]
+    return f": {', '.join(named)}" if named else ""
 
 
 def _is_strange(path: str, context: ToolContext) -> bool:
@@ -446,22 +448,22 @@ def origin(
     `runs`: a program made the text, which may be of whatever processes in the background have heard.
     """
     spill = f"{os.path.realpath(context.spill)}/"
-    sources: dict[str, None] = {}
-    named: list[str] = []
-    for effect in effects:
-        if effect.kind in LEAVES and reached is None and not _only_notes(effect.argv):
-            for host in effect.targets or ("a host that cannot be told",):
-                sources[f"{Source.WEB}:{plain_host(host)}"] = None
-        elif effect.kind is EffectKind.READS:
-            named += (os.path.realpath(one) for one in effect.targets)
+    named = (os.path.realpath(one) for effect in effects if effect.kind is EffectKind.READS for one in effect.targets)
     files = (*paths, *named)
     processes = context.state.processes
     heard = processes.heard() if runs else set().union(*(processes.heard(_changed_at(one)) for one in files))
-    for host in sorted(heard.union(reached or ())):
-        sources[f"{Source.WEB}:{host}"] = None
+    hosts = [*(_told_hosts(effects) if reached is None else ()), *sorted(heard.union(reached or ()))]
+    sources = dict.fromkeys(f"{Source.WEB}:{host}" for host in hosts)
     for path in files:
         sources |= dict.fromkeys(_sources_of_file(path, context, spill))
     return derived(sources)
+
+
+def _told_hosts(effects: Iterable[Effect]) -> Iterator[str]:
+    """The hosts that a call reaches by its own words."""
+    for effect in effects:
+        if effect.kind in LEAVES and not _only_notes(effect.argv):
+            yield from map(plain_host, effect.targets or ("a host that cannot be told",))
 
 
 def _only_notes(argv: Sequence[str]) -> bool:

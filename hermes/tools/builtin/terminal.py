@@ -91,11 +91,7 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
         if ended is Stopped.UNCERTAIN:
             notes.append("it may still be running there")
         return ToolOutput(text=_with_notes(text, notes), status=ToolStatus.ERROR, reached=running.heard)
-    reached = running.heard
-    if reached is None and ended.code:
-        from hermes.tools.silence import reached_nobody
-
-        reached = frozenset() if reached_nobody(order.text, ended.code, text) else None
+    reached = _reached(running, ended, order, text)
     notes.append(f"exit code {ended.code}" if ended.code >= 0 else f"ended by signal {-ended.code}")
     took = ctx.clock.monotonic() - started
     if took >= 5:
@@ -113,6 +109,15 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
     if ended.code != 0:
         notes += await _opened(ctx, text, order)
     return ToolOutput(text=_with_notes(text, notes), failed=ended.code != 0, reached=reached)
+
+
+def _reached(running: Running, ended: Exit, order: Command, text: str) -> frozenset[str] | None:
+    """The hosts that something came from; None where nobody saw that."""
+    if running.heard is not None or not ended.code:
+        return running.heard
+    from hermes.tools.silence import reached_nobody
+
+    return frozenset() if reached_nobody(order.text, ended.code, text) else None
 
 
 async def _opened(ctx: ToolContext, output: str, order: Command) -> list[str]:
