@@ -28,15 +28,15 @@ _SPELLED = re.compile("\x1f((?:[0-9a-f]{2})+)\x1f")
 
 
 _LONG = 4096
-_MOST_GIVEN_UP = 48
-"""Parses that are given up in one process before long texts are not begun any more: each leaves up to 5 MB behind that
-tree-sitter 0.26 does not free."""
+_MOST_GIVEN_UP = 4_000_000
+"""Bytes of texts whose parse was given up in one process, from which on no long text is begun: each byte leaves up
+to 70 behind that tree-sitter 0.26 does not free."""
 
 
 class _Losses:
-    """How many parses were given up in this process."""
+    """Bytes of texts whose parse was given up in this process."""
 
-    count = 0
+    size = 0
 
 
 _LOSSES = _Losses()
@@ -58,7 +58,7 @@ def parse(text: str, ends: float) -> Tree | None:
     source = _spelled(text)
     if len(source) <= _SHORT:
         return parser.parse(source)
-    if _LOSSES.count >= _MOST_GIVEN_UP and len(source) > _LONG:
+    if _LOSSES.size >= _MOST_GIVEN_UP and len(source) > _LONG:
         return None
     ends = min(ends, time.thread_time() + _SECONDS + len(source) * _SECONDS_A_BYTE)
     spent = False
@@ -76,7 +76,7 @@ def parse(text: str, ends: float) -> Tree | None:
     except ValueError:
         tree = None
     if tree is None or spent:
-        _LOSSES.count += 1
+        _LOSSES.size += len(source)
         parser.reset()
         return None
     return tree
