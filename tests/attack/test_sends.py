@@ -108,11 +108,7 @@ async def test_strange_text_goes_by_the_name_of_where_it_is_from(command: str) -
     async with scene("local", trusted=True) as one:
         subprocess.run(["git", "init", "-q", str(one.home.cwd)], check=True, env=one.home.environ)
         subprocess.run(["git", "remote", "add", "origin", "git@code.invalid:a/b.git"], check=True, cwd=one.home.cwd)
-<<<<<<< HEAD
         found = origin(decided(one, command).effects, (), one.context, None, runs=False)
-=======
-        found = origin(decided(one, command).effects, (), one.context, None, runs=True)
->>>>>>> taint2
         assert (f"{found.source}:{found.label}" if found else "") == NAMED[command]
 
 
