@@ -90,7 +90,7 @@ async def test_the_same_call_twice_in_a_batch_runs_once() -> None:
     twice = (Call("terminal", {"command": "echo x >> log"}), Call("terminal", {"command": "echo x >> log"}))
     ended, server = await turn([Say(calls=twice), Say(calls=(Call("read_file", {"path": "log"}),)), Say("ok")])
     assert ended.text == "ok"
-    assert list(server.requests[2].results.values())[2].count("x") == 1
+    assert list(server.requests[2].results.values())[2].count("|x") == 1
 
 
 async def test_results_stand_in_call_order() -> None:
