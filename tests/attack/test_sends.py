@@ -127,4 +127,4 @@ async def test_the_name_of_a_registry_is_no_leave_to_reach_it() -> None:
     async with scene("local", trusted=True, config={"security": {"allowed_hosts": ["pypi.org"]}}) as one:
         await one.run("curl -sSL http://127.0.0.1:1/")
         assert "it reaches pypi.org while" in decided(one, "pip install x").reason
-        assert "reaches" not in decided(one, "curl -s https://pypi.org/simple").reason
+        assert "reaches" not in decided(one, "curl -s https://pypi.org").reason

@@ -693,7 +693,7 @@ def test_where_code_comes_from_is_told(command: str, target: str) -> None:
 
 
 def test_a_workspace_among_temporary_files_is_no_temporary_file() -> None:
-    places = Places(home="/home/dev", hermes="/home/dev/.hermes", workspace="/tmp/work")
-    assert analyse("> /tmp/work/data.db", "/tmp/work", places).verdict(sandboxed=False) is Verdict.ASK
-    assert analyse("> /tmp/other/data.db", "/tmp/work", places).verdict(sandboxed=False) is Verdict.ALLOW
-    assert analyse("PYTHONPATH=/tmp/work/lib ls", "/tmp/work", places).verdict(sandboxed=False) is Verdict.ALLOW
+    places = Places(home="/home/dev", hermes="/home/dev/.hermes", workspace="/tmp/place")
+    assert analyse("> /tmp/place/data.db", "/tmp/place", places).verdict(sandboxed=False) is Verdict.ASK
+    assert analyse("> /tmp/other/data.db", "/tmp/place", places).verdict(sandboxed=False) is Verdict.ALLOW
+    assert analyse("PYTHONPATH=/tmp/place/lib ls", "/tmp/place", places).verdict(sandboxed=False) is Verdict.ALLOW
