@@ -3,7 +3,7 @@
 import contextlib
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from types import TracebackType
@@ -13,6 +13,7 @@ from hermes.agent.turn import Deps, TurnState
 from hermes.app.backends import Place
 from hermes.app.credentials import Credentials, keyed, with_stored
 from hermes.app.endpoint import Model, choose_model, open_model
+from hermes.app.keeping import Kept, Shelf, kept_for
 from hermes.app.limits import guard_limits
 from hermes.app.mcp import open_servers
 from hermes.app.openai_form import Plain
@@ -29,7 +30,7 @@ from hermes.config.environment import with_dotenv
 from hermes.config.home import Home, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
-from hermes.context.prompt import build_prompt, identity
+from hermes.context.prompt import identity, joined, prompt_parts
 from hermes.core.errors import ConfigError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Level, TurnEnded
 from hermes.core.frame import EpochFrame, Sampling
@@ -89,6 +90,7 @@ class App:
         self._wardens: Wardens
         self._redactor: Redactor
         self._shared: Process
+        self._shelf: Shelf
         self._mcp: Servers | None = None
 
     async def __aenter__(self) -> "App":
@@ -141,6 +143,7 @@ class App:
         self._credentials = Credentials(home, self._process, settings, self._clock, self._store, self._redactor.learn)
         stack.push_async_callback(self._store.close)
         self._spending = Spending(settings, self.options, self._store, self._clock)
+        self._shelf = Shelf(home=home, settings=settings, store=self._store, redactor=self._redactor)
 
     async def open_session(
         self,
@@ -216,16 +219,13 @@ class App:
     async def _bring_to_life(self, plan: Plan, stack: AsyncExitStack) -> SessionActor:
         """Everything that a live session stands on, pushed onto `stack` in the order in which it is closed last."""
         endpoint, settings, options, born = self.endpoint, self._settings, self.options, list[Conversation]()
+        kept = kept_for(plan, self._shelf)
         tools = session_tools(
-            plan,
-            home=self._home,
-            settings=settings,
-            options=options,
-            process=self._shared,
+            plan, home=self._home, settings=settings, options=options, process=self._shared, more=kept.tools
         )
         stack.push_async_callback(tools.close)
         self._tools[plan.session_id] = tools
-        self.notices += [line for line in tools.remarks if line not in self.notices]
+        _add_new(self.notices, tools.remarks)
         if plan.fresh:
             await self._store.create_session(
                 NewSession(
@@ -239,7 +239,7 @@ class App:
             stack.push_async_callback(self._forget_unused, plan.session_id, born)
         meter = self._spending.meter_for(plan.session_id)
         route = SessionRoute(
-            self._models, partial(self._client, meter), lambda endpoint: self._frame(endpoint, tools, plan.system)
+            self._models, partial(self._client, meter), lambda endpoint: self._frame(endpoint, tools, kept, plan.system)
         )
         first = await route.candidate(0)
         conversation = await self._conversation(plan, first)
@@ -367,15 +367,19 @@ class App:
         keys = self._credentials.keys(model.endpoint, model.choice)
         return ModelClient(model.endpoint, model.transport, self._clock, keys=keys, meter=meter, retries=tries - 1)
 
-    def _frame(self, endpoint: Endpoint, tools: SessionTools, system: str | None) -> EpochFrame:
-        """The frame of a new epoch with this model."""
+    def _frame(self, endpoint: Endpoint, tools: SessionTools, kept: Kept, system: str | None) -> EpochFrame:
+        """The frame of a new epoch with this model; what the prompt is made of is read afresh."""
         settings, options = self._settings, self.options
         schemas = tools.toolbox.schemas() if endpoint.record.tools else ()
         if system is None and endpoint.record.prompt:
             system = endpoint.record.prompt
         if system is None:
             who = identity(self._home.identity_file)
-            system = build_prompt(who, has_tools=bool(schemas), platform=self.options.platform)
+            system = joined(
+                prompt_parts(who, has_tools=bool(schemas), platform=options.platform, sections=kept.sections)
+            )
+            for section in kept.sections:
+                _add_new(self.notices, section.remarks())
         return EpochFrame(
             provider=endpoint.record.name,
             model=endpoint.model,
@@ -424,6 +428,10 @@ def _tell_notices(tools: SessionTools, actor: SessionActor) -> Callable[[TurnSta
             actor.notify(Level.WARNING, line)
 
     return tell
+
+
+def _add_new(notices: list[str], lines: Iterable[str]) -> None:
+    notices += [line for line in lines if line not in notices]
 
 
 def _said(conversation: Conversation) -> list[Message]:

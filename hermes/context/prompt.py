@@ -1,12 +1,15 @@
-"""The system prompt of an epoch: sections in a fixed order, built once, stored with the epoch, restored byte for byte.
+"""The system prompt of an epoch: parts in a fixed order, built once, stored with the epoch, restored byte for byte.
 
-Nothing in it changes with the hour, the working folder or the process, so that sessions of the same home share a
-provider's cached prefix; what does change goes into a user's message (`turn_notes.py`).
+What changes least comes first (`Tier`), so that sessions of the same home share a provider's cached prefix as far as
+they can. Nothing in it changes with the hour or the process; what does goes into a user's message (`turn_notes.py`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from hermes.core.errors import ConfigError
 from hermes.util.text import clean_surrogates, head_and_tail
@@ -33,14 +36,37 @@ _PLATFORM_HINTS = {
 }
 
 
+class Tier(IntEnum):
+    """How long a part of the prompt stays what it is; the lasting ones come first."""
+
+    STABLE = 0
+    """As long as the home's identity and the program do."""
+    CONTEXT = 1
+    """As long as the skills and the project's files do."""
+    VOLATILE = 2
+    """It may be another one in the next epoch."""
+
+
 class PromptSection(Protocol):
-    """One part of the prompt; memory and skills add theirs through this."""
+    """One part of the prompt that somebody else owns; memory, skills and context files add theirs through this."""
 
     name: str
+    tier: Tier
 
     def text(self) -> str:
-        """The section as it stands now; empty when there is nothing to say."""
+        """The section as it stands now, read afresh; empty when there is nothing to say. Raises ConfigError."""
         ...
+
+    def remarks(self) -> Sequence[str]:
+        """What the person should know about the text that was read last, a line each."""
+        ...
+
+
+class PromptPart(Struct, frozen=True):
+    """A part of a prompt as it was built."""
+
+    name: str
+    text: str
 
 
 def identity(file: Path) -> str:
@@ -57,11 +83,20 @@ def identity(file: Path) -> str:
     return head_and_tail(text, IDENTITY_LIMIT) or DEFAULT_IDENTITY
 
 
-def build_prompt(who: str, *, has_tools: bool, platform: str, sections: Iterable[PromptSection] = ()) -> str:
-    """Join the sections. `platform` names the kind of front-end; an unknown one has no hint."""
-    parts = [who]
+def prompt_parts(
+    who: str, *, has_tools: bool, platform: str, sections: Iterable[PromptSection] = ()
+) -> tuple[PromptPart, ...]:
+    """The parts that are not empty, in order. `platform` names the kind of front-end; an unknown one has no hint."""
+    parts = [PromptPart("identity", who)]
     if has_tools:
-        parts.append(WORKING_RULES)
-    parts.append(_PLATFORM_HINTS.get(platform, ""))
-    parts += [section.text() for section in sections]
-    return "\n\n".join(part for part in parts if part)
+        parts.append(PromptPart("working rules", WORKING_RULES))
+    parts.append(PromptPart("platform", _PLATFORM_HINTS.get(platform, "")))
+    parts += [
+        PromptPart(section.name, section.text()) for section in sorted(sections, key=lambda section: section.tier)
+    ]
+    return tuple(part for part in parts if part.text)
+
+
+def joined(parts: Iterable[PromptPart]) -> str:
+    """The prompt that the parts make."""
+    return "\n\n".join(part.text for part in parts)
