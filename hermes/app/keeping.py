@@ -14,12 +14,14 @@ from hermes.tools.tool import Tool
 
 
 class Shelf(Struct, frozen=True, kw_only=True):
-    """What everything that is kept stands on."""
+    """What everything that is kept stands on. `window` is the tokens of the model's window, where they are known."""
 
     home: Home
     settings: Settings
     store: Store
     redactor: Redactor
+    environ: dict[str, str]
+    window: int | None
 
 
 class Kept(Struct, frozen=True, kw_only=True):
@@ -31,10 +33,13 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 def kept_for(plan: Plan, shelf: Shelf) -> Kept:
     """Everything that the session of `plan` has."""
+    from hermes.app.prompting import own_sections
+
     owners = [make(plan, shelf) for make in OWNERS]
+    own = own_sections(shelf.home, shelf.settings, shelf.environ, plan.cwd, shelf.window)
     return Kept(
         tools=tuple(tool for one in owners for tool in one.tools),
-        sections=tuple(section for one in owners for section in one.sections),
+        sections=(*own, *(section for one in owners for section in one.sections)),
     )
 
 

@@ -40,6 +40,8 @@ class Lineage:
         self._head_bytes: int | None = None
         self._bounded = (0, 0)
         """A bound that was asked for, and the tokens that the provider then counted."""
+        self._sent = frame.sent
+        self.extend(frame.aside.prefill, carried=True)
 
     def extend(self, messages: Iterable[Message], *, carried: bool = False) -> None:
         """Append messages in the order of the transcript; `carried` ones were written before the epoch began."""
@@ -64,7 +66,7 @@ class Lineage:
         `max_tokens` takes the place of the epoch's own limit for this request, and nothing in it asks for more; it is
         no part of the cached prefix.
         """
-        frame = self.frame if max_tokens is None else self._limited(max_tokens)
+        frame = self._sent if max_tokens is None else self._limited(max_tokens)
         return self._wire.encode_body(frame, self._messages, self.endpoint, final=final)
 
     @property
@@ -91,8 +93,8 @@ class Lineage:
         self._bounded = (bound, tokens)
 
     def _limited(self, max_tokens: int) -> EpochFrame:
-        sampling = structs.replace(self.frame.sampling, max_tokens=max_tokens, ceiling=True)
-        return structs.replace(self.frame, sampling=sampling)
+        sampling = structs.replace(self._sent.sampling, max_tokens=max_tokens, ceiling=True)
+        return structs.replace(self._sent, sampling=sampling)
 
     @property
     def message_bytes(self) -> int:

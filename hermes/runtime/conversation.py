@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.agent import words
 from hermes.agent.turn import Resumed
@@ -53,6 +53,10 @@ def same_lineage(stored: EpochFrame, wanted: EpochFrame) -> str:
         return "other model parameters"
     if stored.encoder_version != wanted.encoder_version:
         return "a newer encoder"
+    if stored.aside_mark != wanted.aside.mark:
+        return "another ephemeral prompt"
+    if not stored.system and wanted.system:
+        return "a system prompt"
     return ""
 
 
@@ -69,7 +73,7 @@ async def open_conversation(
     frame = wanted
     reason = "a new session" if stored is None else _epoch_ends(stored.frame, frame, system)
     if stored is not None and not reason:
-        number, frame = stored.number, stored.frame
+        number, frame = stored.number, structs.replace(stored.frame, aside=wanted.aside)
     else:
         number = await store.begin_epoch(session_id, frame, reason)
     rows = await store.transcript(session_id)
