@@ -43,5 +43,12 @@ def kept_for(plan: Plan, shelf: Shelf) -> Kept:
     )
 
 
-OWNERS: Sequence[Callable[[Plan, Shelf], Kept]] = ()
+def _past(_plan: Plan, shelf: Shelf) -> Kept:
+    """The search over all that was ever said."""
+    from hermes.memory.session_search import session_search_tool
+
+    return Kept(tools=(session_search_tool(shelf.store),))
+
+
+OWNERS: Sequence[Callable[[Plan, Shelf], Kept]] = (_past,)
 """Who adds something, in the order in which it stands in the prompt."""
