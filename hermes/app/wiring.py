@@ -36,6 +36,7 @@ from hermes.core.events import Level, TurnEnded
 from hermes.core.frame import EpochFrame
 from hermes.core.ids import new_session_id
 from hermes.core.messages import Message
+from hermes.core.parts import ImagePart, TextPart
 from hermes.llm.client import ModelClient
 from hermes.llm.context_length import known_context_length
 from hermes.llm.metering import Meter
@@ -43,10 +44,11 @@ from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import Parts, SessionActor
 from hermes.runtime.approvals import Approvals
+from hermes.runtime.bringing import Bringer
 from hermes.runtime.conversation import Conversation, open_conversation
 from hermes.runtime.epochs import Candidate, SessionEpochs
 from hermes.runtime.locks import session_lock
-from hermes.runtime.mailbox import Mailbox
+from hermes.runtime.mailbox import Inbound, Mailbox
 from hermes.runtime.recorder import Recorder
 from hermes.safety.secrets import Redactor
 from hermes.store.rows import NewSession
@@ -301,6 +303,7 @@ class App:
         if options.save_trajectories or settings.agent.save_trajectories:
             actor.on_turn_end.append(_saving_trajectories(self._home.trajectories, actor))
         actor.on_turn_end += [_flush(meter), _tell_notices(tools, actor)]
+        actor.bringing.bringers.append(_references(tools, actor, endpoint.context_length))
         self._join_servers(tools, actor, stack)
         stack.callback(_tell_unfinished, tools, actor)
         stack.push_async_callback(actor.close)
@@ -433,6 +436,19 @@ def _tell_notices(tools: SessionTools, actor: SessionActor) -> Callable[[TurnSta
 
 def _add_new(notices: list[str], lines: Iterable[str]) -> None:
     notices += [line for line in lines if line not in notices]
+
+
+def _references(tools: SessionTools, actor: SessionActor, window: int | None) -> Bringer:
+    """Brings what a message refers to; most refer to nothing, and cost nothing."""
+
+    async def brought(inbound: Inbound) -> Sequence[ImagePart | TextPart]:
+        if "@" not in inbound.text:
+            return ()
+        from hermes.app.references import References
+
+        return await References(tools.gate, tools.context, actor.notify, window=window).brought(inbound)
+
+    return brought
 
 
 def _said(conversation: Conversation) -> list[Message]:
