@@ -4,23 +4,25 @@ import asyncio
 import logging
 import random
 import time
+from collections.abc import Mapping
 from itertools import count
 
 from msgspec import Struct, structs
 
 from hermes.app.options import Options
 from hermes.config.settings import Settings
-from hermes.core.errors import HermesError
+from hermes.core.errors import ConfigError, HermesError
 from hermes.core.ids import new_run_id
-from hermes.core.money import Certainty, Cost, Price, cost, is_amount, shown, to_nano, worst_cost
+from hermes.core.money import Certainty, Cost, Price, cost, is_amount, saved, shown, to_nano, worst_cost
 from hermes.core.outcomes import FailureKind
 from hermes.core.stream import Failure
 from hermes.core.usage import Usage
 from hermes.llm.lineage import Lineage
 from hermes.llm.metering import Grant, Heard
-from hermes.llm.prices import known_price
+from hermes.llm.prices import known_price, model_price
+from hermes.providers.records import record
 from hermes.store.ledger import SpendAccess
-from hermes.store.rows import Cap, Held, NoRoom, Spender, Spent, Standing, Wish
+from hermes.store.rows import Cap, Held, NoRoom, Spender, SpendTotal, Spent, Standing, Wish
 from hermes.util.clock import Clock
 from hermes.util.owner import this_process
 
@@ -77,6 +79,25 @@ def own_prices(settings: Settings) -> dict[str, Price]:
         )
         for name, one in settings.prices.items()
     }
+
+
+def known_saving(
+    total: SpendTotal, model: tuple[str, str], own: Mapping[str, Price], *, hour: bool = False
+) -> int | None:
+    """What the cache saved in calls of one model (provider and name), in nano-dollars; None where no price is known.
+
+    All calls count at the price of short prompts, so it is rather more.
+    """
+    provider, name = model
+    try:
+        listed = record(provider).prices
+    except ConfigError:  # a provider of a package that is gone
+        listed = {}
+    price = model_price(provider, name, own, listed)
+    if price is None:
+        return None
+    price = structs.replace(price, beyond=0, long=None)
+    return saved(total.usage, price.for_an_hour() if hour else price)
 
 
 def configured_caps(settings: Settings, now: float, *, session_id: str = "", run_id: str = "") -> tuple[Cap, ...]:
@@ -302,12 +323,15 @@ def _spent(call: _Call, heard: Heard) -> Spent:
         return _at_worst(call, usage)
     # Under a cap nothing is free that has a price: who reports 0 may bill elsewhere.
     free = usage.cost_usd == 0 and call.held and call.price is not None and cost(usage, call.price) > 0
+    gain = 0 if call.price is None else saved(usage, call.price)
     if is_amount(usage.cost_usd) and not free:
-        return Spent(usage=usage, cost=Cost(nano=to_nano(usage.cost_usd), source="provider"))
+        return Spent(usage=usage, cost=Cost(nano=to_nano(usage.cost_usd), source="provider", saved=gain))
     if call.price is None:
         return Spent(usage=usage)
     nano = cost(usage, call.price)
-    return Spent(usage=usage, cost=Cost(nano=nano, certainty=Certainty.COMPUTED, source=_source(call.price)))
+    return Spent(
+        usage=usage, cost=Cost(nano=nano, certainty=Certainty.COMPUTED, source=_source(call.price), saved=gain)
+    )
 
 
 def _at_worst(call: _Call, usage: Usage | None) -> Spent:

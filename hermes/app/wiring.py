@@ -9,6 +9,8 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import structs
+
 from hermes.agent.turn import Deps, TurnState
 from hermes.app.backends import Place
 from hermes.app.credentials import Credentials, keyed, with_stored
@@ -358,7 +360,10 @@ class App:
 
     def _opening(self, choice: ModelChoice) -> AbstractAsyncContextManager[Model]:
         """A model about to be opened."""
-        choice = with_stored(choice, self._home)
+        caching = self._settings.prompt_caching
+        choice = structs.replace(
+            with_stored(choice, self._home), cache_ttl=caching.cache_ttl if caching.enabled else ""
+        )
         return open_model(choice, self._environ, ca_file=self._settings.model.ca_bundle)
 
     async def _client(self, meter: Meter, model: Model) -> ModelClient:

@@ -15,6 +15,7 @@ import msgspec
 
 from hermes.config.home import Home
 from hermes.config.settings import (
+    CACHE_TTLS,
     CapSettings,
     LoadedSettings,
     McpServerSettings,
@@ -88,6 +89,9 @@ def load_settings(home: Home) -> LoadedSettings:
     approvals = known.get("approvals")
     if isinstance(approvals, dict) and isinstance(approvals.get("mode"), bool):
         known["approvals"] = {**approvals, "mode": "ask" if approvals["mode"] else "off"}  # YAML reads off as false
+    caching = known.get("prompt_caching")
+    if isinstance(caching, dict) and not isinstance(caching.get("cache_ttl", ""), str):
+        known["prompt_caching"] = {**caching, "cache_ttl": str(caching["cache_ttl"])}
     try:
         settings = msgspec.convert(known, Settings, strict=False)
     except msgspec.ValidationError as error:
@@ -95,6 +99,11 @@ def load_settings(home: Home) -> LoadedSettings:
         raise ConfigError(f"{home.config_file}: {reason}.", "Mend that line and try again.") from None
     _check_numbers(settings, home.config_file)
     _check_strategies(settings, home.config_file)
+    ttl = settings.prompt_caching.cache_ttl
+    if ttl not in CACHE_TTLS:
+        warnings.append(f"config.yaml: prompt_caching.cache_ttl is {ttl[:40]!r}; it can be 5m or 1h, and 5m is used.")
+        caching = msgspec.structs.replace(settings.prompt_caching, cache_ttl="5m")
+        settings = msgspec.structs.replace(settings, prompt_caching=caching)
     return LoadedSettings(settings=settings, warnings=tuple(warnings))
 
 

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from hermes.core.errors import ConfigError
 from hermes.core.secret import KeyHolder
+from hermes.providers.encoding import matches
 from hermes.providers.key_variables import sound_key, variable_keys
 from hermes.providers.proxies import is_loopback
 from hermes.providers.records import ALIASES, HOSTS, KEYS, LOCAL_PORTS, provider_names, record
@@ -29,6 +30,8 @@ class ModelChoice(KeyHolder, frozen=True):
     context_length: int | None = None
     more_keys: tuple[str, ...] = ()
     """Keys beside `api_key` that a program hands in."""
+    cache_ttl: str = ""
+    """How long marked prompts are to be kept (`5m`, `1h`); empty: no cache marks are sent."""
     stored: tuple[str, ...] = ()
     """Providers that the home holds keys for, beside the environment's."""
 
@@ -59,6 +62,7 @@ def resolve(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoint:
         api_key=_key(choice, found, base_url, environ),
         wire=wire,
         context_length=choice.context_length or known_length(found, model),
+        cache_ttl=choice.cache_ttl if matches(model, found.quirks.cache_marks) and wire != "responses" else "",
     )
 
 

@@ -5,8 +5,23 @@ from functools import partial
 from hermes.core.money import Price
 from hermes.providers.wire import ProviderRecord, Quirks
 
-_price = partial(Price, as_of="2026-10-24", source="https://platform.claude.com/docs/en/about-claude/pricing")
-"""Cache writes at the price for five minutes, the only ones that are asked for."""
+_listed = partial(Price, as_of="2026-10-24", source="https://platform.claude.com/docs/en/about-claude/pricing")
+
+
+def _price(
+    *, input: float, output: float, cache_read: float, cache_write: float, beyond: int = 0, long: Price | None = None
+) -> Price:
+    """A listed price: what is kept for an hour costs twice as much to write as a prompt token, for every model."""
+    return _listed(
+        input=input,
+        output=output,
+        cache_read=cache_read,
+        cache_write=cache_write,
+        cache_write_hour=2 * input,
+        beyond=beyond,
+        long=long,
+    )
+
 
 RECORD = ProviderRecord(
     name="anthropic",
@@ -19,6 +34,7 @@ RECORD = ProviderRecord(
         native_prefix="anthropic/",
         tool_choice_none=False,
         default_max_tokens=32_000,
+        cache_marks=("claude-*",),
         budget_models=(
             "claude-haiku-4-5*",
             "claude-sonnet-4-5*",
