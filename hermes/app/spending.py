@@ -4,14 +4,13 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Mapping
 from itertools import count
 
 from msgspec import Struct, structs
 
 from hermes.app.options import Options
 from hermes.config.settings import Settings
-from hermes.core.errors import ConfigError, HermesError
+from hermes.core.errors import HermesError
 from hermes.core.ids import new_run_id
 from hermes.core.money import Certainty, Cost, Price, cost, is_amount, saved, shown, to_nano, worst_cost
 from hermes.core.outcomes import FailureKind
@@ -19,10 +18,9 @@ from hermes.core.stream import Failure
 from hermes.core.usage import Usage
 from hermes.llm.lineage import Lineage
 from hermes.llm.metering import Grant, Heard
-from hermes.llm.prices import known_price, model_price
-from hermes.providers.records import record
+from hermes.llm.prices import known_price
 from hermes.store.ledger import SpendAccess
-from hermes.store.rows import Cap, Held, NoRoom, Spender, SpendTotal, Spent, Standing, Wish
+from hermes.store.rows import Cap, Held, NoRoom, Spender, Spent, Standing, Wish
 from hermes.util.clock import Clock
 from hermes.util.owner import this_process
 
@@ -79,25 +77,6 @@ def own_prices(settings: Settings) -> dict[str, Price]:
         )
         for name, one in settings.prices.items()
     }
-
-
-def known_saving(
-    total: SpendTotal, model: tuple[str, str], own: Mapping[str, Price], *, hour: bool = False
-) -> int | None:
-    """What the cache saved in calls of one model (provider and name), in nano-dollars; None where no price is known.
-
-    All calls count at the price of short prompts, so it is rather more.
-    """
-    provider, name = model
-    try:
-        listed = record(provider).prices
-    except ConfigError:  # a provider of a package that is gone
-        listed = {}
-    price = model_price(provider, name, own, listed)
-    if price is None:
-        return None
-    price = structs.replace(price, beyond=0, long=None)
-    return saved(total.usage, price.for_an_hour() if hour else price)
 
 
 def configured_caps(settings: Settings, now: float, *, session_id: str = "", run_id: str = "") -> tuple[Cap, ...]:

@@ -194,6 +194,12 @@ class App:
         """The session's stored row: title, totals of messages and tokens, times."""
         return to_plain(await self._store.session(actor.session_id))
 
+    async def usage(self, actor: SessionActor) -> Plain:
+        """What the session's calls used, cost, and got from caches; its epochs and what each cost."""
+        from hermes.app.usage import session_report
+
+        return await session_report(self._store, self._settings, actor.conversation)
+
     def result(self, actor: SessionActor, ended: TurnEnded) -> Plain:
         """What came of a turn, under the keys that people know."""
         return turn_result(actor, ended, actor.conversation.client.endpoint)
@@ -289,7 +295,7 @@ class App:
         if conversation.messages or conversation.lost is not None:
             recall_written(_said(conversation), tools.toolbox, tools.context)
         if options.save_trajectories or settings.agent.save_trajectories:
-            actor.on_turn_end.append(self._save_trajectory(actor))
+            actor.on_turn_end.append(_save_trajectory(self._home, actor))
         actor.on_turn_end += [_flush(meter), _tell_notices(tools, actor)]
         self._join_servers(tools, actor, stack)
         stack.callback(_tell_unfinished, tools, actor)
@@ -395,25 +401,26 @@ class App:
             ),
         )
 
-    def _save_trajectory(self, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
-        async def save(state: TurnState, ended: TurnEnded) -> None:
-            try:
-                await write_trajectory(
-                    self._home.trajectories,
-                    actor.session_id,
-                    system=actor.conversation.frame.system,
-                    messages=state.messages,
-                    ended=ended,
-                )
-            except OSError as error:
-                actor.notify(Level.WARNING, f"The trajectory of this turn could not be written: {error.strerror}.")
-
-        return save
-
 
 T = TypeVar("T")
 _SESSION_ID = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}", re.ASCII)
 """It names files: the session's lock, and the folder of its large results."""
+
+
+def _save_trajectory(home: Home, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
+    async def save(state: TurnState, ended: TurnEnded) -> None:
+        try:
+            await write_trajectory(
+                home.trajectories,
+                actor.session_id,
+                system=actor.conversation.frame.system,
+                messages=state.messages,
+                ended=ended,
+            )
+        except OSError as error:
+            actor.notify(Level.WARNING, f"The trajectory of this turn could not be written: {error.strerror}.")
+
+    return save
 
 
 def _tell_unfinished(tools: SessionTools, actor: SessionActor) -> None:

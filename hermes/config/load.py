@@ -89,9 +89,7 @@ def load_settings(home: Home) -> LoadedSettings:
     approvals = known.get("approvals")
     if isinstance(approvals, dict) and isinstance(approvals.get("mode"), bool):
         known["approvals"] = {**approvals, "mode": "ask" if approvals["mode"] else "off"}  # YAML reads off as false
-    caching = known.get("prompt_caching")
-    if isinstance(caching, dict) and not isinstance(caching.get("cache_ttl", ""), str):
-        known["prompt_caching"] = {**caching, "cache_ttl": str(caching["cache_ttl"])}
+    warnings += _mend_caching(known)
     try:
         settings = msgspec.convert(known, Settings, strict=False)
     except msgspec.ValidationError as error:
@@ -99,12 +97,17 @@ def load_settings(home: Home) -> LoadedSettings:
         raise ConfigError(f"{home.config_file}: {reason}.", "Mend that line and try again.") from None
     _check_numbers(settings, home.config_file)
     _check_strategies(settings, home.config_file)
-    ttl = settings.prompt_caching.cache_ttl
-    if ttl not in CACHE_TTLS:
-        warnings.append(f"config.yaml: prompt_caching.cache_ttl is {ttl[:40]!r}; it can be 5m or 1h, and 5m is used.")
-        caching = msgspec.structs.replace(settings.prompt_caching, cache_ttl="5m")
-        settings = msgspec.structs.replace(settings, prompt_caching=caching)
     return LoadedSettings(settings=settings, warnings=tuple(warnings))
+
+
+def _mend_caching(known: dict[str, object]) -> list[str]:
+    """Put five minutes in the place of a time for which no provider keeps prompts; a line that says so."""
+    caching = known.get("prompt_caching")
+    ttl = caching.get("cache_ttl", CACHE_TTLS[0]) if isinstance(caching, dict) else CACHE_TTLS[0]
+    if ttl in CACHE_TTLS:
+        return []
+    known["prompt_caching"] = {**caching, "cache_ttl": CACHE_TTLS[0]} if isinstance(caching, dict) else {}
+    return [f"config.yaml: prompt_caching.cache_ttl is {str(ttl)[:40]!r}; it can be 5m or 1h, and 5m is used."]
 
 
 def _check_spelling(document: Mapping[str, object], file: Path) -> None:

@@ -30,8 +30,8 @@ class Price(Struct, frozen=True, kw_only=True):
     output: float
     cache_read: float | None = None
     cache_write: float | None = None
-    cache_write_hour: float | None = None
-    """Of what is to be kept for an hour, where that costs more."""
+    hour_write: float | None = None
+    """What a cache write that is to be kept for an hour costs, as a multiple of `input`; empty: as any other."""
     beyond: int = 0
     long: "Price | None" = None
     as_of: str = ""
@@ -43,7 +43,7 @@ class Price(Struct, frozen=True, kw_only=True):
 
     def for_an_hour(self) -> "Price":
         """The price where every cache write is to be kept for an hour."""
-        write = self.cache_write if self.cache_write_hour is None else self.cache_write_hour
+        write = self.cache_write if self.hour_write is None else self.hour_write * self.input
         longer = self.long.for_an_hour() if self.long is not None else None
         return structs.replace(self, cache_write=write, long=longer)
 

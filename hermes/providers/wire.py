@@ -198,7 +198,6 @@ class Wire(Protocol):
         `places` are offsets in `messages`, rising, at which cache marks are put; the system prompt gets one by itself
         where the endpoint wants marks.
         """
-        ...
 
     def decoder(self, endpoint: Endpoint) -> Decoder:
         """A fresh decoder for one answer."""

@@ -5,23 +5,10 @@ from functools import partial
 from hermes.core.money import Price
 from hermes.providers.wire import ProviderRecord, Quirks
 
-_listed = partial(Price, as_of="2026-10-24", source="https://platform.claude.com/docs/en/about-claude/pricing")
-
-
-def _price(
-    *, input: float, output: float, cache_read: float, cache_write: float, beyond: int = 0, long: Price | None = None
-) -> Price:
-    """A listed price: what is kept for an hour costs twice as much to write as a prompt token, for every model."""
-    return _listed(
-        input=input,
-        output=output,
-        cache_read=cache_read,
-        cache_write=cache_write,
-        cache_write_hour=2 * input,
-        beyond=beyond,
-        long=long,
-    )
-
+_price = partial(
+    Price, hour_write=2.0, as_of="2026-10-24", source="https://platform.claude.com/docs/en/about-claude/pricing"
+)
+"""Cache writes at the price for five minutes; for an hour every model takes twice the price of a prompt token."""
 
 RECORD = ProviderRecord(
     name="anthropic",
