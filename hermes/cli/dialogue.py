@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from hermes.app.wiring import App
 from hermes.cli.ask import late_answer
 from hermes.cli.report import complain
-from hermes.cli.spending import usage_lines
 from hermes.cli.terminal import Key, Source
 from hermes.core.outcomes import ExitReason
 from hermes.plugins import suggestion
@@ -165,6 +164,8 @@ class Dialogue:
         if name == "/session":
             await self._describe()
         elif name == "/usage":
+            from hermes.cli.spending import usage_lines
+
             for line in usage_lines(await self._app.usage(self._actor)):
                 print(line)
         else:

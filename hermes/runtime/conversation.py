@@ -108,6 +108,8 @@ def _epoch_ends(stored: EpochFrame, wanted: EpochFrame, system: str | None) -> s
     reason = same_lineage(stored, wanted)
     if not reason and system is not None and system != stored.system:
         reason = "another system prompt"
+    if not reason and wanted.system and not stored.system:
+        reason = "the stored system prompt was empty"
     return reason
 
 
