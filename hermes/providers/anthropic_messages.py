@@ -32,7 +32,7 @@ class AnthropicMessages:
     """The encoder. Pure; one instance serves every endpoint."""
 
     name = "anthropic_messages"
-    version = 2
+    version = 1
     path = "/v1/messages"
 
     def headers(self, endpoint: Endpoint) -> dict[str, str]:

@@ -1,9 +1,11 @@
 """What caches saved, from a provider's count to what a person reads; epochs and what they cost; the settings."""
 
 import asyncio
+import contextlib
 import json
 import sys
 
+import apsw
 import pytest
 
 from hermes.app.options import Options
@@ -167,3 +169,34 @@ async def test_the_chat_tells() -> None:
     assert "2 calls, 20,400 tokens in, 200 out\n" in done.stdout
     assert f"49% from cache, which saved {gain():.4f} USD" in done.stdout
     assert "epoch 1: a new session" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "reason"),
+    [
+        ("", ""),
+        ("UPDATE epochs SET frame = CAST(json_set(CAST(frame AS TEXT), '$.system', '') AS BLOB)", "was empty"),
+        ("DELETE FROM epochs", "a new session"),
+    ],
+    ids=["present", "empty", "missing"],
+)
+async def test_the_stored_prompt_is_used_again_or_built_anew(spoiled: str, reason: str) -> None:
+    """Row TP-03. The identity has changed meanwhile, so a prompt that was built anew is another one."""
+    async with ScriptedServer([Say("one"), Say("two")]) as server:
+        with TempHome(claude(server.url)) as home:
+            (home.hermes / "SOUL.md").write_text("You are the first.")
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                await (await app.open_session("s", create=True)).post(Inbound(text="a"))
+            (home.hermes / "SOUL.md").write_text("You are the second.")
+            if spoiled:
+                with contextlib.closing(apsw.Connection(str(locate_home(home.environ).database))) as connection:
+                    connection.execute(spoiled)
+                    assert connection.changes() == 1
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                actor = await app.open_session("s")
+                await actor.post(Inbound(text="b"))
+                began = actor.conversation.began
+    first, second = (request.json["system"] for request in server.requests)
+    assert ("You are the second." in str(second)) is bool(reason)
+    assert (first == second) is not bool(reason)
+    assert reason in began and bool(began) is bool(reason)

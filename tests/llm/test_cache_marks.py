@@ -22,6 +22,8 @@ from cached_talk import (
 
 from hermes.core.messages import Message, Origin, Role, user_message
 from hermes.core.parts import ReasoningPart, TextPart
+from hermes.llm.auxiliary import SideTask
+from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
 from hermes.providers.resolve import ModelChoice, resolve
 from hermes.providers.wire import Endpoint
@@ -193,3 +195,14 @@ async def test_the_official_types_take_marked_requests(kind: tuple[str, str]) ->
     async with ScriptedServer(CachingModel()) as server, talking(endpoint(kind, server.url)) as one:
         await one.ask(*talk(5))
     _judged(server.requests[0], kind)
+
+
+@EACH
+async def test_a_side_task_is_not_marked(kind: tuple[str, str]) -> None:
+    async with ScriptedServer(CachingModel()) as server, talking(endpoint(kind, server.url)) as one:
+
+        async def opened() -> ModelClient:
+            return one.client
+
+        assert await SideTask([opened]).ask("Be brief.", "What is it?", one.emit) == "answer 1"
+    assert list(places(server.requests[0].json)) == []
