@@ -204,5 +204,5 @@ async def test_a_side_task_is_not_marked(kind: tuple[str, str]) -> None:
         async def opened() -> ModelClient:
             return one.client
 
-        assert await SideTask([opened]).ask("Be brief.", "What is it?", one.emit) == "answer 1"
+        assert await SideTask([opened]).ask("Be brief.", "What is it?", one.emit) == "answer 0"
     assert list(places(server.requests[0].json)) == []
