@@ -3,9 +3,10 @@
 import contextlib
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +16,7 @@ from hermes.agent.turn import Deps, TurnState
 from hermes.app.backends import Place
 from hermes.app.credentials import Credentials, keyed, with_stored
 from hermes.app.endpoint import Model, choose_model, open_model
+from hermes.app.keeping import Kept, Shelf, kept_for
 from hermes.app.limits import guard_limits
 from hermes.app.mcp import open_servers
 from hermes.app.openai_form import Plain
@@ -31,10 +33,9 @@ from hermes.config.environment import with_dotenv
 from hermes.config.home import Home, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
-from hermes.context.prompt import build_prompt, identity
 from hermes.core.errors import ConfigError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Level, TurnEnded
-from hermes.core.frame import EpochFrame, Sampling
+from hermes.core.frame import EpochFrame
 from hermes.core.ids import new_session_id
 from hermes.core.messages import Message
 from hermes.llm.client import ModelClient
@@ -42,7 +43,6 @@ from hermes.llm.context_length import known_context_length
 from hermes.llm.metering import Meter
 from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
-from hermes.providers.wires import wire
 from hermes.runtime.actor import Parts, SessionActor
 from hermes.runtime.approvals import Approvals
 from hermes.runtime.conversation import Conversation, open_conversation
@@ -61,6 +61,8 @@ from hermes.tools.session import Asker
 from hermes.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
+    from hermes.app.framing import Framing
+    from hermes.app.prompting import Size
     from hermes.tools.mcp.servers import Servers
 
 
@@ -78,6 +80,7 @@ class App:
         """What must be closed with each live session."""
         self._tools: dict[str, SessionTools] = {}
         """The tools of each live session."""
+        self._kept: dict[str, Kept] = {}
         self._home: Home
         self._settings: Settings
         self._environ: dict[str, str]
@@ -91,6 +94,8 @@ class App:
         self._wardens: Wardens
         self._redactor: Redactor
         self._shared: Process
+        self._shelf: Shelf
+        self._framing: Framing
         self._mcp: Servers | None = None
 
     async def __aenter__(self) -> "App":
@@ -129,6 +134,9 @@ class App:
         )
         stack.push_async_callback(self._wardens.close)
         choice = choose_model(settings.model, self.options)
+        from hermes.app.framing import Framing
+
+        self._framing = Framing(home, settings, self.options)
         others = fallbacks(settings, self.options.fallback_models)
         # What can be wrong with the model's settings is said before anything is created.
         endpoint = self._opening(choice)
@@ -143,6 +151,14 @@ class App:
         self._credentials = Credentials(home, self._process, settings, self._clock, self._store, self._redactor.learn)
         stack.push_async_callback(self._store.close)
         self._spending = Spending(settings, self.options, self._store, self._clock)
+        self._shelf = Shelf(
+            home=home,
+            settings=settings,
+            store=self._store,
+            redactor=self._redactor,
+            environ=self._environ,
+            window=self.endpoint.context_length,
+        )
 
     async def open_session(
         self,
@@ -178,6 +194,7 @@ class App:
         """End a live session: its turn, its processes, its lock."""
         live = self._live.pop(actor.session_id, None)
         self._tools.pop(actor.session_id, None)
+        self._kept.pop(actor.session_id, None)
         if live is not None:
             await live.aclose()
 
@@ -224,16 +241,13 @@ class App:
     async def _bring_to_life(self, plan: Plan, stack: AsyncExitStack) -> SessionActor:
         """Everything that a live session stands on, pushed onto `stack` in the order in which it is closed last."""
         endpoint, settings, options, born = self.endpoint, self._settings, self.options, list[Conversation]()
+        kept = self._kept[plan.session_id] = kept_for(plan, self._shelf)
         tools = session_tools(
-            plan,
-            home=self._home,
-            settings=settings,
-            options=options,
-            process=self._shared,
+            plan, home=self._home, settings=settings, options=options, process=self._shared, more=kept.tools
         )
         stack.push_async_callback(tools.close)
         self._tools[plan.session_id] = tools
-        self.notices += [line for line in tools.remarks if line not in self.notices]
+        _add_new(self.notices, tools.remarks)
         if plan.fresh:
             await self._store.create_session(
                 NewSession(
@@ -244,11 +258,9 @@ class App:
                     cwd=plan.cwd,
                 )
             )
-            stack.push_async_callback(self._forget_unused, plan.session_id, born)
+            stack.push_async_callback(_forget_unused, self._store, self._home, plan.session_id, born)
         meter = self._spending.meter_for(plan.session_id)
-        route = SessionRoute(
-            self._models, partial(self._client, meter), lambda endpoint: self._frame(endpoint, tools, plan.system)
-        )
+        route = SessionRoute(self._models, partial(self._client, meter), self._frame(tools, kept, plan.system))
         first = await route.candidate(0)
         conversation = await self._conversation(plan, first)
         born.append(conversation)
@@ -295,7 +307,7 @@ class App:
         if conversation.messages or conversation.lost is not None:
             recall_written(_said(conversation), tools.toolbox, tools.context)
         if options.save_trajectories or settings.agent.save_trajectories:
-            actor.on_turn_end.append(_save_trajectory(self._home, actor))
+            actor.on_turn_end.append(_saving_trajectories(self._home.trajectories, actor))
         actor.on_turn_end += [_flush(meter), _tell_notices(tools, actor)]
         self._join_servers(tools, actor, stack)
         stack.callback(_tell_unfinished, tools, actor)
@@ -344,6 +356,10 @@ class App:
         models = (self._reviewers, self._models)
         return ModelReviewer(side_task(models, partial(self._client, meter.side("approval"))))
 
+    def prompt_sizes(self, actor: SessionActor) -> "list[Size]":
+        """What every request of a session that begins now would begin with, part by part."""
+        return self._framing.sizes(actor.conversation.frame, self._kept[actor.session_id])
+
     def redact(self, text: str) -> str:
         """The text without the secrets that this process holds."""
         return self._redactor.redact(text)
@@ -355,14 +371,6 @@ class App:
     def yolo(self, actor: SessionActor, *, on: bool) -> None:
         """Ask nothing in this session, or ask again. What is refused stays refused; it ends with the session."""
         self._tools[actor.session_id].gate.leave.yolo = on
-
-    async def _forget_unused(self, session_id: str, born: Sequence[Conversation]) -> None:
-        """Delete a fresh session in which nothing was said; one with messages costs no look at the store."""
-        if any(conversation.messages for conversation in born):
-            return
-        with contextlib.suppress(StoreError):  # an empty session does no harm: it is listed nowhere
-            if await self._store.drop_empty_session(session_id):
-                (self._home.locks / f"{session_id}.lock").unlink(missing_ok=True)
 
     def _opening(self, choice: ModelChoice) -> AbstractAsyncContextManager[Model]:
         """A model about to be opened."""
@@ -378,28 +386,16 @@ class App:
         keys = self._credentials.keys(model.endpoint, model.choice)
         return ModelClient(model.endpoint, model.transport, self._clock, keys=keys, meter=meter, retries=tries - 1)
 
-    def _frame(self, endpoint: Endpoint, tools: SessionTools, system: str | None) -> EpochFrame:
-        """The frame of a new epoch with this model."""
-        settings, options = self._settings, self.options
-        schemas = tools.toolbox.schemas() if endpoint.record.tools else ()
-        if system is None and endpoint.record.prompt:
-            system = endpoint.record.prompt
-        if system is None:
-            who = identity(self._home.identity_file)
-            system = build_prompt(who, has_tools=bool(schemas), platform=self.options.platform)
-        return EpochFrame(
-            provider=endpoint.record.name,
-            model=endpoint.model,
-            wire=endpoint.wire,
-            encoder_version=wire(endpoint.wire).version,
-            system=system,
-            tools=schemas,
-            sampling=Sampling(
-                temperature=_first(options.temperature, settings.model.temperature, endpoint.record.temperature),
-                max_tokens=_first(options.max_tokens, settings.model.max_tokens, endpoint.record.max_tokens),
-                reasoning_effort=options.reasoning_effort or settings.agent.reasoning_effort or None,
-            ),
-        )
+    def _frame(self, tools: SessionTools, kept: Kept, system: str | None) -> Callable[[Endpoint], EpochFrame]:
+        """How a session's epochs are framed; what there is to say about the prompt is noted."""
+
+        def frame(endpoint: Endpoint) -> EpochFrame:
+            made = self._framing.frame(endpoint, tools.toolbox.schemas(), kept, system)
+            for section in kept.sections:
+                _add_new(self.notices, section.remarks())
+            return made
+
+        return frame
 
 
 T = TypeVar("T")
@@ -407,11 +403,11 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}", re.ASCII)
 """It names files: the session's lock, and the folder of its large results."""
 
 
-def _save_trajectory(home: Home, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
+def _saving_trajectories(folder: Path, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
     async def save(state: TurnState, ended: TurnEnded) -> None:
         try:
             await write_trajectory(
-                home.trajectories,
+                folder,
                 actor.session_id,
                 system=actor.conversation.frame.system,
                 messages=state.messages,
@@ -421,6 +417,15 @@ def _save_trajectory(home: Home, actor: SessionActor) -> Callable[[TurnState, Tu
             actor.notify(Level.WARNING, f"The trajectory of this turn could not be written: {error.strerror}.")
 
     return save
+
+
+async def _forget_unused(store: Store, home: Home, session_id: str, born: Sequence[Conversation]) -> None:
+    """Delete a fresh session in which nothing was said; one with messages costs no look at the store."""
+    if any(conversation.messages for conversation in born):
+        return
+    with contextlib.suppress(StoreError):  # an empty session does no harm: it is listed nowhere
+        if await store.drop_empty_session(session_id):
+            (home.locks / f"{session_id}.lock").unlink(missing_ok=True)
 
 
 def _tell_unfinished(tools: SessionTools, actor: SessionActor) -> None:
@@ -438,6 +443,10 @@ def _tell_notices(tools: SessionTools, actor: SessionActor) -> Callable[[TurnSta
     return tell
 
 
+def _add_new(notices: list[str], lines: Iterable[str]) -> None:
+    notices += [line for line in lines if line not in notices]
+
+
 def _said(conversation: Conversation) -> list[Message]:
     lost = conversation.lost.messages if conversation.lost is not None else ()
     return [*conversation.messages, *lost]
@@ -452,11 +461,6 @@ def _flush(meter: Meter) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
 
 def _chosen(given: T | None, configured: T) -> T:
     return configured if given is None else given
-
-
-def _first(*values: T | None) -> T | None:
-    """The first that is not None."""
-    return next((value for value in values if value is not None), None)
 
 
 def _check_shared(home: Home, *, agreed: bool) -> None:

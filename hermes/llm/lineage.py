@@ -40,7 +40,7 @@ class Lineage:
         self._wire = wire(endpoint.wire)
         self._messages = bytearray()
         self._count = 0
-        self._sent = sent or Sent(Fingerprint())
+        self._last = sent or Sent(Fingerprint())
         self._places: deque[int] = deque(maxlen=_MARKS)
         """Where the last messages can carry cache marks."""
         self._image_bytes = 0
@@ -49,6 +49,8 @@ class Lineage:
         self._head_bytes: int | None = None
         self._bounded = (0, 0)
         """A bound that was asked for, and the tokens that the provider then counted."""
+        self._sent = frame.sent
+        self.extend(frame.aside.prefill, carried=True)
 
     def extend(self, messages: Iterable[Message], *, carried: bool = False) -> None:
         """Append messages in the order of the transcript; `carried` ones were written before the epoch began."""
@@ -66,7 +68,7 @@ class Lineage:
             if place >= 0:
                 self._places.append(len(buffer) - len(encoded) + place)
             self._count += 1
-            self._sent.fingerprint.joined(self._count, len(buffer))
+            self._last.fingerprint.joined(self._count, len(buffer))
             for part in sent.parts:
                 for image in _images(part):
                     self._images += 1
@@ -79,7 +81,7 @@ class Lineage:
         no part of the cached prefix. Cache marks stand at the system prompt and the last three messages that can carry
         one, without a system prompt at the last four.
         """
-        frame = self.frame if max_tokens is None else self._limited(max_tokens)
+        frame = self._sent if max_tokens is None else self._limited(max_tokens)
         places = tuple(self._places)[-(_MARKS - bool(frame.system)) :]
         return self._wire.encode_body(frame, self._messages, self.endpoint, final=final, places=places)
 
@@ -107,18 +109,18 @@ class Lineage:
         self._bounded = (bound, tokens)
 
     def _limited(self, max_tokens: int) -> EpochFrame:
-        sampling = structs.replace(self.frame.sampling, max_tokens=max_tokens, ceiling=True)
-        return structs.replace(self.frame, sampling=sampling)
+        sampling = structs.replace(self._sent.sampling, max_tokens=max_tokens, ceiling=True)
+        return structs.replace(self._sent, sampling=sampling)
 
     @property
     def sent(self) -> Sent:
         """What is known of the last request that was answered."""
-        return self._sent
+        return self._last
 
     def answered(self, watch: CacheWatch, usage: Usage, *, at: float, key: str) -> str:
         """Let a watch judge the cache hits of a request sent at `at` with `key`; a line for the person, or empty."""
-        latest = Sent(self._sent.fingerprint, usage=usage, at=at, key=key)
-        return watch.answered(self._sent, self._messages, self.frame, latest)
+        latest = Sent(self._last.fingerprint, usage=usage, at=at, key=key)
+        return watch.answered(self._last, self._messages, self._sent, latest)
 
     @property
     def message_bytes(self) -> int:

@@ -12,7 +12,7 @@ from hermes.core.stream import Answer, ReasoningDelta, StreamDelta, TextDelta
 from hermes.core.usage import Usage
 from hermes.providers import decoding as d
 from hermes.providers import encoding as e
-from hermes.providers.wire import Endpoint, ServerEvent
+from hermes.providers.wire import Endpoint, ServerEvent, matches
 
 _FALLBACK_MAX_TOKENS = 16_384
 _TO_LAST_BLOCK = len("}]}")
@@ -98,9 +98,9 @@ def _reasoning_members(frame: EpochFrame, endpoint: Endpoint, head: dict[str, e.
     limit = set_limit if isinstance(set_limit, int) else _FALLBACK_MAX_TOKENS
     members: dict[str, e.Json] = {quirks.max_tokens_field: limit}
     effort = frame.sampling.reasoning_effort
-    if not effort or effort == "none" or e.matches(endpoint.model, quirks.unreasoning_models):
+    if not effort or effort == "none" or matches(endpoint.model, quirks.unreasoning_models):
         return members
-    if e.matches(endpoint.model, quirks.budget_models):
+    if matches(endpoint.model, quirks.budget_models):
         budget = _BUDGETS.get(effort, _BUDGETS["medium"])
         if frame.sampling.ceiling:
             return members | _thinking_below(limit, budget)

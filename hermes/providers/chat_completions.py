@@ -12,7 +12,7 @@ from hermes.core.stream import Answer, ReasoningDelta, StreamDelta, TextDelta
 from hermes.core.usage import Usage
 from hermes.providers import decoding as d
 from hermes.providers import encoding as e
-from hermes.providers.wire import Endpoint, ServerEvent, WireError
+from hermes.providers.wire import Endpoint, ServerEvent, WireError, matches
 
 _FINISH = {
     "stop": FinishReason.STOP,
@@ -83,7 +83,7 @@ class ChatCompletions:
             head["stream_options"] = {"include_usage": True}
         head |= e.sampling_members(frame, endpoint)
         effort = frame.sampling.reasoning_effort
-        if effort and quirks.effort and not e.matches(endpoint.model, quirks.unreasoning_models):
+        if effort and quirks.effort and not matches(endpoint.model, quirks.unreasoning_models):
             head[quirks.effort] = {"effort": effort} if quirks.effort == "reasoning" else effort
         if frame.tools:
             head["tools"] = [_tool(tool) for tool in frame.tools]

@@ -8,7 +8,7 @@ import msgspec
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.core.parts import ImagePart, TextPart, ToolCallPart, ToolResultPart
-from hermes.providers.wire import Endpoint, Quirks
+from hermes.providers.wire import Endpoint, Quirks, matches
 from hermes.util.text import clean_surrogates
 
 Buffer = bytes | bytearray | memoryview
@@ -121,11 +121,6 @@ def same_origin(message: Message, endpoint: Endpoint) -> bool:
         and origin.model == endpoint.model
         and origin.wire == endpoint.wire
     )
-
-
-def matches(model: str, patterns: Iterable[str]) -> bool:
-    """Whether the model's name is in a record's list: literally, or by a prefix that ends in `*`."""
-    return any(model == item or (item.endswith("*") and model.startswith(item[:-1])) for item in patterns)
 
 
 def result_pictures(results: Iterable[ToolResultPart]) -> list[tuple[str, ImagePart]]:

@@ -8,11 +8,10 @@ from msgspec import structs
 
 from hermes.core.errors import ConfigError
 from hermes.core.secret import KeyHolder
-from hermes.providers.encoding import matches
 from hermes.providers.key_variables import sound_key, variable_keys
 from hermes.providers.proxies import is_loopback
 from hermes.providers.records import ALIASES, HOSTS, KEYS, LOCAL_PORTS, provider_names, record
-from hermes.providers.wire import Endpoint, ProviderRecord
+from hermes.providers.wire import Endpoint, ProviderRecord, matches
 from hermes.providers.wires import wire_name
 from hermes.util.text import shown_address
 

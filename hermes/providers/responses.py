@@ -13,7 +13,7 @@ from hermes.core.stream import Answer, ReasoningDelta, StreamDelta, TextDelta
 from hermes.core.usage import Usage
 from hermes.providers import decoding as d
 from hermes.providers import encoding as e
-from hermes.providers.wire import Endpoint, ServerEvent
+from hermes.providers.wire import Endpoint, ServerEvent, matches
 
 _NO_REASON = "The provider ended the answer as failed and gave no reason."
 _FINAL = frozenset({"response.completed", "response.incomplete", "response.done", "response.failed"})
@@ -65,7 +65,7 @@ class Responses:
         head |= e.sampling_members(frame, endpoint)
         if "max_completion_tokens" in head or "max_tokens" in head:
             head["max_output_tokens"] = head.pop("max_completion_tokens", None) or head.pop("max_tokens", None)
-        if not e.matches(endpoint.model, quirks.unreasoning_models):
+        if not matches(endpoint.model, quirks.unreasoning_models):
             head["include"] = ["reasoning.encrypted_content"]
             if frame.sampling.reasoning_effort:
                 head["reasoning"] = {"effort": frame.sampling.reasoning_effort, "summary": "auto"}

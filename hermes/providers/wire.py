@@ -1,6 +1,6 @@
 """The contract of a wire, and the two records that describe who is at its other end."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -55,6 +55,11 @@ class Quirks(Struct, frozen=True, kw_only=True):
     On the chat wire their texts are sent as lists of blocks, marked or not."""
     probe: str = ""
     """How the server tells a context length: `models`, `props` (llama.cpp), `show` (Ollama), or empty: it does not."""
+
+
+def matches(model: str, patterns: Iterable[str]) -> bool:
+    """Whether the model's name is in a record's list: literally, or by a prefix that ends in `*`."""
+    return any(model == item or (item.endswith("*") and model.startswith(item[:-1])) for item in patterns)
 
 
 class ProviderRecord(Struct, frozen=True, kw_only=True):

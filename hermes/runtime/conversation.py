@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from hermes.agent import words
 from hermes.agent.turn import Resumed
@@ -56,6 +56,10 @@ def same_lineage(stored: EpochFrame, wanted: EpochFrame) -> str:
         return "other model parameters"
     if stored.encoder_version != wanted.encoder_version:
         return "a newer encoder"
+    if stored.aside_mark != wanted.aside.mark:
+        return "another ephemeral prompt"
+    if not stored.system and wanted.system:
+        return "a system prompt"
     return ""
 
 
@@ -72,7 +76,7 @@ async def open_conversation(
     frame = wanted
     reason = "a new session" if stored is None else _epoch_ends(stored.frame, frame, system)
     if stored is not None and not reason:
-        number, frame = stored.number, stored.frame
+        number, frame = stored.number, structs.replace(stored.frame, aside=wanted.aside)
     else:
         number = await store.begin_epoch(session_id, frame, reason)
     rows = await store.transcript(session_id)
@@ -108,8 +112,6 @@ def _epoch_ends(stored: EpochFrame, wanted: EpochFrame, system: str | None) -> s
     reason = same_lineage(stored, wanted)
     if not reason and system is not None and system != stored.system:
         reason = "another system prompt"
-    if not reason and wanted.system and not stored.system:
-        reason = "the stored system prompt was empty"
     return reason
 
 

@@ -9,13 +9,14 @@ import apsw
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ToolResultPart
+from hermes.core.parts import Provenance, ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.core.usage import Usage
 from hermes.store import inbox, sessions, transcript, turns
 from hermes.store.db import Database
 from hermes.store.rows import (
     EffectRow,
+    Glimpse,
     InboxRow,
     MessageState,
     NewSession,
@@ -131,6 +132,34 @@ class TranscriptAccess(Access):
     async def transcript(self, session_id: str) -> list[StoredMessage]:
         """The conversation as it stands: active messages in order; empty for an unknown session."""
         return await self._database.read(lambda connection: transcript.read(connection, session_id))
+
+    async def around(self, session_id: str, message_id: int, count: int) -> list[StoredMessage]:
+        """A message, compacted or not, with up to `count` before it and after it; empty when there is no such."""
+        return await self._database.read(
+            lambda connection: transcript.around(connection, session_id, message_id, count)
+        )
+
+    async def glimpses(self, session_ids: Sequence[str], count: int) -> list[Glimpse]:
+        """What is seen of sessions at a glance: up to `count` of their first and of their last spoken messages."""
+
+        def work(connection: apsw.Connection) -> list[Glimpse]:
+            found = []
+            for session_id in session_ids:
+                row = sessions.get(connection, session_id)
+                if row is not None:
+                    first, last = transcript.ends(connection, session_id, count)
+                    found.append(Glimpse(session=row, first=tuple(first), last=tuple(last)))
+            return found
+
+        return await self._database.read(work)
+
+    async def strangers(self, session_ids: Sequence[str]) -> list[Provenance]:
+        """Where text in these sessions came from that nobody vouched for."""
+        return await self._database.read(
+            lambda connection: [
+                origin for session_id in session_ids for origin in transcript.strangers(connection, session_id)
+            ]
+        )
 
     async def export_session(self, session_id: str) -> SessionExport | None:
         """All of a session in one state: its row, every epoch and every message, undone and compacted ones too."""

@@ -175,7 +175,7 @@ async def test_the_chat_tells() -> None:
     ("spoiled", "reason"),
     [
         ("", ""),
-        ("UPDATE epochs SET frame = CAST(json_set(CAST(frame AS TEXT), '$.system', '') AS BLOB)", "was empty"),
+        ("UPDATE epochs SET frame = CAST(json_set(CAST(frame AS TEXT), '$.system', '') AS BLOB)", "a system prompt"),
         ("DELETE FROM epochs", "a new session"),
     ],
     ids=["present", "empty", "missing"],
