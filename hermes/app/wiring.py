@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import structs
+
 from hermes.agent.turn import Deps, TurnState
 from hermes.app.backends import Place
 from hermes.app.credentials import Credentials, keyed, with_stored
@@ -211,6 +213,12 @@ class App:
         """The session's stored row: title, totals of messages and tokens, times."""
         return to_plain(await self._store.session(actor.session_id))
 
+    async def usage(self, actor: SessionActor) -> Plain:
+        """What the session's calls used, cost, and got from caches; its epochs and what each cost."""
+        from hermes.app.usage import session_report
+
+        return await session_report(self._store, self._settings, actor.conversation)
+
     def result(self, actor: SessionActor, ended: TurnEnded) -> Plain:
         """What came of a turn, under the keys that people know."""
         return turn_result(actor, ended, actor.conversation.client.endpoint)
@@ -252,7 +260,7 @@ class App:
                     cwd=plan.cwd,
                 )
             )
-            stack.push_async_callback(self._forget_unused, plan.session_id, born)
+            stack.push_async_callback(_forget_unused, self._store, self._home, plan.session_id, born)
         meter = self._spending.meter_for(plan.session_id)
         route = SessionRoute(self._models, partial(self._client, meter), self._frame(tools, kept, plan.system))
         first = await route.candidate(0)
@@ -367,17 +375,12 @@ class App:
         """Ask nothing in this session, or ask again. What is refused stays refused; it ends with the session."""
         self._tools[actor.session_id].gate.leave.yolo = on
 
-    async def _forget_unused(self, session_id: str, born: Sequence[Conversation]) -> None:
-        """Delete a fresh session in which nothing was said; one with messages costs no look at the store."""
-        if any(conversation.messages for conversation in born):
-            return
-        with contextlib.suppress(StoreError):  # an empty session does no harm: it is listed nowhere
-            if await self._store.drop_empty_session(session_id):
-                (self._home.locks / f"{session_id}.lock").unlink(missing_ok=True)
-
     def _opening(self, choice: ModelChoice) -> AbstractAsyncContextManager[Model]:
         """A model about to be opened."""
-        choice = with_stored(choice, self._home)
+        caching = self._settings.prompt_caching
+        choice = structs.replace(
+            with_stored(choice, self._home), cache_ttl=caching.cache_ttl if caching.enabled else ""
+        )
         return open_model(choice, self._environ, ca_file=self._settings.model.ca_bundle)
 
     async def _client(self, meter: Meter, model: Model) -> ModelClient:
@@ -417,6 +420,15 @@ def _saving_trajectories(folder: Path, actor: SessionActor) -> Callable[[TurnSta
             actor.notify(Level.WARNING, f"The trajectory of this turn could not be written: {error.strerror}.")
 
     return save
+
+
+async def _forget_unused(store: Store, home: Home, session_id: str, born: Sequence[Conversation]) -> None:
+    """Delete a fresh session in which nothing was said; one with messages costs no look at the store."""
+    if any(conversation.messages for conversation in born):
+        return
+    with contextlib.suppress(StoreError):  # an empty session does no harm: it is listed nowhere
+        if await store.drop_empty_session(session_id):
+            (home.locks / f"{session_id}.lock").unlink(missing_ok=True)
 
 
 def _tell_unfinished(tools: SessionTools, actor: SessionActor) -> None:

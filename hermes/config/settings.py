@@ -294,6 +294,19 @@ class PriceSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Prompt tokens written to the provider's cache; empty: as `input`."""
 
 
+CACHE_TTLS = ("5m", "1h")
+"""How long a provider can be asked to keep a marked prompt."""
+
+
+class CachingSettings(Struct, frozen=True):
+    """Marks that let Claude models keep the prompt's beginning (`prompt_caching:`); other providers need none."""
+
+    enabled: bool = True
+    """Whether marks are sent."""
+    cache_ttl: str = "5m"
+    """How long the provider keeps what is marked after its last use: `5m`, or `1h`, which costs more to write."""
+
+
 class GuardNumbers(Struct, frozen=True):
     """How many rounds in a row are too many; 0: no number is."""
 
@@ -359,6 +372,7 @@ class Settings(Struct, frozen=True):
     spending: SpendingSettings = SpendingSettings()
     prices: Mapping[str, PriceSettings] = {}
     """Prices that go before the built-in ones, by model or `PROVIDER/MODEL`; a name may end in `*`."""
+    prompt_caching: CachingSettings = CachingSettings()
     credential_pool_strategies: Mapping[str, str] = {}
     """By provider, which of several keys a call takes: `fill_first` (the default, best for prompt caches),
     `round_robin`, `random` or `least_used`."""
