@@ -1,6 +1,6 @@
 """The tools of one session, and everything they may touch."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -23,6 +23,7 @@ from hermes.tools.registry import Registry, Toolbox
 from hermes.tools.rulegate import RuleGate
 from hermes.tools.session import Asker, Limits, ToolContext, ToolState
 from hermes.tools.taint import Trust
+from hermes.tools.tool import Tool
 from hermes.tools.web.access import WebAccess
 from hermes.util.clock import Clock
 from hermes.util.text import one_line
@@ -96,12 +97,13 @@ def session_tools(
     settings: Settings,
     options: Options,
     process: Process,
+    more: Sequence[Tool] = (),
 ) -> SessionTools:
-    """Select and prepare the tools of a session.
+    """Select and prepare the tools of a session, with `more` that its owners bring.
 
     Raises ConfigError for an unknown tool set or back end, and when what was asked for holds no tool.
     """
-    toolbox, remarks, servers = _selected(settings, options)
+    toolbox, remarks, servers = _selected(settings, options, more)
     environ = process.environ
     state = ToolState(cwd=Path(plan.cwd))
     for host in {*settings.security.allowed_hosts} & {"localhost", "127.0.0.1", "::1"}:
@@ -139,7 +141,9 @@ def session_tools(
     return SessionTools(toolbox, session_gate(home, settings, options), context, state, remarks, servers)
 
 
-def _selected(settings: Settings, options: Options) -> tuple[Toolbox, tuple[str, ...], tuple[str, ...]]:
+def _selected(
+    settings: Settings, options: Options, more: Sequence[Tool]
+) -> tuple[Toolbox, tuple[str, ...], tuple[str, ...]]:
     """The tools that were asked for, what is missing of them, and the MCP servers whose tools come later.
 
     An empty choice of a program's (`()`) means none.
@@ -149,6 +153,10 @@ def _selected(settings: Settings, options: Options) -> tuple[Toolbox, tuple[str,
     servers = mcp.chosen(settings, asked, disabled) if settings.mcp_servers else ()
     ours = mcp.others(toolsets.DEFAULT if asked is None else asked)
     registry = Registry()
+    for one in more:
+        registry.register(one)
+    if asked is None:
+        ours = list(dict.fromkeys((*ours, *(one.toolset for one in more))))
     toolbox = registry.select(ours, mcp.others(disabled), more=bool(servers))
     if not asked:
         return toolbox, (), servers

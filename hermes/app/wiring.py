@@ -29,12 +29,14 @@ from hermes.config.environment import with_dotenv
 from hermes.config.home import Home, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
+from hermes.context.engine import Setup, open_engine
 from hermes.context.prompt import build_prompt, identity
 from hermes.core.errors import ConfigError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Level, TurnEnded
 from hermes.core.frame import EpochFrame, Sampling
 from hermes.core.ids import new_session_id
 from hermes.core.messages import Message
+from hermes.llm.auxiliary import SideTask
 from hermes.llm.client import ModelClient
 from hermes.llm.context_length import known_context_length
 from hermes.llm.metering import Meter
@@ -43,11 +45,13 @@ from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
 from hermes.runtime.actor import Parts, SessionActor
 from hermes.runtime.approvals import Approvals
+from hermes.runtime.compression import Keeping
 from hermes.runtime.conversation import Conversation, open_conversation
 from hermes.runtime.epochs import Candidate, SessionEpochs
 from hermes.runtime.locks import session_lock
 from hermes.runtime.mailbox import Mailbox
 from hermes.runtime.recorder import Recorder
+from hermes.runtime.windows import Windows
 from hermes.safety.secrets import Redactor
 from hermes.store.rows import NewSession
 from hermes.store.store import Store
@@ -90,6 +94,7 @@ class App:
         self._redactor: Redactor
         self._shared: Process
         self._mcp: Servers | None = None
+        self._windows = Windows()
 
     async def __aenter__(self) -> "App":
         async with AsyncExitStack() as stack:
@@ -216,16 +221,29 @@ class App:
     async def _bring_to_life(self, plan: Plan, stack: AsyncExitStack) -> SessionActor:
         """Everything that a live session stands on, pushed onto `stack` in the order in which it is closed last."""
         endpoint, settings, options, born = self.endpoint, self._settings, self.options, list[Conversation]()
+        condensing: SideTask
+        engine, remark = open_engine(
+            settings.context.engine,
+            Setup(
+                settings=settings.compression,
+                store=self._store,
+                session_id=plan.session_id,
+                asking=lambda: condensing,
+                clock=self._clock,
+            ),
+        )
         tools = session_tools(
             plan,
             home=self._home,
             settings=settings,
             options=options,
             process=self._shared,
+            more=engine.tools(),
         )
         stack.push_async_callback(tools.close)
         self._tools[plan.session_id] = tools
-        self.notices += [line for line in tools.remarks if line not in self.notices]
+        remarks = [*tools.remarks, *([remark] if remark else [])]
+        self.notices += [line for line in remarks if line not in self.notices]
         if plan.fresh:
             await self._store.create_session(
                 NewSession(
@@ -260,7 +278,8 @@ class App:
         )
         stack.push_async_callback(approvals.close)
         condensing = side_task((self._condensers, self._models), partial(self._client, meter.side("compression")))
-        epochs = SessionEpochs(self._store, conversation, recorder, route, condensing)
+        keeping = Keeping(engine, self._windows, tools.state.taint, settings.compression.enabled)
+        epochs = SessionEpochs(self._store, conversation, recorder, route, keeping)
         actor: SessionActor
         deps = Deps(
             toolbox=tools.toolbox,
