@@ -18,6 +18,7 @@ from hermes.core.messages import PERSON, Message, Role, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart, TextPart
 from hermes.runtime.approvals import Approvals
+from hermes.runtime.compression import BeforeCompress
 from hermes.runtime.conversation import Conversation
 from hermes.runtime.epochs import SessionEpochs
 from hermes.runtime.mailbox import Inbound, Letter, Mailbox
@@ -175,6 +176,11 @@ class SessionActor:
             finally:
                 self._working, self._stop_asked, self._condensing = False, False, None
                 await self._deps.meter.flush()
+
+    @property
+    def before_compress(self) -> list[BeforeCompress]:
+        """Who is told what is about to be condensed, and may say what must not be lost; for memory."""
+        return self._epochs.before_compress
 
     async def idle(self) -> None:
         """Wait until nothing runs and nothing waits."""

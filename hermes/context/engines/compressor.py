@@ -23,7 +23,7 @@ COOLDOWN = 600.0
 """Seconds after a failed summary in which the model is not asked again."""
 WORDS_SHARE = 0.1
 """The part of the window that the person's own words may take before any of them leave."""
-_ENOUGH = 0.75
+_ENOUGH = 0.6
 """The part of the threshold that clearing results must reach to be enough."""
 _FULL = 0.9
 """The part of the window from which on waiting is no choice."""
