@@ -38,7 +38,7 @@ _RULE = re.compile(
 )
 _SENTENCE = re.compile(r"[^\n.!?。!?;;]*(?:[.!?;](?!\s|$)[^\n.!?。!?;;]*)*(?:[.!?。!?;;]+|$|(?=\n))", re.MULTILINE)
 _PATH = re.compile(
-    r"(?<![\w:/.~-])(?:(?:~|\.{1,2}|[A-Za-z]:)?[/\\])?(?:[\w.@+-]+[/\\])+[\w.@+-]*\w"
+    r"(?<![\w:/.~-])(?:(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[\w.@+-]+[/\\])*|(?:[\w.@+-]+[/\\])+)[\w.@+-]*\w"
     r"|(?<![\w:/.@-])[\w-][\w.-]*\.(?:py|js|ts|tsx|jsx|go|rs|c|h|cc|cpp|hpp|java|kt|rb|php|sh|sql|md|txt|rst|json|"
     r"ya?ml|toml|ini|cfg|conf|env|csv|tsv|html?|css|xml|lock|log|ipynb|pdf|docx?|xlsx?|png|jpe?g|svg)(?![\w/])"
 )
