@@ -1,7 +1,7 @@
 """`context_lookup`: the originals of what was condensed, by number or by words."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated
 
 from hermes.core.errors import ToolError
@@ -36,7 +36,8 @@ def lookup_tool(store: Store, session_id: str) -> Tool:
         query: Annotated[str, "Numbers of messages (`57`, `57-60`, `3, 57`), or words to find."],
     ) -> ToolOutput:
         """Show earlier messages of this conversation as they were before it was condensed."""
-        rows = [row for row in await store.transcript(session_id, everything=True) if _original(row)]
+        made = {number for one in await store.compactions(session_id) for number in one.made}
+        rows = [row for row in await store.transcript(session_id, everything=True) if _original(row, made)]
         numbers = _numbers(query)
         found = _by_number(rows, numbers) if numbers else _by_words(rows, query)
         if not found:
@@ -47,8 +48,9 @@ def lookup_tool(store: Store, session_id: str) -> Tool:
     return context_lookup
 
 
-def _original(row: StoredMessage) -> bool:
-    return row.state is not MessageState.UNDONE
+def _original(row: StoredMessage, made: Collection[int]) -> bool:
+    """Whether it was said: it was not taken back, and does not stand for others."""
+    return row.state is not MessageState.UNDONE and row.id not in made
 
 
 def _extent(rows: Sequence[StoredMessage]) -> str:
@@ -72,10 +74,13 @@ def _by_number(rows: Sequence[StoredMessage], ranges: Sequence[tuple[int, int]])
 
 
 def _by_words(rows: Sequence[StoredMessage], query: str) -> list[tuple[StoredMessage, str]]:
-    """The messages with all of the words, else with most of them; the newest first."""
+    """The condensed messages with all of the words, else with most of them; the newest first. What still stands in the
+    conversation needs no finding."""
     words = list(dict.fromkeys(query.lower().split()))
     scored = []
     for row in rows:
+        if row.state is MessageState.ACTIVE:
+            continue
         text = _text(row.message)
         low = text.lower()
         hits = [low.find(word) for word in words if word in low]
