@@ -221,29 +221,17 @@ class App:
     async def _bring_to_life(self, plan: Plan, stack: AsyncExitStack) -> SessionActor:
         """Everything that a live session stands on, pushed onto `stack` in the order in which it is closed last."""
         endpoint, settings, options, born = self.endpoint, self._settings, self.options, list[Conversation]()
-        condensing: SideTask
-        engine, remark = open_engine(
-            settings.context.engine,
-            Setup(
-                settings=settings.compression,
-                store=self._store,
-                session_id=plan.session_id,
-                asking=lambda: condensing,
-                clock=self._clock,
-            ),
+        meter = self._spending.meter_for(plan.session_id)
+        condensing = side_task((self._condensers, self._models), partial(self._client, meter.side("compression")))
+        engine, odd = open_engine(
+            settings.context.engine, _setup(settings, self._store, plan.session_id, condensing, self._clock)
         )
         tools = session_tools(
-            plan,
-            home=self._home,
-            settings=settings,
-            options=options,
-            process=self._shared,
-            more=engine.tools(),
+            plan, home=self._home, settings=settings, options=options, process=self._shared, more=engine.tools()
         )
         stack.push_async_callback(tools.close)
         self._tools[plan.session_id] = tools
-        remarks = [*tools.remarks, *([remark] if remark else [])]
-        self.notices += [line for line in remarks if line not in self.notices]
+        self.notices += [line for line in (*tools.remarks, odd) if line and line not in self.notices]
         if plan.fresh:
             await self._store.create_session(
                 NewSession(
@@ -255,7 +243,6 @@ class App:
                 )
             )
             stack.push_async_callback(self._forget_unused, plan.session_id, born)
-        meter = self._spending.meter_for(plan.session_id)
         route = SessionRoute(
             self._models, partial(self._client, meter), lambda endpoint: self._frame(endpoint, tools, plan.system)
         )
@@ -277,7 +264,6 @@ class App:
             turn=lambda: recorder.turn_id,
         )
         stack.push_async_callback(approvals.close)
-        condensing = side_task((self._condensers, self._models), partial(self._client, meter.side("compression")))
         keeping = Keeping(engine, self._windows, tools.state.taint, settings.compression.enabled)
         epochs = SessionEpochs(self._store, conversation, recorder, route, keeping)
         actor: SessionActor
@@ -443,6 +429,11 @@ def _tell_notices(tools: SessionTools, actor: SessionActor) -> Callable[[TurnSta
             actor.notify(Level.WARNING, line)
 
     return tell
+
+
+def _setup(settings: Settings, store: Store, session_id: str, condensing: SideTask, clock: Clock) -> Setup:
+    """What a session's context engine is made with."""
+    return Setup(settings=settings.compression, store=store, session_id=session_id, condensing=condensing, clock=clock)
 
 
 def _said(conversation: Conversation) -> list[Message]:
