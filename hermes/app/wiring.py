@@ -53,7 +53,7 @@ from hermes.runtime.mailbox import Mailbox
 from hermes.runtime.recorder import Recorder
 from hermes.runtime.windows import Windows
 from hermes.safety.secrets import Redactor
-from hermes.store.rows import NewSession
+from hermes.store.rows import MessageState, NewSession
 from hermes.store.store import Store
 from hermes.tools.backends.wardens import Wardens
 from hermes.tools.executor import Executor
@@ -290,7 +290,7 @@ class App:
         waiting = () if plan.fresh else await self._store.inbox(plan.session_id)
         actor = SessionActor(conversation, parts, waiting=waiting)
         if conversation.messages or conversation.lost is not None:
-            recall_written(_said(conversation), tools.toolbox, tools.context)
+            recall_written(await _said(conversation, self._store), tools.toolbox, tools.context)
         if options.save_trajectories or settings.agent.save_trajectories:
             actor.on_turn_end.append(self._save_trajectory(actor))
         actor.on_turn_end += [_flush(meter), _tell_notices(tools, actor)]
@@ -436,9 +436,13 @@ def _setup(settings: Settings, store: Store, session_id: str, condensing: SideTa
     return Setup(settings=settings.compression, store=store, session_id=session_id, condensing=condensing, clock=clock)
 
 
-def _said(conversation: Conversation) -> list[Message]:
-    lost = conversation.lost.messages if conversation.lost is not None else ()
-    return [*conversation.messages, *lost]
+async def _said(conversation: Conversation, store: Store) -> list[Message]:
+    """Every message of the session as it was written, those that are condensed by now too."""
+    if not await store.compactions(conversation.session_id):
+        lost = conversation.lost.messages if conversation.lost is not None else ()
+        return [*conversation.messages, *lost]
+    rows = await store.transcript(conversation.session_id, everything=True)
+    return [row.message for row in rows if row.state is not MessageState.UNDONE]
 
 
 def _flush(meter: Meter) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from hermes.context.assembly import Pins, notes_of, record
 from hermes.context.boundaries import Room, middle, weight
-from hermes.context.digest import MOST, digest
+from hermes.context.digest import MOST, digest, is_digest
 from hermes.context.engine import UNKNOWN_WINDOW, Change, Compaction, Kept, Load, Occasion, Setup, Trigger
 from hermes.context.lookup import lookup_tool
 from hermes.context.pins import Said, kept_words, paths_in, rules_in, said_in
@@ -149,7 +149,7 @@ class Compressor:
     async def _condensed(self, plan: Plan, occasion: Occasion, emit: Emit) -> Compaction | Kept:
         """Let a record stand for the middle: a model's notes in it, or as a last resort a digest."""
         memo = _memo(occasion.memo)
-        before = next((notes for row in reversed(plan.active) if (notes := notes_of(row.message))), "")
+        before = _notes_so_far(occasion)
         outcome = await self._notes(plan, occasion, memo, before, emit)
         if isinstance(outcome, Notes):
             self._ask_from = 0.0
@@ -234,6 +234,13 @@ class Compressor:
 def engine(setup: Setup) -> Compressor:
     """The engine for one session."""
     return Compressor(setup)
+
+
+def _notes_so_far(occasion: Occasion) -> str:
+    """The newest notes that a model wrote; a digest that took their place since has forgotten parts of them."""
+    records = sorted((row for row in occasion.rows if row.id in occasion.made), key=lambda row: -row.id)
+    found = (notes for row in records if (notes := notes_of(row.message)) and not is_digest(notes))
+    return next(found, "")
 
 
 def _memo(raw: bytes) -> Memo:
