@@ -47,12 +47,11 @@ def conversation(count: int) -> list[Message]:
 async def measure(count: int, folder: Path) -> tuple[float, float, float]:
     """Milliseconds of a check, of encoding the conversation once, and of a compression without a model."""
     store = await Store.open(folder, SystemClock())
-    nobody = SideTask([])
     setup = Setup(
         settings=CompressionSettings(),
         store=store,
         session_id="s",
-        asking=lambda: nobody,
+        condensing=SideTask([]),
         clock=SystemClock(),
     )
     engine, _ = open_engine("", setup)

@@ -34,7 +34,7 @@ from hermes.runtime.conversation import Conversation, open_conversation
 from hermes.runtime.epochs import Candidate, SessionEpochs
 from hermes.runtime.mailbox import Inbound, Mailbox
 from hermes.runtime.recorder import Recorder
-from hermes.store.rows import NewSession
+from hermes.store.rows import MessageState, NewSession
 from hermes.store.store import Store
 from hermes.tools.executor import Executor
 from hermes.tools.gate import Reviewer
@@ -87,7 +87,7 @@ class Birth:
         keeping = Keeping(engine, on.windows, tools.state.taint, on.settings.compression.enabled)
         epochs = SessionEpochs(on.store, conversation, recorder, route, keeping)
         actor = await self._actor(conversation, recorder, epochs, tools)
-        self._attend(actor, conversation, tools)
+        await self._attend(actor, conversation, tools)
         return Live(actor, tools, kept)
 
     async def _create(self) -> None:
@@ -141,11 +141,11 @@ class Birth:
         actor = SessionActor(conversation, parts, waiting=waiting)
         return actor
 
-    def _attend(self, actor: SessionActor, conversation: Conversation, tools: SessionTools) -> None:
+    async def _attend(self, actor: SessionActor, conversation: Conversation, tools: SessionTools) -> None:
         """What is done before and after turns, and when the session ends."""
         on = self._on
         if conversation.messages or conversation.lost is not None:
-            recall_written(_said(conversation), tools.toolbox, tools.context)
+            recall_written(await _said(conversation, on.store), tools.toolbox, tools.context)
         if on.options.save_trajectories or on.settings.agent.save_trajectories:
             actor.on_turn_end.append(_saving_trajectories(on.home.trajectories, actor))
         actor.on_turn_end += [_flush(self._meter), _tell_notices(tools, actor)]
@@ -163,7 +163,7 @@ class Birth:
             settings=on.settings.compression,
             store=on.store,
             session_id=self._plan.session_id,
-            asking=lambda: on.side_task("compression", on.settings.auxiliary.compression, self._meter),
+            condensing=on.side_task("compression", on.settings.auxiliary.compression, self._meter),
             clock=on.clock,
         )
         return open_engine(on.settings.context.engine, setup)
@@ -264,9 +264,13 @@ def _references(tools: SessionTools, actor: SessionActor, window: int | None) ->
     return brought
 
 
-def _said(conversation: Conversation) -> list[Message]:
-    lost = conversation.lost.messages if conversation.lost is not None else ()
-    return [*conversation.messages, *lost]
+async def _said(conversation: Conversation, store: Store) -> list[Message]:
+    """Every message of the session as it was written, those that are condensed by now too."""
+    if not await store.compactions(conversation.session_id):
+        lost = conversation.lost.messages if conversation.lost is not None else ()
+        return [*conversation.messages, *lost]
+    rows = await store.transcript(conversation.session_id, everything=True)
+    return [row.message for row in rows if row.state is not MessageState.UNDONE]
 
 
 def _flush(meter: Meter) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:

@@ -70,12 +70,7 @@ def _whole(rows: Sequence[StoredMessage], place: int) -> bool:
 def _end(rows: Sequence[StoredMessage], sizes: Sequence[int], room: Room) -> int:
     """Where the part at the end begins: at least the last group is in it."""
     newest = next((place for place in range(len(rows) - 1, -1, -1) if _whole(rows, place)), 0)
-    place, used = len(rows), 0
-    while place:
-        more = used + sizes[place - 1]
-        if more > room.most or (len(rows) - place >= room.last and more > room.last_tokens):
-            break
-        place, used = place - 1, more
+    place, used = _filled(sizes, room)
     if place >= newest:
         return newest
     back = place
@@ -88,6 +83,17 @@ def _end(rows: Sequence[StoredMessage], sizes: Sequence[int], room: Room) -> int
     while not _whole(rows, place):
         place += 1
     return min(place, newest)
+
+
+def _filled(sizes: Sequence[int], room: Room) -> tuple[int, int]:
+    """Where the part at the end begins by number and tokens alone, and its tokens."""
+    place, used = len(sizes), 0
+    while place:
+        more = used + sizes[place - 1]
+        if more > room.most or (len(sizes) - place >= room.last and more > room.last_tokens):
+            break
+        place, used = place - 1, more
+    return place, used
 
 
 def _start(rows: Sequence[StoredMessage], sizes: Sequence[int], room: Room, made: Collection[int]) -> int:

@@ -9,6 +9,7 @@ from hermes.util.text import head_and_tail, one_line
 
 MOST = 8_000
 """Characters."""
+_HEAD = "(Made without a model: no summary could be had."
 _BEFORE = 3_000
 _TEXTS = 3
 _TEXT = 800
@@ -18,8 +19,7 @@ _LINE = 200
 def digest(rows: Sequence[StoredMessage], before: str, room: int = MOST) -> str:
     """What can be said of these messages in so many characters; `before` are the notes so far."""
     room = max(1_500, min(room, MOST))
-    head = "(Made without a model: no summary could be had. What stands here is what was called and said last; "
-    pieces = [f"{head}{LOOKUP} shows everything else.)"]
+    pieces = [f"{_HEAD} What stands here is what was called and said last; {LOOKUP} shows everything else.)"]
     if before:
         pieces.append(f"Notes so far:\n{head_and_tail(before, min(_BEFORE, room // 3))}")
     texts = [row for row in rows if row.message.role is Role.ASSISTANT and row.message.text.strip()][-_TEXTS:]
@@ -36,6 +36,11 @@ def digest(rows: Sequence[StoredMessage], before: str, room: int = MOST) -> str:
     if lines:
         pieces.append("Calls, the oldest first:\n" + "\n".join(reversed(lines)))
     return "\n\n".join(pieces)[:room]
+
+
+def is_digest(notes: str) -> bool:
+    """Whether notes were made without a model."""
+    return notes.startswith(_HEAD)
 
 
 def _calls(rows: Sequence[StoredMessage]) -> list[str]:

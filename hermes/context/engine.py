@@ -125,8 +125,8 @@ class Setup(Struct, frozen=True, kw_only=True):
     settings: CompressionSettings
     store: Store
     session_id: str
-    asking: Callable[[], SideTask]
-    """Who is asked for summaries. Called when it is needed: engines are made before models are opened."""
+    condensing: SideTask
+    """Who is asked for summaries."""
     clock: Clock
 
 

@@ -52,8 +52,7 @@ class SessionActor:
         self._deps = parts.deps
         self._recorder = parts.recorder
         self._epochs = parts.epochs
-        self._max_turns = parts.max_turns
-        self._guard = parts.guard
+        self._parts = parts
         self._mailbox = parts.mailbox
         self._turn: asyncio.Task[TurnEnded] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -73,6 +72,8 @@ class SessionActor:
         """What is done after each turn, in order, before its waiter hears of its end."""
         self.bringing = Bringing()
         """Who brings something along with each message."""
+        self.before_compress: list[BeforeCompress] = parts.epochs.before_compress
+        """Who is told what is about to be condensed, and may say what must not be lost; for memory."""
         lost = conversation.lost.messages if conversation.lost is not None else ()
         parts.deps.context.state.taint.restart([*conversation.messages, *lost])
         for row in waiting:
@@ -181,11 +182,6 @@ class SessionActor:
                 self._working, self._stop_asked, self._condensing = False, False, None
                 await self._deps.meter.flush()
 
-    @property
-    def before_compress(self) -> list[BeforeCompress]:
-        """Who is told what is about to be condensed, and may say what must not be lost; for memory."""
-        return self._epochs.before_compress
-
     async def idle(self) -> None:
         """Wait until nothing runs and nothing waits."""
         if self._task is not None:
@@ -262,7 +258,7 @@ class SessionActor:
         async def prepared() -> TurnState:
             self._recorder.own(lost.turn_id, lost.fence)
             asked = next((one for one in lost.messages if one.role is Role.USER), lost.messages[0])
-            state = self._state(lost.turn_id, asked, lost)
+            state = _turn_state(self._parts, self.conversation, lost.turn_id, asked, lost)
             restore(state, lost)
             self.conversation.lost = None
             return state
@@ -280,7 +276,7 @@ class SessionActor:
             brought = await self.bringing.bring(letter.inbound)
             now = self._deps.clock.now()
             user = _user_message(self.conversation, letter.inbound, [*brought, *self._deps.steering()], now)
-            return self._state(new_turn_id(), user)
+            return _turn_state(self._parts, self.conversation, new_turn_id(), user)
 
         await self._settled(prepared(), letter)
 
@@ -303,21 +299,6 @@ class SessionActor:
         self._joined.clear()
         self._working, self._resumed, self._stop_asked = False, None, False
         self._mailbox.turn_is_over()
-
-    def _state(self, turn_id: str, user: Message, resumed: Resumed | None = None) -> TurnState:
-        return TurnState(
-            turn_id=turn_id,
-            session_id=self.session_id,
-            user=user,
-            lineage=self.conversation.lineage,
-            model=self.conversation.client,
-            budget=Budget(self._max_turns),
-            guard=Guard(self._guard),
-            taint=self._deps.context.state.taint,
-            redact=self._deps.context.redact,
-            resumed=resumed,
-            housekeeping=self._deps.toolbox.housekeeping,
-        )
 
     async def _one_turn(self, state: TurnState) -> TurnEnded:
         ends: list[TurnEnded] = []
@@ -366,6 +347,25 @@ class SessionActor:
         self._joined += letters
         self._recorder.take([one.letter_id for one in letters if one.letter_id])
         return [TextPart(text=clean_surrogates(one.inbound.text), provenance=PERSON) for one in letters]
+
+
+def _turn_state(
+    parts: Parts, conversation: Conversation, turn_id: str, user: Message, resumed: Resumed | None = None
+) -> TurnState:
+    """What a turn begins with."""
+    return TurnState(
+        turn_id=turn_id,
+        session_id=conversation.session_id,
+        user=user,
+        lineage=conversation.lineage,
+        model=conversation.client,
+        budget=Budget(parts.max_turns),
+        guard=Guard(parts.guard),
+        taint=parts.deps.context.state.taint,
+        redact=parts.deps.context.redact,
+        resumed=resumed,
+        housekeeping=parts.deps.toolbox.housekeeping,
+    )
 
 
 def _cannot_go_on(error: Exception) -> HermesError:

@@ -114,12 +114,11 @@ async def silent(_: Event) -> None:
 async def setup(tmp_path: Path) -> Setup:
     store = await Store.open(tmp_path, SystemClock())
     await store.close()
-    nobody = SideTask([])
     return Setup(
         settings=CompressionSettings(protect_last_n=4),
         store=store,
         session_id="s",
-        asking=lambda: nobody,
+        condensing=SideTask([]),
         clock=SystemClock(),
     )
 

@@ -8,8 +8,9 @@ from planted import is_summary
 from hermes.app.options import Options
 from hermes.app.wiring import App
 from hermes.core.events import EpochBegan, Event, MessageAppended, Notice
-from hermes.core.messages import Message
+from hermes.core.messages import Message, Role, user_message
 from hermes.core.outcomes import ExitReason
+from hermes.core.parts import Provenance, Source, TextPart, ToolCallPart, ToolResultPart
 from hermes.runtime.mailbox import Inbound
 from hermes.store.transcript import encode
 from hermes.testing.home import TempHome
@@ -17,6 +18,7 @@ from hermes.testing.legal import problems
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Delivery, Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
+from hermes.tools.taint import inherited
 
 RULE = "Never touch the file prod.env."
 WISH = "Please count the beans later."
@@ -200,3 +202,52 @@ async def test_condensing_on_wish_can_be_stopped_and_changes_nothing_then() -> N
                 assert await actor.condense()
                 assert "## Goal\nnotes" in actor.conversation.messages[1].parts[1].text  # type: ignore[union-attr]
                 assert (await actor.post(Inbound(text="on"))).reason is ExitReason.TEXT_RESPONSE
+
+
+async def test_after_a_digest_the_next_summary_is_made_from_the_originals() -> None:
+    replies: list[Reply] = [Say("## Goal\nfirst notes"), Fail(403), Say("## Goal\nsecond notes")]
+    side = Side(replies, refused=12)
+    async with ScriptedServer(side) as server:
+        with TempHome.for_server(server.url) as home:
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                for number in range(6):
+                    await actor.post(Inbound(text=f"Round {number}."))
+                assert await actor.condense()
+                for number in range(6, 12):
+                    await actor.post(Inbound(text=f"Round {number}."))  # the last of them is refused: a digest
+                record = "\n".join(message.text for message in actor.conversation.messages)
+                assert "Made without a model" in record and "first notes" in record and "answer 8 hello" in record
+                assert await actor.condense()
+                record = "\n".join(message.text for message in actor.conversation.messages)
+                assert "second notes" in record and "Made without a model" not in record
+        first, failed, second = side.asked
+        assert "first notes" in failed.last_user_text and "answer 8 hello" in failed.last_user_text
+        assert "first notes" in second.last_user_text and "answer 8 hello" in second.last_user_text
+        assert "answer 2 hello" in first.last_user_text and "answer 2 hello" not in second.last_user_text
+        assert "Made without a model" not in second.last_user_text
+
+
+async def test_what_was_condensed_stays_a_strangers_text() -> None:
+    side = Side([Say("## Goal\nnotes")], refused=0)
+    async with ScriptedServer(side) as server:
+        with TempHome.for_server(server.url) as home:
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                stranger = Provenance(Source.WEB, "https://strange.example/page")
+                call = ToolCallPart(call_id="c", name="web_extract", arguments="{}")
+                odd = ToolResultPart("c", "web_extract", "odd " * 900, provenance=stranger)
+                history = [
+                    user_message("look there"),
+                    user_message("and think"),
+                    user_message("then tell"),
+                    Message(role=Role.ASSISTANT, parts=(call,)),
+                    Message(role=Role.TOOL, parts=(odd,)),
+                    Message(role=Role.ASSISTANT, parts=(TextPart("odd"),)),
+                ]
+                actor = await app.open_session(history=history)
+                for number in range(4):
+                    await actor.post(Inbound(text=f"Round {number}."))
+                assert await actor.condense()
+                record = next(one for one in actor.conversation.messages if "REFERENCE ONLY" in one.text)
+                assert inherited([record]) == Provenance(Source.WEB, "strange.example")
+                assert all("odd odd" not in one.text for one in actor.conversation.messages)

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from hermes.context.assembly import Pins, notes_of, record
 from hermes.context.boundaries import Room, middle, weight
-from hermes.context.digest import MOST, digest
+from hermes.context.digest import MOST, digest, is_digest
 from hermes.context.engine import UNKNOWN_WINDOW, Change, Compaction, Kept, Load, Occasion, Setup, Trigger
 from hermes.context.lookup import lookup_tool
 from hermes.context.pins import Said, kept_words, paths_in, rules_in, said_in
@@ -18,6 +18,7 @@ from hermes.core.stream import Failure
 from hermes.llm.exchange import Emit
 from hermes.store.rows import MessageState, StoredMessage
 from hermes.tools.tool import Tool
+from hermes.util.text import sentence
 
 COOLDOWN = 600.0
 """Seconds after a failed summary in which the model is not asked again."""
@@ -148,7 +149,7 @@ class Compressor:
     async def _condensed(self, plan: Plan, occasion: Occasion, emit: Emit) -> Compaction | Kept:
         """Let a record stand for the middle: a model's notes in it, or as a last resort a digest."""
         memo = _memo(occasion.memo)
-        before = next((notes for row in reversed(plan.active) if (notes := notes_of(row.message))), "")
+        before = _notes_so_far(occasion)
         outcome = await self._notes(plan, occasion, memo, before, emit)
         if isinstance(outcome, Notes):
             self._ask_from = 0.0
@@ -158,12 +159,16 @@ class Compressor:
             )
         waits = self._tokens(occasion.load) < _FULL * (occasion.load.window or UNKNOWN_WINDOW)
         if occasion.trigger is Trigger.ASKED or (occasion.trigger is Trigger.PREFLIGHT and waits):
-            return Kept(f"No summary could be had: {outcome.message}")
+            return Kept(f"No summary could be had: {sentence(outcome.message)}")
+        return self._digested(plan, memo, before, outcome)
+
+    def _digested(self, plan: Plan, memo: Memo, before: str, failure: Failure) -> Compaction | Kept:
+        """The last resort. What a model's notes do not know of yet they will be told of the next time."""
         fresh = [row for row in plan.past if row.id > memo.through]
         pins = self._pins(plan, memo)[0].text(plan.past[0].id, plan.past[-1].id)
-        room = min(MOST, MOST - len(pins) if len(pins) < MOST * 3 // 4 else MOST // 4, 2 * plan.room)
+        room = min(max(MOST - len(pins), MOST // 4), 2 * plan.room)
         found = self._assembled(plan, memo, digest(fresh, before, room))
-        said = f"No summary could be had ({outcome.message}), so a digest made without a model stands for it."
+        said = f"No summary could be had ({failure.message}), so a digest made without a model stands for it."
         return found if isinstance(found, Kept) else _with_notice(found, said, warning=True)
 
     async def _notes(self, plan: Plan, occasion: Occasion, memo: Memo, before: str, emit: Emit) -> Notes | Failure:
@@ -182,7 +187,7 @@ class Compressor:
             budget=plan.budget,
             window=occasion.load.window or UNKNOWN_WINDOW,
         )
-        outcome = await summarise(wish, self._setup.asking(), emit)
+        outcome = await summarise(wish, self._setup.condensing, emit)
         if isinstance(outcome, Failure):
             self._ask_from = self._setup.clock.monotonic() + COOLDOWN
         return outcome
@@ -229,6 +234,13 @@ class Compressor:
 def engine(setup: Setup) -> Compressor:
     """The engine for one session."""
     return Compressor(setup)
+
+
+def _notes_so_far(occasion: Occasion) -> str:
+    """The newest notes that a model wrote; a digest that took their place since has forgotten parts of them."""
+    records = sorted((row for row in occasion.rows if row.id in occasion.made), key=lambda row: -row.id)
+    found = (notes for row in records if (notes := notes_of(row.message)) and not is_digest(notes))
+    return next(found, "")
 
 
 def _memo(raw: bytes) -> Memo:
