@@ -33,11 +33,14 @@ from hermes.config.environment import with_dotenv
 from hermes.config.home import Home, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
+from hermes.context.engine import ContextEngine, Setup, open_engine
 from hermes.core.errors import ConfigError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Level, TurnEnded
 from hermes.core.frame import EpochFrame
 from hermes.core.ids import new_session_id
 from hermes.core.messages import Message
+from hermes.core.parts import ImagePart, TextPart
+from hermes.llm.auxiliary import SideTask
 from hermes.llm.client import ModelClient
 from hermes.llm.context_length import known_context_length
 from hermes.llm.metering import Meter
@@ -45,11 +48,14 @@ from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import Parts, SessionActor
 from hermes.runtime.approvals import Approvals
+from hermes.runtime.bringing import Bringer
+from hermes.runtime.compression import Keeping
 from hermes.runtime.conversation import Conversation, open_conversation
 from hermes.runtime.epochs import Candidate, SessionEpochs
 from hermes.runtime.locks import session_lock
-from hermes.runtime.mailbox import Mailbox
+from hermes.runtime.mailbox import Inbound, Mailbox
 from hermes.runtime.recorder import Recorder
+from hermes.runtime.windows import Windows
 from hermes.safety.secrets import Redactor
 from hermes.store.rows import NewSession
 from hermes.store.store import Store
@@ -97,6 +103,7 @@ class App:
         self._shelf: Shelf
         self._framing: Framing
         self._mcp: Servers | None = None
+        self._windows = Windows()
 
     async def __aenter__(self) -> "App":
         async with AsyncExitStack() as stack:
@@ -241,13 +248,16 @@ class App:
     async def _bring_to_life(self, plan: Plan, stack: AsyncExitStack) -> SessionActor:
         """Everything that a live session stands on, pushed onto `stack` in the order in which it is closed last."""
         endpoint, settings, options, born = self.endpoint, self._settings, self.options, list[Conversation]()
+        condensing: SideTask
+        engine, remark = self._engine(plan.session_id, lambda: condensing)
         kept = self._kept[plan.session_id] = kept_for(plan, self._shelf)
+        more = (*kept.tools, *engine.tools())
         tools = session_tools(
-            plan, home=self._home, settings=settings, options=options, process=self._shared, more=kept.tools
+            plan, home=self._home, settings=settings, options=options, process=self._shared, more=more
         )
         stack.push_async_callback(tools.close)
         self._tools[plan.session_id] = tools
-        _add_new(self.notices, tools.remarks)
+        _add_new(self.notices, [*tools.remarks, *([remark] if remark else [])])
         if plan.fresh:
             await self._store.create_session(
                 NewSession(
@@ -280,7 +290,8 @@ class App:
         )
         stack.push_async_callback(approvals.close)
         condensing = side_task((self._condensers, self._models), partial(self._client, meter.side("compression")))
-        epochs = SessionEpochs(self._store, conversation, recorder, route, condensing)
+        keeping = Keeping(engine, self._windows, tools.state.taint, settings.compression.enabled)
+        epochs = SessionEpochs(self._store, conversation, recorder, route, keeping)
         actor: SessionActor
         deps = Deps(
             toolbox=tools.toolbox,
@@ -309,10 +320,22 @@ class App:
         if options.save_trajectories or settings.agent.save_trajectories:
             actor.on_turn_end.append(_saving_trajectories(self._home.trajectories, actor))
         actor.on_turn_end += [_flush(meter), _tell_notices(tools, actor)]
+        actor.bringing.bringers.append(_references(tools, actor, endpoint.context_length))
         self._join_servers(tools, actor, stack)
         stack.callback(_tell_unfinished, tools, actor)
         stack.push_async_callback(actor.close)
         return actor
+
+    def _engine(self, session_id: str, asking: Callable[[], SideTask]) -> tuple[ContextEngine, str]:
+        """The context engine that the settings name, and what there is to say about that choice."""
+        setup = Setup(
+            settings=self._settings.compression,
+            store=self._store,
+            session_id=session_id,
+            asking=asking,
+            clock=self._clock,
+        )
+        return open_engine(self._settings.context.engine, setup)
 
     async def _conversation(self, plan: Plan, first: Candidate) -> Conversation:
         """The session's conversation, with the history that it was given when it has none."""
@@ -445,6 +468,19 @@ def _tell_notices(tools: SessionTools, actor: SessionActor) -> Callable[[TurnSta
 
 def _add_new(notices: list[str], lines: Iterable[str]) -> None:
     notices += [line for line in lines if line not in notices]
+
+
+def _references(tools: SessionTools, actor: SessionActor, window: int | None) -> Bringer:
+    """Brings what a message refers to; most refer to nothing, and cost nothing."""
+
+    async def brought(inbound: Inbound) -> Sequence[ImagePart | TextPart]:
+        if "@" not in inbound.text:
+            return ()
+        from hermes.app.references import References
+
+        return await References(tools.gate, tools.context, actor.notify, window=window).brought(inbound)
+
+    return brought
 
 
 def _said(conversation: Conversation) -> list[Message]:

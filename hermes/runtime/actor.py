@@ -11,13 +11,15 @@ from hermes.agent.loop import run_turn
 from hermes.agent.resume import restore
 from hermes.agent.turn import Deps, Resumed, TurnState
 from hermes.context.turn_notes import turn_note
-from hermes.core.errors import HermesError, StoreError
+from hermes.core.errors import BusyError, HermesError, StoreError
 from hermes.core.events import Level, Notice, Queued, TurnEnded
 from hermes.core.ids import new_letter_id, new_turn_id
 from hermes.core.messages import PERSON, Message, Role, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart, TextPart
 from hermes.runtime.approvals import Approvals
+from hermes.runtime.bringing import Bringing
+from hermes.runtime.compression import BeforeCompress
 from hermes.runtime.conversation import Conversation
 from hermes.runtime.epochs import SessionEpochs
 from hermes.runtime.mailbox import Inbound, Letter, Mailbox
@@ -60,12 +62,17 @@ class SessionActor:
         self._resumed: Letter | None = None
         """Stands for the turn of a dead process while it is gone on with."""
         self._working = False
+        self._between = asyncio.Lock()
+        """Held by what runs: a turn, or what is done between two."""
+        self._condensing: asyncio.Task[bool] | None = None
         self._stop_asked = False
         """A stop came while the next turn was being prepared."""
         self._quiet = asyncio.Event()
         self._broken: HermesError | None = None
         self.on_turn_end: list[TurnHook] = []
         """What is done after each turn, in order, before its waiter hears of its end."""
+        self.bringing = Bringing()
+        """Who brings something along with each message."""
         lost = conversation.lost.messages if conversation.lost is not None else ()
         parts.deps.context.state.taint.restart([*conversation.messages, *lost])
         for row in waiting:
@@ -131,10 +138,14 @@ class SessionActor:
 
     def stop(self) -> bool:
         """Stop the running turn; False when none runs. A second stop of the same turn gives running tools no time."""
+        if self._condensing is not None and not self._condensing.done():
+            self._condensing.cancel()
+            return True
         if not self.busy and not len(self._mailbox):
             return False
         if self._turn is None or self._turn.done():
             self._stop_asked = True
+            self.bringing.stop()
             return True
         # Behind the task's first step: by then its message is on its way to disk, and the turn can be closed by name.
         asyncio.get_running_loop().call_soon(self._turn.cancel)
@@ -144,6 +155,36 @@ class SessionActor:
     def notify(self, level: Level, text: str) -> None:
         """Show a line to whoever watches this session."""
         self._recorder.publish(Notice(level=level, text=text))
+
+    async def condense(self, *, undo: bool = False) -> bool:
+        """Between two turns: make the conversation shorter now, or with `undo` put back what was condensed last.
+
+        False when nothing has changed; why is shown as a notice. `stop` stops it, and nothing has changed then either.
+        Raises BusyError while a turn runs or waits.
+        """
+        if self.busy or len(self._mailbox) or self.conversation.lost is not None:
+            raise BusyError("A turn runs or waits.", "Try again when it has ended.")
+        if self._broken is not None:
+            raise self._broken
+        self._working = True
+        epochs, emit = self._epochs, self._recorder.emit
+        work = epochs.undo_compression(emit) if undo else epochs.compress_now(emit)
+        async with self._between:
+            self._condensing = asyncio.create_task(work, name=f"condense {self.session_id}")
+            try:
+                await finished(self._condensing)
+                return not self._condensing.cancelled() and self._condensing.result()
+            except HermesError as error:
+                self._broken = error  # what is in memory may differ from what is on disk
+                raise
+            finally:
+                self._working, self._stop_asked, self._condensing = False, False, None
+                await self._deps.meter.flush()
+
+    @property
+    def before_compress(self) -> list[BeforeCompress]:
+        """Who is told what is about to be condensed, and may say what must not be lost; for memory."""
+        return self._epochs.before_compress
 
     async def idle(self) -> None:
         """Wait until nothing runs and nothing waits."""
@@ -211,7 +252,8 @@ class SessionActor:
             if self._broken is not None:
                 letter.fail(self._broken)  # it stays in the store, for the process that opens the session next
             elif not letter.failed:
-                await self._answer(letter)
+                async with self._between:
+                    await self._answer(letter)
 
     async def _go_on(self, lost: Resumed) -> None:
         """The turn of a process that died, from its last stored step."""
@@ -235,7 +277,9 @@ class SessionActor:
             await self._epochs.go_home(self._recorder.emit)
             if letter.letter_id:
                 self._recorder.take((letter.letter_id,))
-            user = _user_message(self.conversation, letter.inbound, self._deps.steering(), self._deps.clock.now())
+            brought = await self.bringing.bring(letter.inbound)
+            now = self._deps.clock.now()
+            user = _user_message(self.conversation, letter.inbound, [*brought, *self._deps.steering()], now)
             return self._state(new_turn_id(), user)
 
         await self._settled(prepared(), letter)
@@ -331,7 +375,9 @@ def _cannot_go_on(error: Exception) -> HermesError:
     return StoreError(said, "Open it again: it goes on from what is on disk.")
 
 
-def _user_message(conversation: Conversation, inbound: Inbound, joining: Sequence[TextPart], now: float) -> Message:
+def _user_message(
+    conversation: Conversation, inbound: Inbound, joining: Sequence[ImagePart | TextPart], now: float
+) -> Message:
     """The person's message, with date, time and folder frozen into it where they are news."""
     more: list[ImagePart | TextPart] = [*inbound.images, *joining]
     if conversation.frame.tools:

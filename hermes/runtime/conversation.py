@@ -106,6 +106,7 @@ def _extend(lineage: Lineage, rows: Sequence[StoredMessage], epoch: int) -> None
     for place, row in enumerate(rows):
         if place == counted:
             lineage.learn_input(lineage.text_bound, row.prompt_tokens or 0)
+            lineage.counted(lineage.size, row.prompt_tokens or 0)
         lineage.extend((row.message,), carried=row.epoch < epoch)
 
 
