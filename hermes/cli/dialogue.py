@@ -142,11 +142,8 @@ class Dialogue:
         if name not in (*COMMANDS, *LEAVING):
             near = _nearest(name)
             print(" ".join(f"There is no command {name}. {near} A space in front sends it as a message.".split()))
-        elif name == "/stop" and text in ("", "all"):
-            for line in await self._app.stop_processes(self._actor) or ["No background process runs."]:
-                print(inert(line))
         elif name == "/stop":
-            print("/stop, or /stop all, ends every background process; there is no other word for it.")
+            await self._end_processes(text)
         elif name == "/compress" and text in ("", "--undo"):
             await self._condense(undo=bool(text))
         elif text:
@@ -162,6 +159,13 @@ class Dialogue:
             print(YOLO if self._yolo else "Questions are asked again.")
         else:
             await self._tell(name)
+
+    async def _end_processes(self, text: str) -> None:
+        if text not in ("", "all"):
+            print("/stop, or /stop all, ends every background process; there is no other word for it.")
+            return
+        for line in await self._app.stop_processes(self._actor) or ["No background process runs."]:
+            print(inert(line))
 
     async def _tell(self, name: str) -> None:
         """The commands that only show something."""
