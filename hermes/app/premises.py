@@ -1,5 +1,6 @@
 """What all sessions of a process stand on: home, settings, store, models, keys, money, secrets."""
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
@@ -36,11 +37,9 @@ if TYPE_CHECKING:
 
 
 class Premises:
-    """Opened once a process, by `open`; everything is closed with the stack that was given."""
+    """Opened once a process, by `open`, and closed by `close`."""
 
-    def __init__(
-        self, home: Home, process: Mapping[str, str], options: Options, clock: Clock, stack: AsyncExitStack
-    ) -> None:
+    def __init__(self, home: Home, process: Mapping[str, str], options: Options, clock: Clock) -> None:
         """Raises ConfigError for settings that cannot be used. Nothing is created yet."""
         loaded = load_settings(home)
         self.home = home
@@ -67,7 +66,7 @@ class Premises:
         self.spending: Spending
         self.shelf: Shelf
         self._process = process
-        self._stack = stack
+        self._stack = AsyncExitStack()
         self._sides: dict[str, Models] = {}
         self._mcp: Servers | None = None
 
@@ -96,6 +95,10 @@ class Premises:
             window=self.model.endpoint.context_length,
         )
 
+    async def close(self) -> None:
+        """Close everything that was opened since."""
+        await self._stack.aclose()
+
     async def client(self, meter: Meter, model: Model) -> ModelClient:
         """How a session calls a model."""
         tries = max(self.settings.agent.api_max_retries, 1)
@@ -118,7 +121,7 @@ class Premises:
                 self.home,
                 self.wardens,
                 self.redactor,
-                workspace=self.options.cwd,
+                workspace=self.options.cwd or os.getcwd(),
             )
             self._stack.push_async_callback(self._mcp.close)
             self._mcp.start()

@@ -42,7 +42,6 @@ class App:
         self._process = dict(environ)
         self.options = options
         self._clock = clock or SystemClock()
-        self._stack = AsyncExitStack()
         self._live: dict[str, tuple[Live, AsyncExitStack]] = {}
         """Each live session, and what must be closed with it."""
         self._on: Premises
@@ -54,9 +53,10 @@ class App:
         home.check()
         _check_shared(home, agreed=self.options.share_home)
         async with AsyncExitStack() as stack:
-            self._on = Premises(home, self._process, self.options, self._clock, stack)
+            self._on = Premises(home, self._process, self.options, self._clock)
+            stack.push_async_callback(self._on.close)
             await self._on.open()
-            self._stack = stack.pop_all()
+            stack.pop_all()
         return self
 
     async def __aexit__(
@@ -64,7 +64,7 @@ class App:
     ) -> None:
         for session_id in list(self._live):
             await self._live.pop(session_id)[1].aclose()
-        await self._stack.aclose()
+        await self._on.close()
 
     @property
     def endpoint(self) -> Endpoint:

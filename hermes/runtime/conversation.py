@@ -48,6 +48,8 @@ def same_lineage(stored: EpochFrame, wanted: EpochFrame) -> str:
 
     Tools are compared by name: what a newer program would say of the same tool is not worth the cached prefix.
     """
+    if not stored.provider:
+        return "what was stored could not be read"
     if (stored.provider, stored.model, stored.wire) != (wanted.provider, wanted.model, wanted.wire):
         return "another model"
     if [tool.name for tool in stored.tools] != [tool.name for tool in wanted.tools]:
