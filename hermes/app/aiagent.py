@@ -80,6 +80,10 @@ class AIAgent(Callbacks):
     """A session to go on with, or the name of the one to make; empty: a fresh one."""
     allow: Sequence[str] = ()
     """Patterns of commands that need no question."""
+    ephemeral_system_prompt: str = ""
+    """More of a system prompt, sent with every request and never stored."""
+    prefill_messages: Sequence[Mapping[str, object]] | None = None
+    """Messages (`role`, `content`) that come first in every request and are never stored."""
     save_trajectories: bool = False
     """Whether every turn is also written as JSON to the home's `trajectories/`."""
     cwd: str = ""
@@ -254,6 +258,7 @@ class AIAgent(Callbacks):
             "enabled_toolsets": tuple(self.enabled_toolsets) if self.enabled_toolsets is not None else None,
             "disabled_toolsets": tuple(self.disabled_toolsets or ()),
             "fallback_models": _references(self.fallback_model),
+            "prefill_messages": tuple(closed_history(self.prefill_messages or ())),
         }
         return Options(**given)
 

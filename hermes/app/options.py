@@ -1,6 +1,7 @@
 """What a front-end may choose for a run."""
 
 from hermes.config.settings import ModelReference
+from hermes.core.messages import Message
 from hermes.core.secret import KeyHolder
 
 
@@ -29,5 +30,9 @@ class Options(KeyHolder, frozen=True, kw_only=True):
     fallback_models: tuple[ModelReference, ...] = ()
     """Stand-ins that come before the configured ones."""
     save_trajectories: bool = False
+    ephemeral_system_prompt: str = ""
+    """More of a system prompt, sent and never stored."""
+    prefill_messages: tuple[Message, ...] = ()
+    """Messages that come first in every request and are never stored."""
     share_home: bool = False
     cwd: str = ""

@@ -3,6 +3,7 @@
 from hermes.app.openai_form import Plain, to_openai
 from hermes.core.events import TurnEnded
 from hermes.core.messages import Role
+from hermes.core.money import NANO
 from hermes.core.outcomes import ExitReason
 from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import SessionActor
@@ -34,6 +35,8 @@ def turn_result(actor: SessionActor, ended: TurnEnded, endpoint: Endpoint) -> Pl
         "cache_read_tokens": usage.cache_read,
         "cache_write_tokens": usage.cache_write,
         "reasoning_tokens": usage.reasoning,
+        "cache_hit_rate": usage.hit_rate,
+        "cache_saved_usd": ended.cost.saved / NANO,
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
         "total_tokens": usage.total,

@@ -53,7 +53,7 @@ class SessionRoute:
         self._models = models
         self._client = client
         self._frame = frame
-        self._candidates: dict[int, Candidate] = {}
+        self._clients: dict[int, tuple[ModelClient, Endpoint]] = {}
 
     @property
     def length(self) -> int:
@@ -61,13 +61,13 @@ class SessionRoute:
         return self._models.length
 
     async def candidate(self, index: int) -> Candidate:
-        """The model at this place, with what an epoch with it is made of."""
-        found = self._candidates.get(index)
+        """The model at this place, with what an epoch with it is made of as of now."""
+        found = self._clients.get(index)
         if found is None:
             model = await self._models.at(index)
-            found = Candidate(await self._client(model), self._frame(model.endpoint))
-            self._candidates[index] = found
-        return found
+            found = self._clients[index] = (await self._client(model), model.endpoint)
+        client, endpoint = found
+        return Candidate(client, self._frame(endpoint))
 
 
 def side_task(chain: Sequence[Models], client: ClientFor) -> SideTask:

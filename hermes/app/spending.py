@@ -12,7 +12,7 @@ from hermes.app.options import Options
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError
 from hermes.core.ids import new_run_id
-from hermes.core.money import Certainty, Cost, Price, cost, is_amount, shown, to_nano, worst_cost
+from hermes.core.money import Certainty, Cost, Price, cost, is_amount, saved, shown, to_nano, worst_cost
 from hermes.core.outcomes import FailureKind
 from hermes.core.stream import Failure
 from hermes.core.usage import Usage
@@ -302,12 +302,15 @@ def _spent(call: _Call, heard: Heard) -> Spent:
         return _at_worst(call, usage)
     # Under a cap nothing is free that has a price: who reports 0 may bill elsewhere.
     free = usage.cost_usd == 0 and call.held and call.price is not None and cost(usage, call.price) > 0
+    gain = 0 if call.price is None else saved(usage, call.price)
     if is_amount(usage.cost_usd) and not free:
-        return Spent(usage=usage, cost=Cost(nano=to_nano(usage.cost_usd), source="provider"))
+        return Spent(usage=usage, cost=Cost(nano=to_nano(usage.cost_usd), source="provider", saved=gain))
     if call.price is None:
         return Spent(usage=usage)
     nano = cost(usage, call.price)
-    return Spent(usage=usage, cost=Cost(nano=nano, certainty=Certainty.COMPUTED, source=_source(call.price)))
+    return Spent(
+        usage=usage, cost=Cost(nano=nano, certainty=Certainty.COMPUTED, source=_source(call.price), saved=gain)
+    )
 
 
 def _at_worst(call: _Call, usage: Usage | None) -> Spent:

@@ -99,7 +99,7 @@ def session_tools(
     process: Process,
     more: Sequence[Tool] = (),
 ) -> SessionTools:
-    """Select and prepare the tools of a session, with `more` that its owners bring.
+    """Select and prepare the tools of a session. `more` are tools that are bound to it, such as that of its memory.
 
     Raises ConfigError for an unknown tool set or back end, and when what was asked for holds no tool.
     """

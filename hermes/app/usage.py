@@ -1,15 +1,22 @@
 """What was spent: totals, by model and by session, how sure they are, and what the caps leave. For `hermes usage`."""
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+
+from msgspec import structs
 
 from hermes.app.openai_form import Plain
 from hermes.app.sessions import find_session, to_plain
-from hermes.app.spending import configured_caps, midnights
+from hermes.app.spending import configured_caps, midnights, own_prices
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
-from hermes.core.errors import NotFoundError, UsageError
-from hermes.core.money import NANO
+from hermes.config.settings import Settings
+from hermes.core.errors import ConfigError, NotFoundError, UsageError
+from hermes.core.money import NANO, Price, saved
+from hermes.llm.prices import model_price
+from hermes.providers.records import record
+from hermes.runtime.conversation import Conversation
 from hermes.store.rows import Cap, SpendTotal, Standing
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
@@ -36,27 +43,91 @@ async def usage_report(environ: Mapping[str, str], *, since: str = "", session: 
         session_id = (await find_session(store, session)).id if session else None
         await store.settle_lost()
         now = clock.now()
-        spent = await _spent(store, now, begin, session_id)
+        spent = await _spent(store, Savings(settings), now, begin, session_id)
         caps = configured_caps(settings, now, session_id=session_id or "")
         return spent | await _caps(store, caps, with_session=session_id is not None)
     finally:
         await store.close()
 
 
-async def _spent(store: Store, now: float, begin: float | None, session_id: str | None) -> Plain:
+class Savings:
+    """What the providers' caches saved, by list prices."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._own = own_prices(settings)
+        caching = settings.prompt_caching
+        self._hour = caching.enabled and caching.cache_ttl == "1h"
+        self._prices: dict[str, Price | None] = {}
+
+    def of(self, totals: Sequence[SpendTotal]) -> int | None:
+        """In nano-dollars, for totals whose keys end in `PROVIDER/MODEL`; None where no model has a known price.
+
+        All calls count at the price of short prompts, and writes at that of the time that is configured now.
+        """
+        amounts = [saved(total.usage, price) for total in totals if (price := self._price(total.key)) is not None]
+        return sum(amounts) if amounts else None
+
+    def _price(self, key: str) -> Price | None:
+        key = key.rpartition(" ")[2]
+        if key not in self._prices:
+            provider, _, name = key.partition("/")
+            try:
+                listed = record(provider).prices
+            except ConfigError:  # a provider of a package that is gone
+                listed = {}
+            price = model_price(provider, name, self._own, listed)
+            if price is not None:
+                price = structs.replace(price.for_an_hour() if self._hour else price, beyond=0, long=None)
+            self._prices[key] = price
+        return self._prices[key]
+
+
+async def session_report(store: Store, settings: Settings, conversation: Conversation) -> Plain:
+    """What `/usage` shows: the session's sums, and its epochs with their reasons and costs.
+
+    Bytes are known of epochs that this process began; prompt tokens are those of an epoch's first answer.
+    """
+    session_id = conversation.session_id
+    models = await store.spend_totals(0, session_id=session_id, by="model")
+    found = await store.export_session(session_id)
+    first: dict[int, int] = {}
+    for row in found.messages if found is not None else ():
+        if row.prompt_tokens:
+            first.setdefault(row.epoch, row.prompt_tokens)
+    epochs = [
+        {
+            "number": one.number,
+            "reason": one.begin_reason,
+            "uncached_bytes": conversation.epoch_bytes.get(one.number),
+            "first_prompt_tokens": first.get(one.number),
+        }
+        for one in (found.epochs if found is not None else ())
+    ]
+    total = await store.spend_totals(0, session_id=session_id)
+    return _sum(total, Savings(settings).of(models)) | {"epochs": epochs}
+
+
+async def _spent(store: Store, savings: Savings, now: float, begin: float | None, session_id: str | None) -> Plain:
     day, month = midnights(now)
     start = month if begin is None else begin
 
     async def totals(since: float, by: str = "") -> Sequence[SpendTotal]:
         return await store.spend_totals(since, session_id=session_id, by=by)
 
+    async def summed(since: float) -> Plain:
+        return _sum(await totals(since), savings.of(await totals(since, "model")))
+
+    of_session: defaultdict[str, list[SpendTotal]] = defaultdict(list)
+    for one in await totals(start, "session_model"):
+        of_session[one.key.partition(" ")[0]].append(one)
+    sessions = (await totals(start, "session"))[:_SHOWN_SESSIONS]
     return {
-        "today": _sum(await totals(day)),
-        "month": _sum(await totals(month)),
+        "today": await summed(day),
+        "month": await summed(month),
         "since": time.strftime(_DAY, time.localtime(start)),
-        "total": _sum(await totals(start)),
-        "models": [_plain(one) for one in await totals(start, "model")],
-        "sessions": [_plain(one) for one in (await totals(start, "session"))[:_SHOWN_SESSIONS]],
+        "total": await summed(start),
+        "models": [_plain(one, savings.of([one])) for one in await totals(start, "model")],
+        "sessions": [_plain(one, savings.of(of_session[one.key])) for one in sessions],
     }
 
 
@@ -80,14 +151,14 @@ def _date(text: str) -> float:
         raise UsageError(f"{text!r} is not a date.", "Write it as 2026-11-01.") from None
 
 
-def _sum(totals: Sequence[SpendTotal]) -> Plain:
+def _sum(totals: Sequence[SpendTotal], saving: int | None) -> Plain:
     """The one sum there is; of nothing, when there was no call."""
-    plain = _plain(totals[0] if totals else SpendTotal())
+    plain = _plain(totals[0] if totals else SpendTotal(), saving)
     del plain["key"]
     return plain
 
 
-def _plain(total: SpendTotal) -> Plain:
+def _plain(total: SpendTotal, saving: int | None) -> Plain:
     usage = total.usage
     return {
         "key": total.key,
@@ -95,6 +166,8 @@ def _plain(total: SpendTotal) -> Plain:
         "input_tokens": usage.input,
         "cache_read_tokens": usage.cache_read,
         "cache_write_tokens": usage.cache_write,
+        "cache_hit_rate": usage.hit_rate,
+        "cache_saved_usd": _usd(saving),
         "output_tokens": usage.output,
         "reasoning_tokens": usage.reasoning,
         "usd": _usd(total.nano),

@@ -3,16 +3,20 @@
 import contextlib
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import structs
 
 from hermes.agent.turn import Deps, TurnState
 from hermes.app.backends import Place
 from hermes.app.credentials import Credentials, keyed, with_stored
 from hermes.app.endpoint import Model, choose_model, open_model
+from hermes.app.keeping import Kept, Shelf, kept_for
 from hermes.app.limits import guard_limits
 from hermes.app.mcp import open_servers
 from hermes.app.openai_form import Plain
@@ -30,28 +34,27 @@ from hermes.config.home import Home, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.context.engine import Setup, open_engine
-from hermes.context.prompt import build_prompt, identity
 from hermes.core.errors import ConfigError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Level, TurnEnded
-from hermes.core.frame import EpochFrame, Sampling
+from hermes.core.frame import EpochFrame
 from hermes.core.ids import new_session_id
 from hermes.core.messages import Message
+from hermes.core.parts import ImagePart, TextPart
 from hermes.llm.auxiliary import SideTask
 from hermes.llm.client import ModelClient
 from hermes.llm.context_length import known_context_length
 from hermes.llm.metering import Meter
 from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
-from hermes.providers.wires import wire
 from hermes.runtime.actor import Parts, SessionActor
 from hermes.runtime.approvals import Approvals
-from hermes.runtime.compression import Keeping
+from hermes.runtime.bringing import Bringer
+from hermes.runtime.compression import Keeping, Windows
 from hermes.runtime.conversation import Conversation, open_conversation
 from hermes.runtime.epochs import Candidate, SessionEpochs
 from hermes.runtime.locks import session_lock
-from hermes.runtime.mailbox import Mailbox
+from hermes.runtime.mailbox import Inbound, Mailbox
 from hermes.runtime.recorder import Recorder
-from hermes.runtime.windows import Windows
 from hermes.safety.secrets import Redactor
 from hermes.store.rows import MessageState, NewSession
 from hermes.store.store import Store
@@ -63,6 +66,8 @@ from hermes.tools.session import Asker
 from hermes.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
+    from hermes.app.framing import Framing
+    from hermes.app.prompting import Size
     from hermes.tools.mcp.servers import Servers
 
 
@@ -80,6 +85,7 @@ class App:
         """What must be closed with each live session."""
         self._tools: dict[str, SessionTools] = {}
         """The tools of each live session."""
+        self._kept: dict[str, Kept] = {}
         self._home: Home
         self._settings: Settings
         self._environ: dict[str, str]
@@ -93,6 +99,8 @@ class App:
         self._wardens: Wardens
         self._redactor: Redactor
         self._shared: Process
+        self._shelf: Shelf
+        self._framing: Framing
         self._mcp: Servers | None = None
         self._windows = Windows()
 
@@ -132,6 +140,9 @@ class App:
         )
         stack.push_async_callback(self._wardens.close)
         choice = choose_model(settings.model, self.options)
+        from hermes.app.framing import Framing
+
+        self._framing = Framing(home, settings, self.options)
         others = fallbacks(settings, self.options.fallback_models)
         # What can be wrong with the model's settings is said before anything is created.
         endpoint = self._opening(choice)
@@ -146,6 +157,14 @@ class App:
         self._credentials = Credentials(home, self._process, settings, self._clock, self._store, self._redactor.learn)
         stack.push_async_callback(self._store.close)
         self._spending = Spending(settings, self.options, self._store, self._clock)
+        self._shelf = Shelf(
+            home=home,
+            settings=settings,
+            store=self._store,
+            redactor=self._redactor,
+            environ=self._environ,
+            window=self.endpoint.context_length,
+        )
 
     async def open_session(
         self,
@@ -181,6 +200,7 @@ class App:
         """End a live session: its turn, its processes, its lock."""
         live = self._live.pop(actor.session_id, None)
         self._tools.pop(actor.session_id, None)
+        self._kept.pop(actor.session_id, None)
         if live is not None:
             await live.aclose()
 
@@ -196,6 +216,12 @@ class App:
     async def about(self, actor: SessionActor) -> Plain:
         """The session's stored row: title, totals of messages and tokens, times."""
         return to_plain(await self._store.session(actor.session_id))
+
+    async def usage(self, actor: SessionActor) -> Plain:
+        """What the session's calls used, cost, and got from caches; its epochs and what each cost."""
+        from hermes.app.usage import session_report
+
+        return await session_report(self._store, self._settings, actor.conversation)
 
     def result(self, actor: SessionActor, ended: TurnEnded) -> Plain:
         """What came of a turn, under the keys that people know."""
@@ -223,15 +249,16 @@ class App:
         endpoint, settings, options, born = self.endpoint, self._settings, self.options, list[Conversation]()
         meter = self._spending.meter_for(plan.session_id)
         condensing = side_task((self._condensers, self._models), partial(self._client, meter.side("compression")))
-        engine, odd = open_engine(
-            settings.context.engine, _setup(settings, self._store, plan.session_id, condensing, self._clock)
-        )
+        setup = _setup(settings, self._store, plan.session_id, condensing, self._clock)
+        engine, odd = open_engine(settings.context.engine, setup)
+        kept = self._kept[plan.session_id] = kept_for(plan, self._shelf)
+        more = (*kept.tools, *engine.tools())
         tools = session_tools(
-            plan, home=self._home, settings=settings, options=options, process=self._shared, more=engine.tools()
+            plan, home=self._home, settings=settings, options=options, process=self._shared, more=more
         )
         stack.push_async_callback(tools.close)
         self._tools[plan.session_id] = tools
-        self.notices += [line for line in (*tools.remarks, odd) if line and line not in self.notices]
+        _add_new(self.notices, (*tools.remarks, *([odd] if odd else [])))
         if plan.fresh:
             await self._store.create_session(
                 NewSession(
@@ -242,10 +269,8 @@ class App:
                     cwd=plan.cwd,
                 )
             )
-            stack.push_async_callback(self._forget_unused, plan.session_id, born)
-        route = SessionRoute(
-            self._models, partial(self._client, meter), lambda endpoint: self._frame(endpoint, tools, plan.system)
-        )
+            stack.push_async_callback(_forget_unused, self._store, self._home, plan.session_id, born)
+        route = SessionRoute(self._models, partial(self._client, meter), self._frame(tools, kept, plan.system))
         first = await route.candidate(0)
         conversation = await self._conversation(plan, first)
         born.append(conversation)
@@ -292,8 +317,9 @@ class App:
         if conversation.messages or conversation.lost is not None:
             recall_written(await _said(conversation, self._store), tools.toolbox, tools.context)
         if options.save_trajectories or settings.agent.save_trajectories:
-            actor.on_turn_end.append(self._save_trajectory(actor))
+            actor.on_turn_end.append(_saving_trajectories(self._home.trajectories, actor))
         actor.on_turn_end += [_flush(meter), _tell_notices(tools, actor)]
+        actor.bringing.bringers.append(_references(tools, actor, endpoint.context_length))
         self._join_servers(tools, actor, stack)
         stack.callback(_tell_unfinished, tools, actor)
         stack.push_async_callback(actor.close)
@@ -341,6 +367,10 @@ class App:
         models = (self._reviewers, self._models)
         return ModelReviewer(side_task(models, partial(self._client, meter.side("approval"))))
 
+    def prompt_sizes(self, actor: SessionActor) -> "list[Size]":
+        """What every request of a session that begins now would begin with, part by part."""
+        return self._framing.sizes(actor.conversation.frame, self._kept[actor.session_id])
+
     def redact(self, text: str) -> str:
         """The text without the secrets that this process holds."""
         return self._redactor.redact(text)
@@ -353,17 +383,12 @@ class App:
         """Ask nothing in this session, or ask again. What is refused stays refused; it ends with the session."""
         self._tools[actor.session_id].gate.leave.yolo = on
 
-    async def _forget_unused(self, session_id: str, born: Sequence[Conversation]) -> None:
-        """Delete a fresh session in which nothing was said; one with messages costs no look at the store."""
-        if any(conversation.messages for conversation in born):
-            return
-        with contextlib.suppress(StoreError):  # an empty session does no harm: it is listed nowhere
-            if await self._store.drop_empty_session(session_id):
-                (self._home.locks / f"{session_id}.lock").unlink(missing_ok=True)
-
     def _opening(self, choice: ModelChoice) -> AbstractAsyncContextManager[Model]:
         """A model about to be opened."""
-        choice = with_stored(choice, self._home)
+        caching = self._settings.prompt_caching
+        choice = structs.replace(
+            with_stored(choice, self._home), cache_ttl=caching.cache_ttl if caching.enabled else ""
+        )
         return open_model(choice, self._environ, ca_file=self._settings.model.ca_bundle)
 
     async def _client(self, meter: Meter, model: Model) -> ModelClient:
@@ -372,48 +397,46 @@ class App:
         keys = self._credentials.keys(model.endpoint, model.choice)
         return ModelClient(model.endpoint, model.transport, self._clock, keys=keys, meter=meter, retries=tries - 1)
 
-    def _frame(self, endpoint: Endpoint, tools: SessionTools, system: str | None) -> EpochFrame:
-        """The frame of a new epoch with this model."""
-        settings, options = self._settings, self.options
-        schemas = tools.toolbox.schemas() if endpoint.record.tools else ()
-        if system is None and endpoint.record.prompt:
-            system = endpoint.record.prompt
-        if system is None:
-            who = identity(self._home.identity_file)
-            system = build_prompt(who, has_tools=bool(schemas), platform=self.options.platform)
-        return EpochFrame(
-            provider=endpoint.record.name,
-            model=endpoint.model,
-            wire=endpoint.wire,
-            encoder_version=wire(endpoint.wire).version,
-            system=system,
-            tools=schemas,
-            sampling=Sampling(
-                temperature=_first(options.temperature, settings.model.temperature, endpoint.record.temperature),
-                max_tokens=_first(options.max_tokens, settings.model.max_tokens, endpoint.record.max_tokens),
-                reasoning_effort=options.reasoning_effort or settings.agent.reasoning_effort or None,
-            ),
-        )
+    def _frame(self, tools: SessionTools, kept: Kept, system: str | None) -> Callable[[Endpoint], EpochFrame]:
+        """How a session's epochs are framed; what there is to say about the prompt is noted."""
 
-    def _save_trajectory(self, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
-        async def save(state: TurnState, ended: TurnEnded) -> None:
-            try:
-                await write_trajectory(
-                    self._home.trajectories,
-                    actor.session_id,
-                    system=actor.conversation.frame.system,
-                    messages=state.messages,
-                    ended=ended,
-                )
-            except OSError as error:
-                actor.notify(Level.WARNING, f"The trajectory of this turn could not be written: {error.strerror}.")
+        def frame(endpoint: Endpoint) -> EpochFrame:
+            made = self._framing.frame(endpoint, tools.toolbox.schemas(), kept, system)
+            for section in kept.sections:
+                _add_new(self.notices, section.remarks())
+            return made
 
-        return save
+        return frame
 
 
 T = TypeVar("T")
 _SESSION_ID = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}", re.ASCII)
 """It names files: the session's lock, and the folder of its large results."""
+
+
+def _saving_trajectories(folder: Path, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
+    async def save(state: TurnState, ended: TurnEnded) -> None:
+        try:
+            await write_trajectory(
+                folder,
+                actor.session_id,
+                system=actor.conversation.frame.system,
+                messages=state.messages,
+                ended=ended,
+            )
+        except OSError as error:
+            actor.notify(Level.WARNING, f"The trajectory of this turn could not be written: {error.strerror}.")
+
+    return save
+
+
+async def _forget_unused(store: Store, home: Home, session_id: str, born: Sequence[Conversation]) -> None:
+    """Delete a fresh session in which nothing was said; one with messages costs no look at the store."""
+    if any(conversation.messages for conversation in born):
+        return
+    with contextlib.suppress(StoreError):  # an empty session does no harm: it is listed nowhere
+        if await store.drop_empty_session(session_id):
+            (home.locks / f"{session_id}.lock").unlink(missing_ok=True)
 
 
 def _tell_unfinished(tools: SessionTools, actor: SessionActor) -> None:
@@ -429,6 +452,23 @@ def _tell_notices(tools: SessionTools, actor: SessionActor) -> Callable[[TurnSta
             actor.notify(Level.WARNING, line)
 
     return tell
+
+
+def _add_new(notices: list[str], lines: Iterable[str]) -> None:
+    notices += [line for line in lines if line not in notices]
+
+
+def _references(tools: SessionTools, actor: SessionActor, window: int | None) -> Bringer:
+    """Brings what a message refers to; most refer to nothing, and cost nothing."""
+
+    async def brought(inbound: Inbound) -> Sequence[ImagePart | TextPart]:
+        if "@" not in inbound.text:
+            return ()
+        from hermes.app.references import References
+
+        return await References(tools.gate, tools.context, actor.notify, window=window).brought(inbound)
+
+    return brought
 
 
 def _setup(settings: Settings, store: Store, session_id: str, condensing: SideTask, clock: Clock) -> Setup:
@@ -454,11 +494,6 @@ def _flush(meter: Meter) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
 
 def _chosen(given: T | None, configured: T) -> T:
     return configured if given is None else given
-
-
-def _first(*values: T | None) -> T | None:
-    """The first that is not None."""
-    return next((value for value in values if value is not None), None)
 
 
 def _check_shared(home: Home, *, agreed: bool) -> None:

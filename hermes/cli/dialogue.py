@@ -24,6 +24,7 @@ COMMANDS = {
     "/stop": "end the background processes (`/stop all` too); Ctrl-C stops an answer",
     "/yolo": "ask nothing in this session (refusals stand); again: ask as before",
     "/session": "this session's id, model, window and tokens used so far",
+    "/usage": "what this session used and cost, and what the provider's cache saved",
     "/quit": "leave (as /exit and Ctrl-D do)",
 }
 HELP = f"""\
@@ -65,6 +66,8 @@ class Dialogue:
         """Talk until the person leaves or the input ends; returns the exit code."""
         if self._source.typed:
             print(f"{self._model()}, window: {await self._window()}.")
+            if self._app.endpoint.cache_ttl:
+                print(f"Prompt caching: on ({self._app.endpoint.cache_ttl})")
             print(await self._app.place_line(self._actor))
             print(f"Session {self._actor.session_id}. /help tells more, /quit ends it; Ctrl-C stops an answer.")
         await self._go_on()
@@ -154,8 +157,18 @@ class Dialogue:
             self._yolo = not self._yolo
             self._app.yolo(self._actor, on=self._yolo)
             print(YOLO if self._yolo else "Questions are asked again.")
-        elif name == "/session":
+        else:
+            await self._tell(name)
+
+    async def _tell(self, name: str) -> None:
+        """The commands that only show something."""
+        if name == "/session":
             await self._describe()
+        elif name == "/usage":
+            from hermes.cli.spending import usage_lines
+
+            for line in usage_lines(await self._app.usage(self._actor)):
+                print(line)
         else:
             print(HELP)
 

@@ -11,6 +11,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "usage": ("hermes.cli.spending", "tokens and money spent, and what the caps leave"),
     "auth": ("hermes.cli.auth", "list, add, remove and reset the keys of model providers"),
     "approvals": ("hermes.cli.approvals", "list and answer the questions that wait for you"),
+    "prompt-size": ("hermes.cli.prompt_size", "how large each part is that every request begins with"),
     "doctor": ("hermes.cli.doctor", "say what holds commands back here, and what is trusted"),
     "mcp": ("hermes.cli.mcp", "list the MCP servers, or try one"),
     "trust": ("hermes.cli.trust", "vouch for a project's folder, or list the trusted ones"),

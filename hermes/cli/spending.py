@@ -55,6 +55,24 @@ def _show(report: Plain) -> None:
     _show_caps(report)
 
 
+def usage_lines(report: Plain) -> list[str]:
+    """One session's use, for `/usage`."""
+    if not report["calls"]:
+        return ["Nothing was used in this session yet."]
+    lines = [
+        f"{report['calls']:,} calls, {report['input_tokens']:,} tokens in, {report['output_tokens']:,} out",
+        f"cost: {sure(report)}",
+        f"cache: {report['cache_read_tokens']:,} tokens read, {report['cache_write_tokens']:,} written{cached(report)}",
+    ]
+    epochs = report["epochs"]
+    for epoch in epochs if isinstance(epochs, list) else ():
+        cost = [] if epoch["uncached_bytes"] is None else [f"{epoch['uncached_bytes']:,} bytes sent without a cache"]
+        if epoch["first_prompt_tokens"]:
+            cost.append(f"{epoch['first_prompt_tokens']:,} tokens in its first request")
+        lines.append(f"  epoch {epoch['number']}: {inert(str(epoch['reason']))}{'; ' if cost else ''}{', '.join(cost)}")
+    return lines
+
+
 def _show_caps(report: Plain) -> None:
     caps, per_run, open_calls = report["caps"], report["caps_per_run_or_session"], report["under_way"]
     assert isinstance(caps, list) and isinstance(per_run, list) and isinstance(open_calls, list)
@@ -65,7 +83,7 @@ def _show_caps(report: Plain) -> None:
     if open_calls:
         print("\nheld by calls under way:")
     for call in open_calls:
-        cost = "" if call["usd"] is None else f"{_usd(call['usd'])} or "
+        cost = "" if call["usd"] is None else f"{usd(call['usd'])} or "
         where = call["session_id"] or "(none)"
         print(f"  {where}  {inert(str(call['model']))}  at most {cost}{call['tokens']:,} tokens")
 
@@ -74,10 +92,15 @@ def _limits(cap: Plain, end: str, usd_left: str = "", tokens_left: str = "") -> 
     """A cap's limits, with what is left of them where that is known."""
     parts = []
     if cap["usd"] is not None:
-        parts.append((f"{_usd(cap[usd_left])} of " if usd_left else "") + _usd(cap["usd"]) + end)
+        parts.append((f"{usd(cap[usd_left])} of " if usd_left else "") + usd(cap["usd"]) + end)
     if cap["tokens"] is not None:
         parts.append((f"{cap[tokens_left]:,} of " if tokens_left else "") + f"{cap['tokens']:,} tokens" + end)
     return ", ".join(parts)
+
+
+def sure(row: Plain) -> str:
+    """A sum of money, and how sure it is."""
+    return f"{usd(row['usd'])} ({_SURE[str(row['cost_status'])]})"
 
 
 def _line(name: str, row: object) -> str:
@@ -85,10 +108,21 @@ def _line(name: str, row: object) -> str:
     tokens = f"{row['input_tokens']:,} in, {row['output_tokens']:,} out"
     if not row["calls"]:
         return f"  {name:<28} nothing"
-    return f"  {name:<28} {row['calls']:>5} calls  {tokens:<28}  {_usd(row['usd'])} ({_SURE[row['cost_status']]})"
+    return f"  {name:<28} {row['calls']:>5} calls  {tokens:<28}  {sure(row)}{cached(row)}"
 
 
-def _usd(amount: object) -> str:
+def cached(row: Plain) -> str:
+    """What of the prompts came from caches, and what that saved; empty where no provider told of a cache."""
+    if not row["cache_read_tokens"] and not row["cache_write_tokens"]:
+        return ""
+    rate, amount = float(str(row["cache_hit_rate"])), row["cache_saved_usd"]
+    if amount is None:
+        return f"; {rate:.0%} from cache"
+    gain = float(str(amount))
+    return f"; {rate:.0%} from cache, which {'saved' if gain >= 0 else 'cost'} {usd(abs(gain))}"
+
+
+def usd(amount: object) -> str:
     """Dollars with cents, and more digits for less than one."""
-    usd = float(str(amount))
-    return f"{usd:,.2f} USD" if usd >= 1 or usd == 0 else f"{usd:.4f} USD"
+    dollars = float(str(amount))
+    return f"{dollars:,.2f} USD" if dollars >= 1 or dollars == 0 else f"{dollars:.4f} USD"

@@ -10,6 +10,7 @@ from hermes.cli.report import complain
 _KEYS = (
     "model", "provider", "session_id", "turn_exit_reason", "completed", "api_calls", "input_tokens", "output_tokens",
     "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "prompt_tokens", "completion_tokens", "total_tokens",
+    "cache_hit_rate", "cache_saved_usd",
     "estimated_cost_usd", "cost_status", "cost_source",
 )  # fmt: skip
 

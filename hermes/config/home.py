@@ -20,6 +20,8 @@ class Home:
         self.auth_file = root / "auth.json"
         self.trust_file = root / "trust.json"
         self.identity_file = root / "SOUL.md"
+        self.memories = root / "memories"
+        self.skills = root / "skills"
         self.database = root / "hermes.db"
         self.cache = root / "cache"
         self.logs = root / "logs"

@@ -16,6 +16,7 @@ from msgspec import structs
 
 from hermes.config.home import Home
 from hermes.config.settings import (
+    CACHE_TTLS,
     CapSettings,
     CompressionSettings,
     LoadedSettings,
@@ -98,6 +99,7 @@ def load_settings(home: Home) -> LoadedSettings:
     approvals = known.get("approvals")
     if isinstance(approvals, dict) and isinstance(approvals.get("mode"), bool):
         known["approvals"] = {**approvals, "mode": "ask" if approvals["mode"] else "off"}  # YAML reads off as false
+    warnings += _mend_caching(known)
     try:
         settings = msgspec.convert(known, Settings, strict=False)
     except msgspec.ValidationError as error:
@@ -107,6 +109,16 @@ def load_settings(home: Home) -> LoadedSettings:
     _check_strategies(settings, home.config_file)
     settings = structs.replace(settings, compression=_clamped(settings.compression, warnings))
     return LoadedSettings(settings=settings, warnings=tuple(warnings))
+
+
+def _mend_caching(known: dict[str, object]) -> list[str]:
+    """Put five minutes in the place of a time for which no provider keeps prompts; a line that says so."""
+    caching = known.get("prompt_caching")
+    ttl = caching.get("cache_ttl", CACHE_TTLS[0]) if isinstance(caching, dict) else CACHE_TTLS[0]
+    if ttl in CACHE_TTLS:
+        return []
+    known["prompt_caching"] = {**caching, "cache_ttl": CACHE_TTLS[0]} if isinstance(caching, dict) else {}
+    return [f"config.yaml: prompt_caching.cache_ttl is {str(ttl)[:40]!r}; it can be 5m or 1h, and 5m is used."]
 
 
 def _check_spelling(document: Mapping[str, object], file: Path) -> None:

@@ -73,6 +73,19 @@ class AgentSettings(Struct, frozen=True):
     """`low`, `medium`, `high` or what the provider knows; empty: the provider's own."""
     save_trajectories: bool = False
     """Whether every turn is also written as JSON to `trajectories/` in the home."""
+    personality: str = ""
+    """How the agent is to be, besides `SOUL.md`: a name of `personalities`, or the words themselves."""
+    system_prompt: str = ""
+    """More of a system prompt, sent with every request and never stored."""
+
+
+class PlatformHint(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is said to the model of a front-end's form."""
+
+    append: str = ""
+    """Said besides what Hermes says."""
+    replace: str = ""
+    """Said instead of it."""
 
 
 class SandboxSettings(Struct, frozen=True):
@@ -281,6 +294,19 @@ class PriceSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Prompt tokens written to the provider's cache; empty: as `input`."""
 
 
+CACHE_TTLS = ("5m", "1h")
+"""How long a provider can be asked to keep a marked prompt."""
+
+
+class CachingSettings(Struct, frozen=True):
+    """Marks that let Claude models keep the prompt's beginning (`prompt_caching:`); other providers need none."""
+
+    enabled: bool = True
+    """Whether marks are sent."""
+    cache_ttl: str = "5m"
+    """How long the provider keeps what is marked after its last use: `5m`, or `1h`, which costs more to write."""
+
+
 class GuardNumbers(Struct, frozen=True):
     """How many rounds in a row are too many; 0: no number is."""
 
@@ -352,6 +378,14 @@ class Settings(Struct, frozen=True):
 
     model: ModelSettings = ModelSettings()
     agent: AgentSettings = AgentSettings()
+    personalities: Mapping[str, str] = {}
+    """Descriptions of how the agent is to be, by name."""
+    platform_hints: Mapping[str, PlatformHint] = {}
+    """What the model is told of a front-end's form, by front-end (`cli`, `api` ...): `append` or `replace`."""
+    prefill_messages_file: str = ""
+    """A JSON file of messages (`role`, `content`) that come first in every request and are never stored."""
+    context_file_max_chars: int = 20_000
+    """Characters of one file such as `AGENTS.md`; the middle of a longer one is left out."""
     terminal: TerminalSettings = TerminalSettings()
     approvals: ApprovalSettings = ApprovalSettings()
     security: SecuritySettings = SecuritySettings()
@@ -364,6 +398,7 @@ class Settings(Struct, frozen=True):
     spending: SpendingSettings = SpendingSettings()
     prices: Mapping[str, PriceSettings] = {}
     """Prices that go before the built-in ones, by model or `PROVIDER/MODEL`; a name may end in `*`."""
+    prompt_caching: CachingSettings = CachingSettings()
     credential_pool_strategies: Mapping[str, str] = {}
     """By provider, which of several keys a call takes: `fill_first` (the default, best for prompt caches),
     `round_robin`, `random` or `least_used`."""

@@ -2,7 +2,10 @@
 
 from enum import StrEnum
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, structs
+
+from hermes.core.messages import Message
 
 
 class Sampling(Struct, frozen=True, omit_defaults=True):
@@ -37,6 +40,25 @@ class ToolSchema(Struct, frozen=True):
     parameters: bytes
 
 
+class Aside(Struct, frozen=True):
+    """What every request of an epoch carries and nobody stores: more of a system prompt, and messages that come first.
+
+    Of it the store holds a hash (`EpochFrame.aside_mark`), by which a later process can tell whether it has the same.
+    """
+
+    system: str = ""
+    prefill: tuple[Message, ...] = ()
+
+    @property
+    def mark(self) -> str:
+        """A hash of it; empty when there is nothing."""
+        if not self.system and not self.prefill:
+            return ""
+        from hashlib import blake2b
+
+        return blake2b(msgspec.json.encode(self), digest_size=16).hexdigest()
+
+
 class EpochFrame(Struct, frozen=True, kw_only=True):
     """The fixed part of an epoch's requests. A lineage is (provider, model, wire, epoch).
 
@@ -52,3 +74,20 @@ class EpochFrame(Struct, frozen=True, kw_only=True):
     tools: tuple[ToolSchema, ...] = ()
     sampling: Sampling = Sampling()
     rewrites: tuple[Rewrite, ...] = ()
+    aside: Aside = Aside()
+    aside_mark: str = ""
+
+    @property
+    def stored(self) -> "EpochFrame":
+        """The frame as it is stored."""
+        if not self.aside.mark:
+            return self
+        return structs.replace(self, aside=Aside(), aside_mark=self.aside.mark)
+
+    @property
+    def sent(self) -> "EpochFrame":
+        """The frame as requests are made of it: the whole system prompt in `system`."""
+        if not self.aside.system:
+            return self
+        whole = "\n\n".join(part for part in (self.system, self.aside.system) if part)
+        return structs.replace(self, system=whole, aside=structs.replace(self.aside, system=""))

@@ -54,13 +54,12 @@ class Message(Struct, frozen=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """The message's text parts, joined; what Hermes added to other people's messages is left out."""
-        hidden = not self.synthetic
+        """What the speaker said: text parts, joined. What Hermes put into other people's messages is left out."""
         return "\n".join(
             part.text
             for part in self.parts
             if isinstance(part, TextPart)
-            and not (hidden and part.provenance is not None and part.provenance.source is Source.PROGRAM)
+            and (self.synthetic or part.provenance is None or part.provenance.source is Source.PERSON)
         )
 
     @property

@@ -8,7 +8,7 @@ rounded up: a cap holds for what is really billed.
 from enum import StrEnum
 from typing import TypeGuard
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.core.usage import MOST_USD, Usage
 
@@ -30,6 +30,8 @@ class Price(Struct, frozen=True, kw_only=True):
     output: float
     cache_read: float | None = None
     cache_write: float | None = None
+    hour_write: float | None = None
+    """What a cache write that is to be kept for an hour costs, as a multiple of `input`; empty: as any other."""
     beyond: int = 0
     long: "Price | None" = None
     as_of: str = ""
@@ -38,6 +40,12 @@ class Price(Struct, frozen=True, kw_only=True):
     def at(self, prompt: int) -> "Price":
         """The price for a request with so many prompt tokens."""
         return self.long if self.long is not None and prompt > self.beyond else self
+
+    def for_an_hour(self) -> "Price":
+        """The price where every cache write is to be kept for an hour."""
+        write = self.cache_write if self.hour_write is None else self.hour_write * self.input
+        longer = self.long.for_an_hour() if self.long is not None else None
+        return structs.replace(self, cache_write=write, long=longer)
 
     @property
     def dearest_input(self) -> float:
@@ -67,6 +75,12 @@ def cost(usage: Usage, price: Price) -> int:
     plain = max(usage.input - usage.cache_read - usage.cache_write, 0)
     total = plain * to_nano(price.input) + usage.cache_read * to_nano(read) + usage.cache_write * to_nano(write)
     return _up(total + usage.output * to_nano(price.output))
+
+
+def saved(usage: Usage, price: Price) -> int:
+    """What the provider's cache saved at this price, in nano-dollars: below zero when writing to it cost more."""
+    plain = structs.replace(usage, cache_read=0, cache_write=0)
+    return cost(plain, price) - cost(usage, price)
 
 
 def worst_cost(prompt: int, output: int, price: Price) -> int:
@@ -119,6 +133,8 @@ class Cost(Struct, frozen=True, kw_only=True, omit_defaults=True):
     certainty: Certainty = Certainty.REPORTED
     source: str = ""
     cap: str = ""
+    saved: int = 0
+    """Nano-dollars that the provider's cache saved at list prices; of models without a price nothing is known."""
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(
@@ -126,6 +142,7 @@ class Cost(Struct, frozen=True, kw_only=True, omit_defaults=True):
             certainty=max(self.certainty, other.certainty, key=_ORDER.index),
             source=other.source or self.source,
             cap=other.cap or self.cap,
+            saved=self.saved + other.saved,
         )
 
     @property

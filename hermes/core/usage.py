@@ -52,6 +52,11 @@ class Usage(Struct, frozen=True, omit_defaults=True):
         )
 
     @property
+    def hit_rate(self) -> float | None:
+        """The share of prompt tokens that came from the provider's cache; None without a prompt."""
+        return min(self.cache_read / self.input, 1.0) if self.input else None
+
+    @property
     def total(self) -> int:
         """Prompt and generated tokens together."""
         return self.input + self.output

@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from msgspec import structs
+
 from hermes.core.errors import ConfigError
 from hermes.core.events import Event, Retrying
 from hermes.core.frame import EpochFrame, Sampling
@@ -56,7 +58,8 @@ class SideTask:
 
 
 def _lineage(client: ModelClient, system: str, text: str, max_tokens: int | None) -> Lineage:
-    endpoint = client.endpoint
+    # Nobody asks again with the same beginning, and what a mark lets a provider keep costs more.
+    endpoint = structs.replace(client.endpoint, cache_ttl="")
     frame = EpochFrame(
         provider=endpoint.record.name,
         model=endpoint.model,

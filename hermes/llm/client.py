@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct, structs
 
-from hermes.core.events import Retrying
+from hermes.core.events import Level, Notice, Retrying
 from hermes.core.protocols import HttpTimeouts, HttpTransport
 from hermes.core.stream import Answer, Failure
+from hermes.llm.cache_watch import CacheWatch
 from hermes.llm.classify import Size
 from hermes.llm.context_length import known_context_length
 from hermes.llm.exchange import Emit, Exchange
@@ -46,6 +47,7 @@ class ModelClient:
         self._retries = retries
         self._timeouts = timeouts or HttpTimeouts()
         self._exchanges: dict[str, Exchange] = {}
+        self._watch = CacheWatch(endpoint.record.title, endpoint.cache_ttl)
 
     async def answer(
         self, lineage: Lineage, emit: Emit, *, final: bool = False, patience: float = MAX_DELAY
@@ -93,7 +95,7 @@ class ModelClient:
         if isinstance(grant, Failure):
             return grant
         outcome: Answer | Failure | None = None
-        exchange = self._exchange(lease)
+        exchange, began = self._exchange(lease), self._clock.now()
         call = exchange.call(emit)
         try:
             body = lineage.body(final=final, max_tokens=grant.max_tokens)
@@ -109,6 +111,10 @@ class ModelClient:
         else:
             lineage.counted(len(body), outcome.usage.input if outcome.usage else 0)
             await self._keys.succeeded(lease)
+            usage = outcome.usage
+            line = lineage.answered(self._watch, usage, at=began, key=lease.key) if usage and usage.input else ""
+            if line:
+                await emit(Notice(level=Level.WARNING, text=line))
         return outcome
 
     def _exchange(self, lease: Lease) -> Exchange:

@@ -4,6 +4,7 @@ Each message is encoded once, when it joins; a request is the same bytes with mo
 is a cache: extended anew with the same messages it comes out the same.
 """
 
+from collections import deque
 from collections.abc import Iterable
 
 from msgspec import structs
@@ -11,6 +12,8 @@ from msgspec import structs
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.core.parts import ImagePart, Part, ToolResultPart
+from hermes.core.usage import Usage
+from hermes.llm.cache_watch import CacheWatch, Fingerprint, Sent
 from hermes.llm.rewrites import rewritten
 from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
@@ -22,6 +25,7 @@ UNSEEN_TOKENS = 1_024
 """The most prompt tokens that a provider adds by itself: marks between messages, and what it tells a model about tools
 (up to 804 at Anthropic: its page on tool use)."""
 _LONGEST_LIMIT = 1 << 40
+_MARKS = 4
 _BYTES_PER_TOKEN = 4
 _TOKENS_PER_IMAGE = 1_500
 
@@ -29,17 +33,24 @@ _TOKENS_PER_IMAGE = 1_500
 class Lineage:
     """The encoded messages of an epoch, and the requests made of them."""
 
-    def __init__(self, frame: EpochFrame, endpoint: Endpoint) -> None:
+    def __init__(self, frame: EpochFrame, endpoint: Endpoint, *, sent: Sent | None = None) -> None:
+        """`sent` is handed on by a lineage of the same epoch whose place this one takes."""
         self.frame = frame
         self.endpoint = endpoint
         self._wire = wire(endpoint.wire)
         self._messages = bytearray()
+        self._count = 0
+        self._last = sent or Sent(Fingerprint())
+        self._places: deque[int] = deque(maxlen=_MARKS)
+        """Where the last messages can carry cache marks."""
         self._image_bytes = 0
         self._images = 0
         self._counted: tuple[int, int] | None = None
         self._head_bytes: int | None = None
         self._bounded = (0, 0)
         """A bound that was asked for, and the tokens that the provider then counted."""
+        self._sent = frame.sent
+        self.extend(frame.aside.prefill, carried=True)
 
     def extend(self, messages: Iterable[Message], *, carried: bool = False) -> None:
         """Append messages in the order of the transcript; `carried` ones were written before the epoch began."""
@@ -53,6 +64,11 @@ class Lineage:
             if buffer:
                 buffer += b","
             buffer += encoded
+            place = self._wire.mark_place(sent, encoded, self.endpoint) if self.endpoint.cache_ttl else -1
+            if place >= 0:
+                self._places.append(len(buffer) - len(encoded) + place)
+            self._count += 1
+            self._last.fingerprint.joined(self._count, len(buffer))
             for part in sent.parts:
                 for image in _images(part):
                     self._images += 1
@@ -62,10 +78,12 @@ class Lineage:
         """The request for the next answer; `final` asks for one without further calls.
 
         `max_tokens` takes the place of the epoch's own limit for this request, and nothing in it asks for more; it is
-        no part of the cached prefix.
+        no part of the cached prefix. Cache marks stand at the system prompt and the last three messages that can carry
+        one, without a system prompt at the last four.
         """
-        frame = self.frame if max_tokens is None else self._limited(max_tokens)
-        return self._wire.encode_body(frame, self._messages, self.endpoint, final=final)
+        frame = self._sent if max_tokens is None else self._limited(max_tokens)
+        places = tuple(self._places)[-(_MARKS - bool(frame.system)) :]
+        return self._wire.encode_body(frame, self._messages, self.endpoint, final=final, places=places)
 
     @property
     def text_bound(self) -> int:
@@ -95,8 +113,18 @@ class Lineage:
         return self._head_bytes
 
     def _limited(self, max_tokens: int) -> EpochFrame:
-        sampling = structs.replace(self.frame.sampling, max_tokens=max_tokens, ceiling=True)
-        return structs.replace(self.frame, sampling=sampling)
+        sampling = structs.replace(self._sent.sampling, max_tokens=max_tokens, ceiling=True)
+        return structs.replace(self._sent, sampling=sampling)
+
+    @property
+    def sent(self) -> Sent:
+        """What is known of the last request that was answered."""
+        return self._last
+
+    def answered(self, watch: CacheWatch, usage: Usage, *, at: float, key: str) -> str:
+        """Let a watch judge the cache hits of a request sent at `at` with `key`; a line for the person, or empty."""
+        latest = Sent(self._last.fingerprint, usage=usage, at=at, key=key)
+        return watch.answered(self._last, self._messages, self._sent, latest)
 
     @property
     def size(self) -> int:

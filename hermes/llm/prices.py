@@ -14,11 +14,16 @@ def known_price(endpoint: Endpoint, own: Mapping[str, Price]) -> Price | None:
 
     `own` is by model or `PROVIDER/MODEL`, the longer name first; in both tables a name that ends in `*` stands for all
     that begin like it, the longest of them first. A dated snapshot of a model costs what the model does, unless it has
-    a price of its own.
+    a price of its own. Cache writes have the price of the time that the endpoint asks for.
     """
     record = endpoint.record
-    full = f"{record.name}/{endpoint.model}"
-    return _found(own, full) or _found(own, endpoint.model) or _found(record.prices, endpoint.model)
+    found = model_price(record.name, endpoint.model, own, record.prices)
+    return found.for_an_hour() if found is not None and endpoint.cache_ttl == "1h" else found
+
+
+def model_price(provider: str, model: str, own: Mapping[str, Price], listed: Mapping[str, Price]) -> Price | None:
+    """The price of a provider's model in the person's own table, else in the listed one."""
+    return _found(own, f"{provider}/{model}") or _found(own, model) or _found(listed, model)
 
 
 def _found(table: Mapping[str, Price], name: str) -> Price | None:

@@ -3,6 +3,8 @@
 Content is always a list of blocks, the system prompt too, so that a cache mark is one more member of a block.
 """
 
+from collections.abc import Sequence
+
 from hermes.core.frame import EpochFrame, ToolSchema
 from hermes.core.messages import FinishReason, Message, Origin, Role
 from hermes.core.parts import ImagePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
@@ -10,9 +12,10 @@ from hermes.core.stream import Answer, ReasoningDelta, StreamDelta, TextDelta
 from hermes.core.usage import Usage
 from hermes.providers import decoding as d
 from hermes.providers import encoding as e
-from hermes.providers.wire import Endpoint, ServerEvent
+from hermes.providers.wire import Endpoint, ServerEvent, matches
 
 _FALLBACK_MAX_TOKENS = 16_384
+_TO_LAST_BLOCK = len("}]}")
 _LEAST_BUDGET = 1_024
 _BUDGETS = {"minimal": 1_024, "low": 4_096, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 24_576}
 _FINISH = {
@@ -53,19 +56,35 @@ class AnthropicMessages:
         blocks = [block for part in ordered for block in _input_block(part, endpoint)]
         return e.encode({"role": "user", "content": blocks or [_text("(no text)")]})
 
-    def encode_body(self, frame: EpochFrame, messages: bytes | bytearray, endpoint: Endpoint, *, final: bool) -> bytes:
+    def mark_place(self, message: Message, encoded: bytes, endpoint: Endpoint) -> int:
+        """Behind the last member of the last block; thinking takes no mark (the API's page on prompt caching)."""
+        own = e.same_origin(message, endpoint)
+        for part in reversed(message.parts) if message.role is Role.ASSISTANT else ():
+            if _answer_block(part, endpoint, own=own):
+                return -1 if isinstance(part, ReasoningPart) else len(encoded) - _TO_LAST_BLOCK
+        return len(encoded) - _TO_LAST_BLOCK
+
+    def encode_body(
+        self,
+        frame: EpochFrame,
+        messages: bytes | bytearray,
+        endpoint: Endpoint,
+        *,
+        final: bool,
+        places: Sequence[int] = (),
+    ) -> bytes:
         """A whole request; the system prompt stands apart from the messages."""
         quirks = endpoint.record.quirks
         head: dict[str, e.Json] = {"model": endpoint.model, "stream": True}
         head |= e.sampling_members(frame, endpoint)
         head |= _reasoning_members(frame, endpoint, head)
         if frame.system:
-            head["system"] = [_text(frame.system)]
+            head["system"] = [{**_text(frame.system), **e.cache_mark(endpoint)}]
         if frame.tools:
             head["tools"] = [_tool(tool) for tool in frame.tools]
         none = final and frame.tools and quirks.tool_choice_none
         tail = b',"tool_choice":{"type":"none"}' if none else b""
-        return e.body(head, "messages", [messages], tail, quirks.extra_body)
+        return e.body(head, "messages", [e.spliced(messages, places, endpoint)], tail, quirks.extra_body)
 
     def decoder(self, endpoint: Endpoint) -> "AnthropicDecoder":
         """A fresh decoder for one answer."""
@@ -79,9 +98,9 @@ def _reasoning_members(frame: EpochFrame, endpoint: Endpoint, head: dict[str, e.
     limit = set_limit if isinstance(set_limit, int) else _FALLBACK_MAX_TOKENS
     members: dict[str, e.Json] = {quirks.max_tokens_field: limit}
     effort = frame.sampling.reasoning_effort
-    if not effort or effort == "none" or e.matches(endpoint.model, quirks.unreasoning_models):
+    if not effort or effort == "none" or matches(endpoint.model, quirks.unreasoning_models):
         return members
-    if e.matches(endpoint.model, quirks.budget_models):
+    if matches(endpoint.model, quirks.budget_models):
         budget = _BUDGETS.get(effort, _BUDGETS["medium"])
         if frame.sampling.ceiling:
             return members | _thinking_below(limit, budget)
@@ -107,7 +126,7 @@ def _tool(tool: ToolSchema) -> e.Json:
     }
 
 
-def _text(text: str) -> e.Json:
+def _text(text: str) -> dict[str, e.Json]:
     return {"type": "text", "text": text}
 
 

@@ -3,6 +3,8 @@
 Source: the OpenAI API reference, chapter Chat Completions, and the vendors' own deviations named where they are met.
 """
 
+from collections.abc import Sequence
+
 from hermes.core.frame import EpochFrame, ToolSchema
 from hermes.core.messages import FinishReason, Message, Origin, Role
 from hermes.core.parts import ImagePart, ReasoningPart, TextPart
@@ -10,7 +12,7 @@ from hermes.core.stream import Answer, ReasoningDelta, StreamDelta, TextDelta
 from hermes.core.usage import Usage
 from hermes.providers import decoding as d
 from hermes.providers import encoding as e
-from hermes.providers.wire import Endpoint, ServerEvent, WireError
+from hermes.providers.wire import Endpoint, ServerEvent, WireError, matches
 
 _FINISH = {
     "stop": FinishReason.STOP,
@@ -37,7 +39,7 @@ class ChatCompletions:
     """The encoder. Pure; one instance serves every endpoint."""
 
     name = "chat_completions"
-    version = 1
+    version = 2
     path = "/chat/completions"
 
     def headers(self, endpoint: Endpoint) -> dict[str, str]:
@@ -50,9 +52,30 @@ class ChatCompletions:
             return e.encode(_assistant(message, endpoint))
         if message.role is Role.TOOL:
             return b",".join(e.encode(element) for element in _tool_results(message, endpoint))
-        return e.encode({"role": "user", "content": _user_content(message)})
+        return e.encode({"role": "user", "content": _user_content(message, endpoint)})
 
-    def encode_body(self, frame: EpochFrame, messages: bytes | bytearray, endpoint: Endpoint, *, final: bool) -> bytes:
+    def mark_place(self, message: Message, encoded: bytes, endpoint: Endpoint) -> int:
+        """Behind the last member of the last block; of a result, or of calls without text, of the message itself.
+
+        An empty message takes none. Source: OpenRouter's own client (`convert-to-openrouter-chat-messages.ts`).
+        """
+        if not e.marked_form(endpoint) or encoded.endswith(b'"content":""}'):
+            return -1
+        texts = bool(e.joined_text(message))
+        if message.role is Role.ASSISTANT and not texts:
+            return len(encoded) - len("}") if any(message.calls()) else -1
+        alone = message.role is Role.TOOL and not texts and not any(result.images for result in message.results())
+        return len(encoded) - len("}" if alone else "}]}")
+
+    def encode_body(
+        self,
+        frame: EpochFrame,
+        messages: bytes | bytearray,
+        endpoint: Endpoint,
+        *,
+        final: bool,
+        places: Sequence[int] = (),
+    ) -> bytes:
         """A whole request."""
         quirks = endpoint.record.quirks
         head: dict[str, e.Json] = {"model": endpoint.model, "stream": True}
@@ -60,14 +83,14 @@ class ChatCompletions:
             head["stream_options"] = {"include_usage": True}
         head |= e.sampling_members(frame, endpoint)
         effort = frame.sampling.reasoning_effort
-        if effort and quirks.effort and not e.matches(endpoint.model, quirks.unreasoning_models):
+        if effort and quirks.effort and not matches(endpoint.model, quirks.unreasoning_models):
             head[quirks.effort] = {"effort": effort} if quirks.effort == "reasoning" else effort
         if frame.tools:
             head["tools"] = [_tool(tool) for tool in frame.tools]
-        system = e.encode({"role": "system", "content": frame.system}) if frame.system else b""
+        system = e.encode({"role": "system", "content": _system(frame.system, endpoint)}) if frame.system else b""
         none = final and frame.tools and quirks.tool_choice_none
         tail = b',"tool_choice":"none"' if none else b""
-        return e.body(head, "messages", [system, messages], tail, quirks.extra_body)
+        return e.body(head, "messages", [[system], e.spliced(messages, places, endpoint)], tail, quirks.extra_body)
 
     def decoder(self, endpoint: Endpoint) -> "ChatDecoder":
         """A fresh decoder for one answer."""
@@ -80,10 +103,19 @@ def _tool(tool: ToolSchema) -> dict[str, e.Json]:
     return {"type": "function", "function": function}
 
 
-def _user_content(message: Message) -> e.Json:
-    """One plain string when all is text; else the parts in order."""
+def _system(text: str, endpoint: Endpoint) -> e.Json:
+    return [{"type": "text", "text": text, **e.cache_mark(endpoint)}] if e.marked_form(endpoint) else text
+
+
+def _plain_content(text: str, endpoint: Endpoint) -> e.Json:
+    """A user's text: one string, or a block where marks are possible. Nothing is never a block: that is refused."""
+    return [{"type": "text", "text": text}] if text and e.marked_form(endpoint) else text
+
+
+def _user_content(message: Message, endpoint: Endpoint) -> e.Json:
+    """The text alone when all is text; else the parts in order."""
     if not any(isinstance(part, ImagePart) for part in message.parts):
-        return e.joined_text(message)
+        return _plain_content(e.joined_text(message), endpoint)
     content: list[e.Json] = []
     for part in message.parts:
         if isinstance(part, TextPart) and part.text:
@@ -113,7 +145,7 @@ def _tool_results(message: Message, endpoint: Endpoint) -> list[e.Json]:
     if text and content:
         content.append({"type": "text", "text": text})
     if content or text:
-        elements.append({"role": "user", "content": content or text})
+        elements.append({"role": "user", "content": content or _plain_content(text, endpoint)})
     return elements
 
 
@@ -130,11 +162,13 @@ def _assistant(message: Message, endpoint: Endpoint) -> dict[str, e.Json]:
         }
         calls.append({**element, **(e.call_extra(call) if own else {})})
     text = e.joined_text(message)
-    element = {"role": "assistant", "content": None if calls and not text else text}
-    element |= _replayed_reasoning(message, endpoint, own=own)
+    head: dict[str, e.Json] = {"role": "assistant"}
+    content: dict[str, e.Json] = {"content": None if calls and not text else _plain_content(text, endpoint)}
+    more = _replayed_reasoning(message, endpoint, own=own)
     if calls:
-        element["tool_calls"] = calls
-    return element
+        more["tool_calls"] = calls
+    # Where marks are possible, a list of blocks stands last: so the mark's place is known by its distance to the end.
+    return head | more | content if text and e.marked_form(endpoint) else head | content | more
 
 
 def _replayed_reasoning(message: Message, endpoint: Endpoint, *, own: bool) -> dict[str, e.Json]:

@@ -1,16 +1,17 @@
 """What the encoders of all wires share: JSON that is always valid, ids and names that vendors accept."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.core.parts import ImagePart, TextPart, ToolCallPart, ToolResultPart
-from hermes.providers.wire import Endpoint, Quirks
+from hermes.providers.wire import Endpoint, Quirks, matches
 from hermes.util.text import clean_surrogates
 
+Buffer = bytes | bytearray | memoryview
 Json = str | int | float | bool | None | msgspec.Raw | Mapping[str, "Json"] | list["Json"]
 
 _ENCODER = msgspec.json.Encoder()
@@ -122,11 +123,6 @@ def same_origin(message: Message, endpoint: Endpoint) -> bool:
     )
 
 
-def matches(model: str, patterns: Iterable[str]) -> bool:
-    """Whether the model's name is in a record's list: literally, or by a prefix that ends in `*`."""
-    return any(model == item or (item.endswith("*") and model.startswith(item[:-1])) for item in patterns)
-
-
 def result_pictures(results: Iterable[ToolResultPart]) -> list[tuple[str, ImagePart]]:
     """Pictures of tool results with a line that says whose they are, for wires whose results hold text only."""
     return [
@@ -145,16 +141,45 @@ def call_extra(call: ToolCallPart) -> dict[str, Json]:
     return dict(members)
 
 
-def body(head: Mapping[str, Json], field: str, elements: list[bytes | bytearray], tail: bytes, extra: bytes) -> bytes:
-    """A whole request in one concatenation: `head`'s members, the record's own, `field` with its elements, `tail`."""
+def marked_form(endpoint: Endpoint) -> bool:
+    """Whether the endpoint's requests have the form that can carry cache marks, whether or not any are sent."""
+    return matches(endpoint.model, endpoint.record.quirks.cache_marks)
+
+
+def cache_mark(endpoint: Endpoint) -> dict[str, Json]:
+    """The member that marks the end of what is to be cached; nothing where no marks are sent."""
+    if not endpoint.cache_ttl:
+        return {}
+    longer: dict[str, Json] = {"ttl": endpoint.cache_ttl} if endpoint.cache_ttl != "5m" else {}
+    return {"cache_control": {"type": "ephemeral", **longer}}
+
+
+def spliced(messages: bytes | bytearray, places: Sequence[int], endpoint: Endpoint) -> list[Buffer]:
+    """The messages with a cache mark at each place, in pieces that are joined once; nothing is copied here."""
+    if not places or not endpoint.cache_ttl:
+        return [messages]
+    mark = b"," + encode(cache_mark(endpoint))[1:-1]
+    view = memoryview(messages)
+    starts = (0, *places)
+    pieces: list[Buffer] = []
+    for start, end in zip(starts, places, strict=False):
+        pieces += [view[start:end], mark]
+    return [*pieces, view[places[-1] :]]
+
+
+def body(head: Mapping[str, Json], field: str, elements: list[list[Buffer]], tail: bytes, extra: bytes) -> bytes:
+    """A whole request in one concatenation: `head`'s members, the record's own, `field` with its elements, `tail`.
+
+    Each of `elements` comes in pieces; one without bytes is left out.
+    """
     start = encode(head)[:-1]
     more = b"," + extra if extra else b""
-    listed = [element for element in elements if element]
-    pieces: list[bytes | bytearray] = [start, more, b',"', field.encode(), b'":[']
+    listed = [element for element in elements if any(element)]
+    pieces: list[Buffer] = [start, more, b',"', field.encode(), b'":[']
     for index, element in enumerate(listed):
         if index:
             pieces.append(b",")
-        pieces.append(element)
+        pieces += element
     pieces += [b"]", tail, b"}"]
     return b"".join(pieces)
 

@@ -11,7 +11,7 @@ from hermes.core.secret import KeyHolder
 from hermes.providers.key_variables import sound_key, variable_keys
 from hermes.providers.proxies import is_loopback
 from hermes.providers.records import ALIASES, HOSTS, KEYS, LOCAL_PORTS, provider_names, record
-from hermes.providers.wire import Endpoint, ProviderRecord
+from hermes.providers.wire import Endpoint, ProviderRecord, matches
 from hermes.providers.wires import wire_name
 from hermes.util.text import shown_address
 
@@ -29,6 +29,8 @@ class ModelChoice(KeyHolder, frozen=True):
     context_length: int | None = None
     more_keys: tuple[str, ...] = ()
     """Keys beside `api_key` that a program hands in."""
+    cache_ttl: str = ""
+    """How long marked prompts are to be kept (`5m`, `1h`); empty: no cache marks are sent."""
     stored: tuple[str, ...] = ()
     """Providers that the home holds keys for, beside the environment's."""
 
@@ -59,6 +61,7 @@ def resolve(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoint:
         api_key=_key(choice, found, base_url, environ),
         wire=wire,
         context_length=choice.context_length or known_length(found, model),
+        cache_ttl=choice.cache_ttl if matches(model, found.quirks.cache_marks) and wire != "responses" else "",
     )
 
 

@@ -4,6 +4,8 @@ Source: the OpenAI API reference, chapters Responses and Streaming events. Nothi
 reasoning goes back as the encrypted items themselves, without their ids: an id would be looked up and not be found.
 """
 
+from collections.abc import Sequence
+
 from hermes.core.frame import EpochFrame, ToolSchema
 from hermes.core.messages import FinishReason, Message, Origin, Role
 from hermes.core.parts import ImagePart, Part, ReasoningPart, TextPart, ToolCallPart
@@ -11,7 +13,7 @@ from hermes.core.stream import Answer, ReasoningDelta, StreamDelta, TextDelta
 from hermes.core.usage import Usage
 from hermes.providers import decoding as d
 from hermes.providers import encoding as e
-from hermes.providers.wire import Endpoint, ServerEvent
+from hermes.providers.wire import Endpoint, ServerEvent, matches
 
 _NO_REASON = "The provider ended the answer as failed and gave no reason."
 _FINAL = frozenset({"response.completed", "response.incomplete", "response.done", "response.failed"})
@@ -44,14 +46,26 @@ class Responses:
             items = [{"role": "user", "content": _user_content(message)}]
         return b",".join(e.encode(item) for item in items)
 
-    def encode_body(self, frame: EpochFrame, messages: bytes | bytearray, endpoint: Endpoint, *, final: bool) -> bytes:
+    def mark_place(self, message: Message, encoded: bytes, endpoint: Endpoint) -> int:
+        """This wire has no marks: its servers cache by themselves."""
+        return -1
+
+    def encode_body(
+        self,
+        frame: EpochFrame,
+        messages: bytes | bytearray,
+        endpoint: Endpoint,
+        *,
+        final: bool,
+        places: Sequence[int] = (),
+    ) -> bytes:
         """A whole request; the system prompt is `instructions`."""
         quirks = endpoint.record.quirks
         head: dict[str, e.Json] = {"model": endpoint.model, "stream": True, "store": False}
         head |= e.sampling_members(frame, endpoint)
         if "max_completion_tokens" in head or "max_tokens" in head:
             head["max_output_tokens"] = head.pop("max_completion_tokens", None) or head.pop("max_tokens", None)
-        if not e.matches(endpoint.model, quirks.unreasoning_models):
+        if not matches(endpoint.model, quirks.unreasoning_models):
             head["include"] = ["reasoning.encrypted_content"]
             if frame.sampling.reasoning_effort:
                 head["reasoning"] = {"effort": frame.sampling.reasoning_effort, "summary": "auto"}
@@ -61,7 +75,7 @@ class Responses:
             head["tools"] = [_tool(tool) for tool in frame.tools]
         none = final and frame.tools and quirks.tool_choice_none
         tail = b',"tool_choice":"none"' if none else b""
-        return e.body(head, "input", [messages], tail, quirks.extra_body)
+        return e.body(head, "input", [[messages]], tail, quirks.extra_body)
 
     def decoder(self, endpoint: Endpoint) -> "ResponsesDecoder":
         """A fresh decoder for one answer."""

@@ -1,6 +1,6 @@
 """The contract of a wire, and the two records that describe who is at its other end."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -50,8 +50,16 @@ class Quirks(Struct, frozen=True, kw_only=True):
     """Members added to every request, as the inside of a JSON object."""
     extra_headers: Mapping[str, str] = {}
     """Header fields added to every request."""
+    cache_marks: tuple[str, ...] = ()
+    """Models (by name, or by a prefix that ends in `*`) whose prompts are cached up to marks (`cache_control`).
+    On the chat wire their texts are sent as lists of blocks, marked or not."""
     probe: str = ""
     """How the server tells a context length: `models`, `props` (llama.cpp), `show` (Ollama), or empty: it does not."""
+
+
+def matches(model: str, patterns: Iterable[str]) -> bool:
+    """Whether the model's name is in a record's list: literally, or by a prefix that ends in `*`."""
+    return any(model == item or (item.endswith("*") and model.startswith(item[:-1])) for item in patterns)
 
 
 class ProviderRecord(Struct, frozen=True, kw_only=True):
@@ -98,6 +106,8 @@ class Endpoint(KeyHolder, frozen=True, kw_only=True):
     api_key: str
     wire: str
     context_length: int | None = None
+    cache_ttl: str = ""
+    """How long marked prompts are kept: `5m` or `1h`; empty where no marks are sent."""
 
 
 class ServerEvent(Struct, frozen=True):
@@ -175,9 +185,24 @@ class Wire(Protocol):
         """The message as JSON array elements joined by commas (none: empty), whatever stands beside it."""
         ...
 
-    def encode_body(self, frame: EpochFrame, messages: bytes | bytearray, endpoint: Endpoint, *, final: bool) -> bytes:
-        """A whole request. `messages` is the joined elements; `final` asks for an answer without further calls."""
+    def mark_place(self, message: Message, encoded: bytes, endpoint: Endpoint) -> int:
+        """Where a cache mark can be put into the encoded message, as an offset; -1 when it cannot carry one."""
         ...
+
+    def encode_body(
+        self,
+        frame: EpochFrame,
+        messages: bytes | bytearray,
+        endpoint: Endpoint,
+        *,
+        final: bool,
+        places: Sequence[int] = (),
+    ) -> bytes:
+        """A whole request. `messages` is the joined elements; `final` asks for an answer without further calls.
+
+        `places` are offsets in `messages`, rising, at which cache marks are put; the system prompt gets one by itself
+        where the endpoint wants marks.
+        """
 
     def decoder(self, endpoint: Endpoint) -> Decoder:
         """A fresh decoder for one answer."""

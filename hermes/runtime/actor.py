@@ -18,6 +18,7 @@ from hermes.core.messages import PERSON, Message, Role, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart, TextPart
 from hermes.runtime.approvals import Approvals
+from hermes.runtime.bringing import Bringing
 from hermes.runtime.compression import BeforeCompress
 from hermes.runtime.conversation import Conversation
 from hermes.runtime.epochs import SessionEpochs
@@ -71,6 +72,8 @@ class SessionActor:
         """What is done after each turn, in order, before its waiter hears of its end."""
         self.before_compress: list[BeforeCompress] = parts.epochs.before_compress
         """Who is told what is about to be condensed, and may say what must not be lost; for memory."""
+        self.bringing = Bringing()
+        """Who brings something along with each message."""
         lost = conversation.lost.messages if conversation.lost is not None else ()
         parts.deps.context.state.taint.restart([*conversation.messages, *lost])
         for row in waiting:
@@ -143,6 +146,7 @@ class SessionActor:
             return False
         if self._turn is None or self._turn.done():
             self._stop_asked = True
+            self.bringing.stop()
             return True
         # Behind the task's first step: by then its message is on its way to disk, and the turn can be closed by name.
         asyncio.get_running_loop().call_soon(self._turn.cancel)
@@ -269,7 +273,9 @@ class SessionActor:
             await self._epochs.go_home(self._recorder.emit)
             if letter.letter_id:
                 self._recorder.take((letter.letter_id,))
-            user = _user_message(self.conversation, letter.inbound, self._deps.steering(), self._deps.clock.now())
+            brought = await self.bringing.bring(letter.inbound)
+            now = self._deps.clock.now()
+            user = _user_message(self.conversation, letter.inbound, [*brought, *self._deps.steering()], now)
             return _turn_state(self._parts, self.conversation, new_turn_id(), user)
 
         await self._settled(prepared(), letter)
@@ -369,7 +375,9 @@ def _cannot_go_on(error: Exception) -> HermesError:
     return StoreError(said, "Open it again: it goes on from what is on disk.")
 
 
-def _user_message(conversation: Conversation, inbound: Inbound, joining: Sequence[TextPart], now: float) -> Message:
+def _user_message(
+    conversation: Conversation, inbound: Inbound, joining: Sequence[ImagePart | TextPart], now: float
+) -> Message:
     """The person's message, with date, time and folder frozen into it where they are news."""
     more: list[ImagePart | TextPart] = [*inbound.images, *joining]
     if conversation.frame.tools:

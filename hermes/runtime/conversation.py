@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
 from hermes.agent import words
 from hermes.agent.turn import Resumed
@@ -34,10 +34,13 @@ class Conversation(Struct):
     last_told: float | None = None
     """When date and time were last told to the model, in seconds since the epoch."""
     last_cwd: str | None = None
+    epoch_bytes: dict[int, int] = field(default_factory=dict)
+    """By epoch that this process began: the bytes of the conversation that were sent without help from a cache."""
 
     def begin(self, number: int, frame: EpochFrame, lineage: Lineage, client: ModelClient) -> None:
         """Go on in another epoch."""
         self.epoch, self.frame, self.lineage, self.client = number, frame, lineage, client
+        self.epoch_bytes[number] = lineage.message_bytes
 
 
 def same_lineage(stored: EpochFrame, wanted: EpochFrame) -> str:
@@ -53,6 +56,10 @@ def same_lineage(stored: EpochFrame, wanted: EpochFrame) -> str:
         return "other model parameters"
     if stored.encoder_version != wanted.encoder_version:
         return "a newer encoder"
+    if stored.aside_mark != wanted.aside.mark:
+        return "another ephemeral prompt"
+    if not stored.system and wanted.system:
+        return "a system prompt"
     return ""
 
 
@@ -69,7 +76,7 @@ async def open_conversation(
     frame = wanted
     reason = "a new session" if stored is None else _epoch_ends(stored.frame, frame, system)
     if stored is not None and not reason:
-        number, frame = stored.number, stored.frame
+        number, frame = stored.number, structs.replace(stored.frame, aside=wanted.aside)
     else:
         number = await store.begin_epoch(session_id, frame, reason)
     rows = await store.transcript(session_id)
@@ -85,6 +92,7 @@ async def open_conversation(
         client=client,
         messages=[row.message for row in rows[:own]],
         lost=lost,
+        epoch_bytes={number: lineage.message_bytes} if reason else {},
     )
     _recall_notes(conversation, [(row.created_at, row.message) for row in rows])
     return conversation

@@ -9,15 +9,15 @@ import apsw
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ToolResultPart
+from hermes.core.parts import Provenance, ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.core.usage import Usage
-from hermes.store import compactions, inbox, sessions, transcript, turns
-from hermes.store.compactions import Cover
+from hermes.store import inbox, sessions, transcript, turns
 from hermes.store.db import Database
 from hermes.store.rows import (
     CompactionRow,
     EffectRow,
+    Glimpse,
     InboxRow,
     MessageState,
     NewSession,
@@ -27,7 +27,7 @@ from hermes.store.rows import (
     StoredMessage,
     TurnRow,
 )
-from hermes.store.transcript import Entry
+from hermes.store.transcript import Cover, Entry
 from hermes.store.turns import Owner, TurnEnd
 from hermes.util.clock import Clock
 
@@ -139,6 +139,34 @@ class TranscriptAccess(Access):
             lambda connection: transcript.read(connection, session_id, everything=everything)
         )
 
+    async def around(self, session_id: str, message_id: int, count: int) -> list[StoredMessage]:
+        """A message, compacted or not, with up to `count` before it and after it; empty when there is no such."""
+        return await self._database.read(
+            lambda connection: transcript.around(connection, session_id, message_id, count)
+        )
+
+    async def glimpses(self, session_ids: Sequence[str], count: int) -> list[Glimpse]:
+        """What is seen of sessions at a glance: up to `count` of their first and of their last spoken messages."""
+
+        def work(connection: apsw.Connection) -> list[Glimpse]:
+            found = []
+            for session_id in session_ids:
+                row = sessions.get(connection, session_id)
+                if row is not None:
+                    first, last = transcript.ends(connection, session_id, count)
+                    found.append(Glimpse(session=row, first=tuple(first), last=tuple(last)))
+            return found
+
+        return await self._database.read(work)
+
+    async def strangers(self, session_ids: Sequence[str]) -> list[Provenance]:
+        """Where text in these sessions came from that nobody vouched for."""
+        return await self._database.read(
+            lambda connection: [
+                origin for session_id in session_ids for origin in transcript.strangers(connection, session_id)
+            ]
+        )
+
     async def export_session(self, session_id: str) -> SessionExport | None:
         """All of a session in one state: its row, every epoch and every message, undone and compacted ones too."""
 
@@ -195,14 +223,14 @@ class TranscriptAccess(Access):
                 one for change in changes for one in transcript.compact(connection, change.entry, change.covered, now)
             ]
             epoch = sessions.begin_epoch(connection, session_id, frame, reason, now)
-            compactions.put(connection, session_id, epoch, changes, made, memo)
+            transcript.remember_compaction(connection, session_id, epoch, changes, made, memo)
             return epoch
 
         return await self._database.write(work)
 
     async def compactions(self, session_id: str) -> list[CompactionRow]:
         """The session's compactions, the oldest first; those that were undone too."""
-        return await self._database.read(lambda connection: compactions.read(connection, session_id))
+        return await self._database.read(lambda connection: transcript.read_compactions(connection, session_id))
 
     async def undo_compaction(self, session_id: str, frame: EpochFrame, reason: str) -> int | None:
         """Put the originals of the last compaction back, all or nothing, and begin the epoch that sends them.
@@ -212,7 +240,7 @@ class TranscriptAccess(Access):
         now = self._clock.now()
 
         def work(connection: apsw.Connection) -> int | None:
-            if not compactions.undo_last(connection, session_id):
+            if not transcript.undo_last_compaction(connection, session_id):
                 return None
             return sessions.begin_epoch(connection, session_id, frame, reason, now)
 

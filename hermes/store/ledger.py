@@ -53,8 +53,12 @@ class SpendAccess(Access):
         return await self._database.read(lambda connection: spending.spent(connection, since, session_id=session_id))
 
     async def spend_totals(self, since: float, *, session_id: str | None = None, by: str = "") -> list[SpendTotal]:
-        """Sums of settled calls from `since` on: one, or `by` `model` or `session` one each, the dearest first."""
-        kinds = {"": "''", "model": "provider || '/' || model", "session": "coalesce(session_id, '')"}
+        """Sums of settled calls from `since` on, the dearest first: one, or one each `by` `model` or `session` or both.
+
+        The key of `session_model` is the session's id, a space, and the model's key.
+        """
+        model, session = "provider || '/' || model", "coalesce(session_id, '')"
+        kinds = {"": "''", "model": model, "session": session, "session_model": f"{session} || ' ' || {model}"}
         return await self._database.read(
             lambda connection: spending.totals(connection, since, session_id=session_id, by=kinds[by])
         )

@@ -277,6 +277,14 @@ class Hit(Struct, frozen=True, kw_only=True):
     snippet: str
 
 
+class Glimpse(Struct, frozen=True, kw_only=True):
+    """What is seen of a session without reading all of it: its first and last messages that somebody wrote."""
+
+    session: SessionRow
+    first: tuple[StoredMessage, ...]
+    last: tuple[StoredMessage, ...]
+
+
 class IndexReport(Struct, frozen=True):
     """What a catching-up of the search index did."""
 

@@ -202,6 +202,40 @@ CREATE INDEX approvals_pending ON approvals (session_id) WHERE state = 'pending'
 """
 
 _FOURTH = """
+-- What the agent keeps beyond a session, change by change: kind is `memory` or `skill`, name what is changed. before
+-- and after are what stood there and what stands there then (NULL: nothing). state: pending (waits for a person),
+-- applying (its file is being written), applied, rejected, undone. sources: a JSON list of the untrusted sources it was
+-- made under. It outlives its session, so nothing refers to the session's row.
+CREATE TABLE revisions (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    author TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    sources TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    turn_id TEXT NOT NULL,
+    before BLOB,
+    after BLOB,
+    state TEXT NOT NULL,
+    made_at REAL NOT NULL,
+    decided_at REAL,
+    decided_by TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX revisions_of ON revisions (kind, name, id);
+CREATE INDEX revisions_open ON revisions (kind, id) WHERE state IN ('pending', 'applying');
+
+-- How often something that is kept was used, and what came of it.
+CREATE TABLE usefulness (
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    used INTEGER NOT NULL DEFAULT 0,
+    helped INTEGER NOT NULL DEFAULT 0,
+    failed INTEGER NOT NULL DEFAULT 0,
+    last_at REAL NOT NULL,
+    PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
+
 -- Compactions, by the epoch that each began: the ids of the messages that it covered and of those that stand for them,
 -- and what its engine notes for the next one (ids and numbers, no words).
 CREATE TABLE compactions (

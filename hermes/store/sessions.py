@@ -113,7 +113,7 @@ def begin_epoch(connection: apsw.Connection, session_id: str, frame: EpochFrame,
     number = msgspec.convert(last, int) + 1
     connection.execute(
         "INSERT INTO epochs (session_id, number, frame, began_at, begin_reason) VALUES (?, ?, ?, ?, ?)",
-        (session_id, number, msgspec.json.encode(frame), now, reason),
+        (session_id, number, msgspec.json.encode(frame.stored), now, reason),
     )
     return number
 

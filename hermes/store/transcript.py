@@ -8,13 +8,16 @@ import msgspec
 
 from hermes.core.errors import NotFoundError
 from hermes.core.messages import Message, Role
+from hermes.core.parts import ImagePart, Provenance, TextPart, ToolResultPart
 from hermes.core.usage import Usage
-from hermes.store.rows import MessageState, StoredMessage
+from hermes.store.rows import CompactionRow, MessageState, StoredMessage
 from hermes.store.sessions import must_have_changed
 from hermes.store.turns import must_own
 from hermes.util.text import clean_surrogates
 
+_IDS = msgspec.json.Decoder(tuple[int, ...])
 _BODIES = msgspec.json.Decoder(list[Message])
+_FIELDS = "body, id, epoch, turn_id, state, created_at, prompt_tokens, output_tokens"
 _INSERT = (
     "INSERT INTO messages"
     " (id, session_id, epoch, turn_id, role, position, created_at, prompt_tokens, output_tokens, body)"
@@ -43,6 +46,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
     fence: int = 0
     taken: tuple[str, ...] = ()
+
+
+class Cover(msgspec.Struct, frozen=True):
+    """The entry's messages are to stand for the covered ones."""
+
+    entry: Entry
+    covered: tuple[int, ...]
 
 
 def encode(message: Message) -> bytes:
@@ -94,13 +104,57 @@ def _speaker(entry: Entry) -> int:
 def read(connection: apsw.Connection, session_id: str, *, everything: bool = False) -> list[StoredMessage]:
     """The session's active messages in order; with `everything` compacted and undone ones too."""
     which = "" if everything else f"AND state = {MessageState.ACTIVE:d}"
-    rows = list(
+    return _decoded(
         connection.execute(
-            "SELECT body, id, epoch, turn_id, state, created_at, prompt_tokens, output_tokens FROM messages"
-            f" WHERE session_id = ? {which} ORDER BY position, id",
-            (session_id,),
+            f"SELECT {_FIELDS} FROM messages WHERE session_id = ? {which} ORDER BY position, id", (session_id,)
         )
     )
+
+
+def around(connection: apsw.Connection, session_id: str, message_id: int, count: int) -> list[StoredMessage]:
+    """A message, compacted or not, with up to `count` before it and after it; empty when the session has no such."""
+    position = connection.execute(
+        "SELECT position FROM messages WHERE id = ? AND session_id = ?", (message_id, session_id)
+    ).get
+    if position is None:
+        return []
+    shown = (
+        f"SELECT {_FIELDS} FROM messages WHERE session_id = ? AND state <> {MessageState.UNDONE:d} AND (position, id)"
+    )
+    at = (session_id, position, message_id)
+    before = connection.execute(f"{shown} <= (?, ?) ORDER BY position DESC, id DESC LIMIT ?", (*at, count + 1))
+    earlier = _decoded(before)[::-1]
+    return earlier + _decoded(connection.execute(f"{shown} > (?, ?) ORDER BY position, id LIMIT ?", (*at, count)))
+
+
+def ends(connection: apsw.Connection, session_id: str, count: int) -> tuple[list[StoredMessage], list[StoredMessage]]:
+    """The first and the last messages of a session that are not results, up to `count` of each, none twice."""
+    shown = (
+        f"SELECT {_FIELDS} FROM messages WHERE session_id = ? AND state <> {MessageState.UNDONE:d} AND role <> 'tool'"
+        " AND instr(body, '\"synthetic\":true') = 0 ORDER BY position"
+    )
+    first = _decoded(connection.execute(f"{shown}, id LIMIT ?", (session_id, count)))
+    last = _decoded(connection.execute(f"{shown} DESC, id DESC LIMIT ?", (session_id, count)))
+    known = {row.id for row in first}
+    return first, [row for row in reversed(last) if row.id not in known]
+
+
+def strangers(connection: apsw.Connection, session_id: str) -> list[Provenance]:
+    """Where text in a session came from that nobody vouched for, each once; the newest 200 such messages count."""
+    rows = connection.execute(
+        f"SELECT {_FIELDS} FROM messages WHERE session_id = ? AND state <> {MessageState.UNDONE:d}"
+        ' AND (instr(body, \'"source":"web"\') OR instr(body, \'"source":"mcp"\')'
+        ' OR instr(body, \'"source":"other"\') OR instr(body, \'"source":"file"\')) ORDER BY id DESC LIMIT 200',
+        (session_id,),
+    )
+    parts = [part for row in _decoded(rows) for part in row.message.parts]
+    origins = [part.provenance for part in parts if isinstance(part, TextPart | ImagePart | ToolResultPart)]
+    return list(dict.fromkeys(origin for origin in origins if origin is not None and origin.untrusted))
+
+
+def _decoded(cursor: apsw.Cursor) -> list[StoredMessage]:
+    """Rows of `_FIELDS` as messages."""
+    rows = list(cursor)
     messages = _BODIES.decode(b"[" + b",".join([row[0] for row in rows]) + b"]")
     states = tuple(MessageState)
     return [
@@ -133,6 +187,49 @@ def compact(connection: apsw.Connection, entry: Entry, covered: Sequence[int], n
         "SELECT max(position) FROM messages WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(covered)),)
     ).get
     return append(connection, entry, now, position=position)
+
+
+def remember_compaction(
+    connection: apsw.Connection,
+    session_id: str,
+    epoch: int,
+    changes: Sequence[Cover],
+    made: Sequence[int],
+    memo: bytes,
+) -> None:
+    """Remember what was done."""
+    covered = [one for change in changes for one in change.covered]
+    connection.execute(
+        "INSERT INTO compactions (session_id, epoch, covered, made, memo) VALUES (?, ?, ?, ?, ?)",
+        (session_id, epoch, msgspec.json.encode(covered).decode(), msgspec.json.encode(made).decode(), memo),
+    )
+
+
+def read_compactions(connection: apsw.Connection, session_id: str) -> list[CompactionRow]:
+    """The session's compactions, the oldest first."""
+    rows = connection.execute(
+        "SELECT epoch, covered, made, memo, undone FROM compactions WHERE session_id = ? ORDER BY epoch", (session_id,)
+    )
+    return [
+        CompactionRow(epoch, _IDS.decode(covered), _IDS.decode(made), memo, bool(undone))
+        for epoch, covered, made, memo, undone in rows
+    ]
+
+
+def undo_last_compaction(connection: apsw.Connection, session_id: str) -> bool:
+    """Let the originals of the last compaction that stands be active again; False when there is none.
+
+    Messages that were deleted since stay away.
+    """
+    last = next((one for one in reversed(read_compactions(connection, session_id)) if not one.undone), None)
+    if last is None:
+        return False
+    there = {row[0] for row in connection.execute("SELECT id FROM messages WHERE session_id = ?", (session_id,))}
+    covered, made = ([one for one in ids if one in there] for ids in (last.covered, last.made))
+    set_state(connection, session_id, made, MessageState.UNDONE)
+    set_state(connection, session_id, covered, MessageState.ACTIVE)
+    connection.execute("UPDATE compactions SET undone = 1 WHERE session_id = ? AND epoch = ?", (session_id, last.epoch))
+    return True
 
 
 def replace(connection: apsw.Connection, session_id: str, message_id: int, message: Message) -> None:

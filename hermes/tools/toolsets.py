@@ -95,7 +95,7 @@ TOOLSETS: Mapping[str, Toolset] = {
     "hermes-gateway": _including(*(f"hermes-{name}" for name in (*_PLATFORMS, "webhook") if name not in _NOT_GATEWAY)),
 }
 
-DEFAULT = ("file", "terminal", "todo", "clarify", "web")
+DEFAULT = ("file", "terminal", "todo", "clarify", "web", "skills", "memory", "session_search")
 EVERYTHING = ("all", "*")
 
 

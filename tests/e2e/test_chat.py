@@ -302,6 +302,21 @@ async def test_the_commands() -> None:
         assert b"hosts" not in server.requests[1].body
 
 
+async def test_the_first_lines_say_that_prompts_are_cached() -> None:
+    async with ScriptedServer(replies()) as server:
+        model = {"provider": "anthropic", "default": "claude-sonnet-5", "base_url": server.url, "api_key": "k" * 12}
+        for ttl, line in (("1h", "Prompt caching: on (1h)"), ("", "")):
+            caching = {"cache_ttl": ttl} if ttl else {"enabled": False}
+            with TempHome({"model": model, "prompt_caching": caching}) as home:
+                async with on_a_terminal(home) as screen:
+                    if line:
+                        await screen.shows_next(line)
+                    await screen.shows_next("> ")
+                    assert ("Prompt caching" in screen.text) is bool(line)
+                    screen.type(LEAVE)
+                    assert await screen.end() == 0
+
+
 async def test_a_chat_in_which_nothing_was_said_leaves_nothing_behind() -> None:
     async with ScriptedServer(replies("One.", "Two.")) as server:
         with TempHome.for_server(server.url) as home:

@@ -14,6 +14,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import EffectJournal, Intent
 from hermes.core.usage import Usage
+from hermes.store.revisions import Author, NewRevision, RevisionState
 from hermes.store.rows import EffectState, MessageState, NewSession, Spender, Spent, TurnState
 from hermes.store.store import Store
 from hermes.store.transcript import Entry
@@ -404,3 +405,42 @@ class StoreContract:
         assert await found(store, "read_file", roles=[Role.ASSISTANT]) == [ids[0]]
         assert await found(store, "visible") == [ids[2]]
         assert await found(store, "capybara") == []
+
+    async def test_a_change_of_what_is_kept_is_decided_once(self, opener: Opener) -> None:
+        store = await opener()
+        change = NewRevision(
+            kind="skill",
+            name="brew",
+            author=Author.REVIEW,
+            before=None,
+            after=b"# brew",
+            reason="made twice",
+            sources=("web:a.example",),
+            session_id="gone",
+        )
+        first = await store.add_revision(change, RevisionState.PENDING)
+        second = await store.add_revision(
+            msgspec.structs.replace(change, before=b"# brew", after=None), RevisionState.APPLIED
+        )
+        moves = [
+            store.move_revision(first, RevisionState.APPLYING, expecting=(RevisionState.PENDING,), by="me")
+            for _ in range(5)
+        ]
+        assert sorted(await asyncio.gather(*moves)) == [False] * 4 + [True]
+        assert await store.move_revision(first, RevisionState.APPLIED, expecting=(RevisionState.APPLYING,))
+        rows = await store.revisions("skill", name="brew")
+        assert [(row.id, row.state) for row in rows] == [(second, "applied"), (first, "applied")]
+        assert (rows[1].before, rows[1].after, rows[1].sources) == (None, b"# brew", ("web:a.example",))
+        assert rows[1].decided_by == "me" and rows[1].author is Author.REVIEW
+        assert await store.revisions("skill", states=(RevisionState.PENDING,)) == []
+        assert await store.revisions("memory") == []
+        assert (await store.revision(first)) == rows[1] and await store.revision(999) is None
+
+    async def test_what_something_was_good_for_adds_up(self, opener: Opener) -> None:
+        store = await opener()
+        await store.count_use("skill", "brew", used=1)
+        await store.count_use("skill", "brew", used=1, helped=1)
+        await store.count_use("skill", "tidy", failed=1)
+        await store.count_use("memory", "brew", used=7)
+        found = {one.name: (one.used, one.helped, one.failed) for one in await store.usefulness("skill")}
+        assert found == {"brew": (2, 1, 0), "tidy": (0, 0, 1)}

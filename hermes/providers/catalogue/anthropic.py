@@ -5,8 +5,10 @@ from functools import partial
 from hermes.core.money import Price
 from hermes.providers.wire import ProviderRecord, Quirks
 
-_price = partial(Price, as_of="2026-10-24", source="https://platform.claude.com/docs/en/about-claude/pricing")
-"""Cache writes at the price for five minutes, the only ones that are asked for."""
+_price = partial(
+    Price, hour_write=2.0, as_of="2026-10-24", source="https://platform.claude.com/docs/en/about-claude/pricing"
+)
+"""Cache writes at the price for five minutes; for an hour every model takes twice the price of a prompt token."""
 
 RECORD = ProviderRecord(
     name="anthropic",
@@ -19,6 +21,7 @@ RECORD = ProviderRecord(
         native_prefix="anthropic/",
         tool_choice_none=False,
         default_max_tokens=32_000,
+        cache_marks=("claude-*",),
         budget_models=(
             "claude-haiku-4-5*",
             "claude-sonnet-4-5*",

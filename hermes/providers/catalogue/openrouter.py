@@ -13,9 +13,11 @@ RECORD = ProviderRecord(
         reasoning_replay=True,
         reasoning_field="reasoning_details",
         effort="reasoning",
+        cache_marks=("anthropic/claude-*", "~anthropic/claude-*"),
         extra_body=b'"usage":{"include":true}',
         probe="models",
     ),
     notes="reasoning_details go back unmodified (openrouter.ai/docs, Reasoning Tokens); usage.cost "
-    "is in US dollars (Usage Accounting). Context lengths: GET /models.",
+    "is in US dollars (Usage Accounting). Context lengths: GET /models. "
+    "cache_control of Claude models is passed on (Prompt Caching).",
 )

@@ -1,0 +1,154 @@
+"""`session_search`: what was ever said, found by words, read around a place, or listed by session. No model is asked.
+
+A session that holds strangers' words gives them on with what is found in it: the result carries their sources.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from hermes.core.messages import Role
+from hermes.core.parts import Provenance
+from hermes.store.rows import Glimpse, Hit, Search, SessionRow, StoredMessage
+from hermes.store.store import Store
+from hermes.store.words import message_text
+from hermes.tools.session import ToolContext
+from hermes.tools.taint import derived, sources_of
+from hermes.tools.tool import Parallel, Tool, ToolOutput, tool
+from hermes.util.text import one_line
+
+MOST_SESSIONS = 10
+MOST_AROUND = 20
+_HITS = 60
+"""Hits that are grouped by session."""
+_OF_ONE = 3
+"""Hits of one session that are shown."""
+_ENDS = 2
+_LINE = 300
+_MESSAGE = 1_500
+
+
+def session_search_tool(store: Store) -> Tool:
+    """The tool over this store."""
+
+    @tool(
+        "session_search",
+        parallel=Parallel.SAFE,
+        repeatable=True,
+        cap=30_000,
+        summary=lambda args: f"search the past: {args.get('query') or args.get('session_id') or 'newest sessions'}",
+    )
+    async def session_search(
+        ctx: ToolContext,
+        query: Annotated[str, "Words to find; empty: list sessions."] = "",
+        session_id: Annotated[str, "Only this session; alone: its beginning and end."] = "",
+        around_message_id: Annotated[int, "Read the session around this message."] = 0,
+        role_filter: Annotated[Literal["", "user", "assistant", "tool"], "Only messages of this role."] = "",
+        sort: Annotated[Literal["relevance", "newest", "oldest"], "Order of what is found."] = "relevance",
+        limit: Annotated[int, "Sessions (at most 10), or messages before and after (at most 20)."] = 5,
+    ) -> ToolOutput:
+        """Search earlier conversations (all of them are kept), read on in one, or list them."""
+        if around_message_id:
+            return await _read(store, session_id, around_message_id, max(1, min(limit, MOST_AROUND)))
+        count = max(1, min(limit, MOST_SESSIONS))
+        if not query.strip():
+            return await _listed(store, session_id, count)
+        roles = (Role(role_filter),) if role_filter else ()
+        search = Search(query=query, limit=_HITS, newest=sort == "newest", session=session_id or None, roles=roles)
+        hits = [hit for hit in await store.find(search) if session_id or hit.session_id != ctx.session_id]
+        return await _found(store, hits, count, oldest=sort == "oldest")
+
+    return session_search
+
+
+async def _found(store: Store, hits: Sequence[Hit], count: int, *, oldest: bool) -> ToolOutput:
+    """Hits by session, the session of the best hit first."""
+    by_session: dict[str, list[Hit]] = {}
+    for hit in sorted(hits, key=lambda hit: hit.created_at) if oldest else hits:
+        by_session.setdefault(hit.session_id, []).append(hit)
+    if not by_session:
+        return ToolOutput(text="Nothing was found. Other words may find it; with an empty query sessions are listed.")
+    shown = dict(list(by_session.items())[:count])
+    glimpses = {one.session.id: one for one in await store.glimpses(list(shown), _ENDS)}
+    # A session that was deleted meanwhile has no glimpse.
+    lines = [line for name, found in shown.items() if name in glimpses for line in _hits(glimpses[name], found)]
+    left = len(by_session) - len(shown)
+    more = f" {left} more sessions hold some of it." if left else ""
+    lines.append(f"[Read on: session_id and around_message_id (the number behind #).{more}]")
+    return await _told(store, lines, list(shown))
+
+
+def _hits(glimpse: Glimpse, found: Sequence[Hit]) -> list[str]:
+    """The best hits of a session between its beginning and its end."""
+    known = {hit.message_id for hit in found[:_OF_ONE]}
+    more = len(found) - _OF_ONE
+    return [
+        _headline(glimpse.session),
+        *(_row(row, "begins") for row in glimpse.first[:1] if row.id not in known),
+        *(f"  #{hit.message_id} {hit.role.value}: {one_line(hit.snippet, _LINE)}" for hit in found[:_OF_ONE]),
+        *([f"  ... {more} more hits; session_id={glimpse.session.id} finds them"] if more > 0 else []),
+        *(_row(row, "ends") for row in glimpse.last[-1:] if row.id not in known),
+    ]
+
+
+async def _read(store: Store, session_id: str, message_id: int, window: int) -> ToolOutput:
+    """Messages around one, whole as far as they are not long."""
+    if not session_id:
+        return ToolOutput(text="Give the session_id too.", failed=True, ours=True)
+    rows = await store.around(session_id, message_id, window)
+    if not rows:
+        said = f"Session {one_line(session_id, 80)} has no message {message_id}."
+        return ToolOutput(text=said, failed=True, ours=True)
+    lines = [f"#{row.id} {row.message.role.value}, {_moment(row.created_at)}:\n{_whole(row)}" for row in rows]
+    return await _told(store, lines, [session_id])
+
+
+async def _listed(store: Store, session_id: str, count: int) -> ToolOutput:
+    """One session, or the newest ones, each with its beginning and end."""
+    wanted = [session_id] if session_id else [row.id for row in await store.list_sessions(count)]
+    glimpses = await store.glimpses(wanted, _ENDS)
+    if not glimpses:
+        said = f"There is no session {one_line(session_id, 80)}." if session_id else "Nothing was said before."
+        return ToolOutput(text=said, failed=bool(session_id), ours=True)
+    lines = [line for glimpse in glimpses for line in _seen(glimpse)]
+    return await _told(store, lines, [one.session.id for one in glimpses])
+
+
+def _seen(glimpse: Glimpse) -> list[str]:
+    rows = [*glimpse.first, *glimpse.last]
+    gap = ["  ..."] if glimpse.session.message_count > len(rows) and glimpse.last else []
+    return [
+        _headline(glimpse.session),
+        *(_row(row) for row in glimpse.first),
+        *gap,
+        *(_row(row) for row in glimpse.last),
+    ]
+
+
+def _headline(row: SessionRow) -> str:
+    title = f' "{one_line(row.title, 80)}"' if row.title else ""
+    return f"{row.id}{title}, {_moment(row.updated_at)}, {row.message_count} messages"
+
+
+def _row(row: StoredMessage, word: str = "") -> str:
+    label = f"{word}: " if word else ""
+    return f"  #{row.id} {row.message.role.value}: {label}{one_line(message_text(row.message), _LINE)}"
+
+
+def _whole(row: StoredMessage) -> str:
+    text = message_text(row.message)
+    if len(text) <= _MESSAGE:
+        return text
+    return f"{text[:_MESSAGE]}\n[... {len(text) - _MESSAGE} characters more]"
+
+
+def _moment(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+
+
+async def _told(store: Store, lines: Sequence[str], session_ids: Sequence[str]) -> ToolOutput:
+    return ToolOutput(text="\n".join(lines), provenance=_made_of(await store.strangers(session_ids)))
+
+
+def _made_of(origins: Sequence[Provenance]) -> Provenance | None:
+    return derived(dict.fromkeys(source for origin in origins for source in sources_of(origin)))

@@ -1,0 +1,177 @@
+"""What the agent keeps beyond a session, a row for each change: proposed, decided, applied, undone; and its use.
+
+The thing itself is a file in the home, which its owner writes; a row says what stood there before and what after.
+"""
+
+from collections.abc import Collection
+from enum import StrEnum
+
+import apsw
+import msgspec
+from msgspec import Struct
+
+from hermes.store.access import Access
+
+_FIELDS = (
+    "id, kind, name, author, reason, sources, session_id, turn_id, before, after,"
+    " state, made_at, decided_at, decided_by"
+)
+
+
+class RevisionState(StrEnum):
+    """Where a change stands."""
+
+    PENDING = "pending"
+    """It waits for a person."""
+    APPLYING = "applying"
+    """Its file is being written, or a process died while it was."""
+    APPLIED = "applied"
+    REJECTED = "rejected"
+    UNDONE = "undone"
+
+
+class Author(StrEnum):
+    """Who made a change."""
+
+    MODEL = "model"
+    """The model in a conversation, through a tool."""
+    REVIEW = "review"
+    """The review after a turn."""
+    PERSON = "person"
+    IMPORT = "import"
+
+
+class NewRevision(Struct, frozen=True, kw_only=True):
+    """A change about to be stored. `before` and `after` are what stands there without and with it (None: nothing).
+
+    `reason` is the evidence in a line or two; `sources` are the untrusted sources that stood in the conversation.
+    """
+
+    kind: str
+    name: str
+    author: Author
+    before: bytes | None
+    after: bytes | None
+    reason: str = ""
+    sources: tuple[str, ...] = ()
+    session_id: str = ""
+    turn_id: str = ""
+
+
+class Revision(NewRevision, frozen=True, kw_only=True):
+    """A stored change; times are in seconds since the epoch."""
+
+    id: int
+    state: RevisionState
+    made_at: float
+    decided_at: float | None = None
+    decided_by: str = ""
+
+
+class Usefulness(Struct, frozen=True, kw_only=True):
+    """What came of using something that is kept: counts, and when it was used last."""
+
+    name: str
+    used: int = 0
+    helped: int = 0
+    failed: int = 0
+    last_at: float = 0.0
+
+
+class RevisionAccess(Access):
+    """The verbs about what is kept. All that change a state say whether they did: of several at once only one does."""
+
+    async def add_revision(self, change: NewRevision, state: RevisionState) -> int:
+        """Store a change; its id. On disk when this returns."""
+        now = self._clock.now()
+        values = (
+            change.kind,
+            change.name,
+            change.author,
+            change.reason,
+            msgspec.json.encode(change.sources).decode(),
+            change.session_id,
+            change.turn_id,
+            change.before,
+            change.after,
+            state,
+            now,
+        )
+        found = await self._database.write(
+            lambda connection: (
+                connection.execute(
+                    "INSERT INTO revisions (kind, name, author, reason, sources, session_id, turn_id, before, after,"
+                    " state, made_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                    values,
+                ).get
+            )
+        )
+        return int(found)
+
+    async def move_revision(
+        self, revision_id: int, state: RevisionState, *, expecting: Collection[RevisionState], by: str = ""
+    ) -> bool:
+        """Give a change another state when it has one of `expecting`; whether it had. `by` says who decided."""
+        now = self._clock.now()
+
+        def work(connection: apsw.Connection) -> bool:
+            marks = ", ".join("?" * len(expecting))
+            connection.execute(
+                "UPDATE revisions SET state = ?, decided_at = ?, decided_by = iif(?3 = '', decided_by, ?3)"
+                f" WHERE id = ?4 AND state IN ({marks})",
+                (state, now, by, revision_id, *expecting),
+            ).fetchall()
+            return connection.changes() > 0
+
+        return await self._database.write(work)
+
+    async def revision(self, revision_id: int) -> Revision | None:
+        """The change of this id."""
+        rows = await self._database.read(
+            lambda connection: connection.execute(
+                f"SELECT {_FIELDS} FROM revisions WHERE id = ?", (revision_id,)
+            ).fetchall()
+        )
+        return _revision(rows[0]) if rows else None
+
+    async def revisions(
+        self, kind: str, *, name: str | None = None, states: Collection[RevisionState] = (), limit: int = 100
+    ) -> list[Revision]:
+        """Changes of a kind, the newest first; of one `name` and in some `states` if these are given."""
+        marks = ", ".join("?" * len(states))
+        where = f" AND state IN ({marks})" if states else ""
+        rows = await self._database.read(
+            lambda connection: connection.execute(
+                f"SELECT {_FIELDS} FROM revisions WHERE kind = ?1 AND (?2 IS NULL OR name = ?2){where}"
+                " ORDER BY id DESC LIMIT ?",
+                (kind, name, *states, limit),
+            ).fetchall()
+        )
+        return [_revision(row) for row in rows]
+
+    async def count_use(self, kind: str, name: str, *, used: int = 0, helped: int = 0, failed: int = 0) -> None:
+        """Add to what is known of the use of something that is kept."""
+        now = self._clock.now()
+        await self._database.write(
+            lambda connection: connection.execute(
+                "INSERT INTO usefulness (kind, name, used, helped, failed, last_at) VALUES (?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (kind, name) DO UPDATE SET used = used + excluded.used,"
+                " helped = helped + excluded.helped, failed = failed + excluded.failed, last_at = excluded.last_at",
+                (kind, name, used, helped, failed, now),
+            ).fetchall()
+        )
+
+    async def usefulness(self, kind: str) -> list[Usefulness]:
+        """What is known of the use of everything of a kind, by name."""
+        rows = await self._database.read(
+            lambda connection: connection.execute(
+                "SELECT name, used, helped, failed, last_at FROM usefulness WHERE kind = ? ORDER BY name", (kind,)
+            ).fetchall()
+        )
+        return [msgspec.convert(dict(zip(Usefulness.__struct_fields__, row, strict=True)), Usefulness) for row in rows]
+
+
+def _revision(row: tuple[object, ...]) -> Revision:
+    values = dict(zip(_FIELDS.split(", "), row, strict=True))
+    values["sources"] = msgspec.json.decode(str(values["sources"]))
+    return msgspec.convert(values, Revision)
