@@ -70,10 +70,10 @@ class SessionActor:
         self._broken: HermesError | None = None
         self.on_turn_end: list[TurnHook] = []
         """What is done after each turn, in order, before its waiter hears of its end."""
-        self.before_compress: list[BeforeCompress] = parts.epochs.before_compress
-        """Who is told what is about to be condensed, and may say what must not be lost; for memory."""
         self.bringing = Bringing()
         """Who brings something along with each message."""
+        self.before_compress: list[BeforeCompress] = parts.epochs.before_compress
+        """Who is told what is about to be condensed, and may say what must not be lost; for memory."""
         lost = conversation.lost.messages if conversation.lost is not None else ()
         parts.deps.context.state.taint.restart([*conversation.messages, *lost])
         for row in waiting:

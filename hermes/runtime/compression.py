@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -11,6 +12,7 @@ from msgspec import Struct
 from hermes.agent.turn import Emit, TurnState
 from hermes.context.engine import Compaction, ContextEngine, Kept, Load, Occasion, Trigger
 from hermes.core.events import Level, Notice
+from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
@@ -40,8 +42,18 @@ _LOG = logging.getLogger(__name__)
 
 BeforeCompress = Callable[[Sequence[Message]], Awaitable[str]]
 """Called with the messages that are about to be condensed; gives what the summary should not lose, or nothing."""
-GoOn = Callable[[int, str, TurnState | None, Emit], Awaitable[None]]
-"""Goes on in an epoch of that number, which has begun in the store for that reason."""
+
+
+class Turning(Protocol):
+    """How a session gets into its next epoch."""
+
+    async def fresh_frame(self) -> EpochFrame:
+        """What an epoch with the same model is made of as of now."""
+        ...
+
+    async def go_on(self, number: int, frame: EpochFrame, reason: str, state: TurnState | None, emit: Emit) -> None:
+        """Go on in an epoch of that number, which has begun in the store with that frame for that reason."""
+        ...
 
 
 class Windows:
@@ -78,7 +90,7 @@ class Compression:
     """Asks the engine, and does what it says."""
 
     def __init__(
-        self, store: Store, conversation: Conversation, recorder: Recorder, keeping: Keeping, go_on: GoOn
+        self, store: Store, conversation: Conversation, recorder: Recorder, keeping: Keeping, turning: Turning
     ) -> None:
         self._store = store
         self._conversation = conversation
@@ -87,7 +99,7 @@ class Compression:
         self._windows = keeping.windows
         self._taint = keeping.taint
         self._enabled = keeping.enabled
-        self._go_on = go_on
+        self._turning = turning
         self._counted: tuple[int, int] | None = None
         """The provider's count that the engine was told last."""
         self._quiet_until = 0
@@ -209,19 +221,19 @@ class Compression:
             )
             for change in found.changes
         ]
-        number = await self._store.compact_all(
-            covers, conversation.frame, COMPRESSED, memo=found.memo, owner=self._recorder.owner
-        )
+        frame = await self._turning.fresh_frame()
+        number = await self._store.compact_all(covers, frame, COMPRESSED, memo=found.memo, owner=self._recorder.owner)
         await self._read(state)
-        await self._go_on(number, COMPRESSED, state, emit)
+        await self._turning.go_on(number, frame, COMPRESSED, state, emit)
 
     async def _undone(self, emit: Emit) -> bool:
         conversation = self._conversation
-        number = await self._store.undo_compaction(conversation.session_id, conversation.frame, UNDONE)
+        frame = await self._turning.fresh_frame()
+        number = await self._store.undo_compaction(conversation.session_id, frame, UNDONE)
         if number is None:
             return False
         await self._read(None)
-        await self._go_on(number, UNDONE, None, emit)
+        await self._turning.go_on(number, frame, UNDONE, None, emit)
         return True
 
     async def _read(self, state: TurnState | None) -> None:
