@@ -244,6 +244,8 @@ class App:
         """Everything that a live session stands on, pushed onto `stack` in the order in which it is closed last."""
         endpoint, settings, options, born = self.endpoint, self._settings, self.options, list[Conversation]()
         kept = self._kept[plan.session_id] = kept_for(plan, self._shelf)
+        for ready in kept.opening:
+            await ready()
         tools = session_tools(
             plan, home=self._home, settings=settings, options=options, process=self._shared, more=kept.tools
         )
@@ -311,7 +313,7 @@ class App:
         if options.save_trajectories or settings.agent.save_trajectories:
             actor.on_turn_end.append(_saving_trajectories(self._home.trajectories, actor))
         actor.on_turn_end += [_flush(meter), _tell_notices(tools, actor)]
-        actor.bringing.bringers.append(_references(tools, actor, endpoint.context_length))
+        actor.bringing.bringers += [*kept.bringers, _references(tools, actor, endpoint.context_length)]
         self._join_servers(tools, actor, stack)
         stack.callback(_tell_unfinished, tools, actor)
         stack.push_async_callback(actor.close)
