@@ -63,6 +63,7 @@ async def _step(deps: Deps, state: TurnState, emit: Emit) -> None:
     if not state.final and not state.budget.take():
         state.final = True
         await state.append(program_message(Role.USER, words.BUDGET_SPENT), emit)
+    await deps.epochs.prepare(state, emit)
     state.requests += 1
     await emit(RequestStarted(number=state.requests, bytes=state.lineage.message_bytes))
     started = deps.clock.monotonic()

@@ -43,8 +43,12 @@ class Epochs(Protocol):
         """Send what was refused in another form; False when this epoch does so already."""
         ...
 
+    async def prepare(self, state: "TurnState", emit: Emit) -> None:
+        """Asked before each request: go on with a shorter transcript when this one nears the end of the window."""
+        ...
+
     async def compress(self, state: "TurnState", emit: Emit) -> bool:
-        """Go on with a shorter transcript."""
+        """Go on with a shorter transcript: the provider finds this one too long."""
         ...
 
     def can_fall_back(self, state: "TurnState") -> bool:

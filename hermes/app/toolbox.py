@@ -155,6 +155,8 @@ def _selected(
     registry = Registry()
     for one in more:
         registry.register(one)
+    if asked is None:
+        ours = list(dict.fromkeys((*ours, *(one.toolset for one in more))))
     toolbox = registry.select(ours, mcp.others(disabled), more=bool(servers))
     if not asked:
         return toolbox, (), servers

@@ -7,6 +7,7 @@ from hermes.app.wiring import App
 from hermes.cli.ask import late_answer
 from hermes.cli.report import complain
 from hermes.cli.terminal import Key, Source
+from hermes.core.errors import HermesError
 from hermes.core.outcomes import ExitReason
 from hermes.plugins import suggestion
 from hermes.runtime.actor import SessionActor
@@ -19,6 +20,7 @@ FENCE = '"""'
 COMMANDS = {
     "/help": "this list",
     "/new": "begin a new session; the one before is kept",
+    "/compress": "condense the older part of this conversation now; `/compress --undo` puts it back",
     "/stop": "end the background processes (`/stop all` too); Ctrl-C stops an answer",
     "/yolo": "ask nothing in this session (refusals stand); again: ask as before",
     "/session": "this session's id, model, window and tokens used so far",
@@ -140,11 +142,10 @@ class Dialogue:
         if name not in (*COMMANDS, *LEAVING):
             near = _nearest(name)
             print(" ".join(f"There is no command {name}. {near} A space in front sends it as a message.".split()))
-        elif name == "/stop" and text in ("", "all"):
-            for line in await self._app.stop_processes(self._actor) or ["No background process runs."]:
-                print(inert(line))
         elif name == "/stop":
-            print("/stop, or /stop all, ends every background process; there is no other word for it.")
+            await self._stop(text)
+        elif name == "/compress" and text in ("", "--undo"):
+            await self._condense(undo=bool(text))
         elif text:
             print(f"{name} takes nothing behind it. A space in front sends it all as a message.")
         elif name == "/new":
@@ -170,6 +171,24 @@ class Dialogue:
                 print(line)
         else:
             print(HELP)
+
+    async def _stop(self, text: str) -> None:
+        if text not in ("", "all"):
+            print("/stop, or /stop all, ends every background process; there is no other word for it.")
+            return
+        for line in await self._app.stop_processes(self._actor) or ["No background process runs."]:
+            print(inert(line))
+
+    async def _condense(self, *, undo: bool) -> None:
+        """What was condensed, or why nothing was, is shown as a notice."""
+        with self._source.during(self._actor.stop):
+            try:
+                done = await self._actor.condense(undo=undo)
+            except HermesError as error:
+                complain(f"{error.message} {error.hint}".strip())
+                return
+        if undo:
+            print("It stands here again as it was." if done else "There is nothing that could be put back.")
 
     async def _describe(self) -> None:
         about = await self._app.about(self._actor)

@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from hermes.config.home import Home
 from hermes.config.settings import (
     CACHE_TTLS,
     CapSettings,
+    CompressionSettings,
     LoadedSettings,
     McpServerSettings,
     McpToolSettings,
@@ -30,6 +32,14 @@ from hermes.util.atomic import write_atomic
 _CACHE_VERSION = 2
 _LIMIT = 4 << 20
 _LARGEST = 1e15
+_RANGES: dict[str, tuple[float, float]] = {
+    "threshold": (0.1, 0.95),
+    "target_ratio": (0.1, 0.8),
+    "protect_last_n": (1, 10_000),
+    "protect_first_n": (0, 1_000),
+    "summary_max_tokens": (2_000, 200_000),
+}
+"""Settings of `compression` and what they may be."""
 _VARIABLE = re.compile(r"\$\{?\w+\}?")
 _KEY_NAME = re.compile(r"key|token|secret|passw|pwd|credential|authorization|cookie", re.IGNORECASE)
 _KEY_IN_TEXT = re.compile(
@@ -100,6 +110,7 @@ def load_settings(home: Home) -> LoadedSettings:
         raise ConfigError(f"{home.config_file}: {reason}.", "Mend that line and try again.") from None
     _check_numbers(settings, home.config_file)
     _check_strategies(settings, home.config_file)
+    settings = structs.replace(settings, compression=_clamped(settings.compression, warnings))
     return LoadedSettings(settings=settings, warnings=tuple(warnings))
 
 
@@ -164,6 +175,20 @@ def _check_numbers(settings: Settings, file: Path) -> None:
     for model, price in settings.prices.items():
         for name in price.__struct_fields__:
             _check_not_below_zero(f"prices.{model}.{name}", getattr(price, name), file)
+
+
+def _clamped(given: CompressionSettings, warnings: list[str]) -> CompressionSettings:
+    """The settings of compression within what makes sense; a warning for each that was not."""
+    changed: dict[str, float] = {}
+    for name, (low, high) in _RANGES.items():
+        value = getattr(given, name)
+        within = min(max(value, low), high) if value == value else low  # noqa: PLR0124 - not-a-number
+        if within != value:
+            changed[name] = type(value)(within)
+            warnings.append(f"config.yaml: compression.{name} is {value}; {changed[name]} is used ({low} to {high}).")
+    if not given.in_place:
+        warnings.append("config.yaml: compression.in_place: false is not acted on yet; the session keeps its id.")
+    return structs.replace(given, **changed) if changed else given
 
 
 def _check_not_below_zero(key: str, value: float | None, file: Path) -> None:

@@ -371,6 +371,32 @@ class SkillSettings(Struct, frozen=True):
     """More folders of skills, which are never written; of those that you do not trust the text is a stranger's."""
 
 
+class CompressionSettings(Struct, frozen=True):
+    """When and how a conversation that becomes too long is condensed (`compression:`)."""
+
+    enabled: bool = True
+    """Whether it is. Without it, a conversation that a provider finds too long ends its turn by that name."""
+    threshold: float = 0.5
+    """The part of the model's window that may be full before it is condensed (0.1 to 0.95)."""
+    target_ratio: float = 0.2
+    """The part of that threshold that the newest messages may take, kept as they are (0.1 to 0.8)."""
+    protect_last_n: int = 20
+    """Newest messages that are kept as they are, as long as they fit (at least 1)."""
+    protect_first_n: int = 3
+    """Oldest messages that are kept as they are, as long as they fit."""
+    in_place: bool = True
+    """Whether the session goes on under its own id."""
+    summary_max_tokens: int = 12_000
+    """The most tokens of the summary; also at most 5% of the window, though 2,000 always."""
+
+
+class ContextSettings(Struct, frozen=True):
+    """What a conversation is kept with (`context:`)."""
+
+    engine: str = "compressor"
+    """The context engine: the built-in `compressor`, or one that an installed package offers."""
+
+
 class Settings(Struct, frozen=True):
     """The whole of `config.yaml` that this version acts on."""
 
@@ -401,6 +427,8 @@ class Settings(Struct, frozen=True):
     """By provider, which of several keys a call takes: `fill_first` (the default, best for prompt caches),
     `round_robin`, `random` or `least_used`."""
     tool_loop_guardrails: GuardSettings = GuardSettings()
+    compression: CompressionSettings = CompressionSettings()
+    context: ContextSettings = ContextSettings()
     auxiliary: AuxiliarySettings = AuxiliarySettings()
     fallback_providers: tuple[ModelReference | str, ...] = ()
     """Models to turn to, in this order, when the first choice cannot answer; the next turn tries the first one again.

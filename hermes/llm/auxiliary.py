@@ -26,6 +26,11 @@ class SideTask:
 
     async def ask(self, system: str, text: str, emit: Emit, *, max_tokens: int | None = None) -> str | Failure:
         """The answer's text, or why nobody gave one. Never raises for what a provider or a setting does wrong."""
+        outcome = await self.answer(system, text, emit, max_tokens=max_tokens)
+        return outcome if isinstance(outcome, Failure) else outcome.message.text.strip()
+
+    async def answer(self, system: str, text: str, emit: Emit, *, max_tokens: int | None = None) -> Answer | Failure:
+        """As `ask`; the whole answer, which has text in it."""
         failure = Failure(kind=FailureKind.UNKNOWN, message="No model is configured for this task.")
         for opened in self._models:
             try:
@@ -37,10 +42,19 @@ class SideTask:
             if isinstance(outcome, Failure):
                 failure = outcome
             elif outcome.message.text.strip():
-                return outcome.message.text.strip()
+                return outcome
             else:
                 failure = _empty(client, outcome)
         return failure
+
+    async def window(self) -> int | None:
+        """Tokens of the window of the model that is asked first, where its settings or its record say it."""
+        for opened in self._models:
+            try:
+                return (await opened()).endpoint.context_length
+            except ConfigError:
+                continue
+        return None
 
 
 def _lineage(client: ModelClient, system: str, text: str, max_tokens: int | None) -> Lineage:

@@ -10,6 +10,7 @@ from hermes.core.protocols import HttpTimeouts, HttpTransport
 from hermes.core.stream import Answer, Failure
 from hermes.llm.cache_watch import CacheWatch
 from hermes.llm.classify import Size
+from hermes.llm.context_length import known_context_length
 from hermes.llm.exchange import Emit, Exchange
 from hermes.llm.keys import Keys, Lease, OneKey
 from hermes.llm.lineage import Lineage
@@ -66,6 +67,19 @@ class ModelClient:
     async def available(self) -> bool:
         """Whether a key can be used now; False while all of them wait for their limits to end."""
         return await self._keys.available(self.endpoint.model)
+
+    async def context_length(self) -> int | None:
+        """Tokens of the model's window; asks the provider where neither settings nor record say it. None: unknown."""
+        key = next(reversed(self._exchanges), "")
+        if not key:
+            lease = await self._keys.lease(self.endpoint.model)
+            key = self.endpoint.api_key if isinstance(lease, Failure) else lease.key
+        return await known_context_length(structs.replace(self.endpoint, api_key=key), self._transport)
+
+    @property
+    def called(self) -> bool:
+        """Whether a call was made already."""
+        return bool(self._exchanges)
 
     async def close(self) -> None:
         """Close the connections."""

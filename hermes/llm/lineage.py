@@ -92,11 +92,8 @@ class Lineage:
         A token a byte: byte-level tokenizers make at most that of any text, rare Chinese characters and emoji come near
         it, and JSON is longer than the text in it. Half of it would hold for most texts, and a cap must hold for all.
         """
-        if self._head_bytes is None:
-            head = self._wire.encode_body(self._limited(_LONGEST_LIMIT), b"", self.endpoint, final=True)
-            self._head_bytes = len(head)
         text = len(self._messages) - self._image_bytes
-        return self._head_bytes + text + self._images * PICTURE_TOKENS
+        return self._head() + text + self._images * PICTURE_TOKENS
 
     @property
     def most_input(self) -> int:
@@ -107,6 +104,13 @@ class Lineage:
     def learn_input(self, bound: int, tokens: int) -> None:
         """Take the provider's word: when `text_bound` was `bound`, the request had so many prompt tokens."""
         self._bounded = (bound, tokens)
+
+    def _head(self) -> int:
+        """The bytes of a request without messages."""
+        if self._head_bytes is None:
+            head = self._wire.encode_body(self._limited(_LONGEST_LIMIT), b"", self.endpoint, final=True)
+            self._head_bytes = len(head)
+        return self._head_bytes
 
     def _limited(self, max_tokens: int) -> EpochFrame:
         sampling = structs.replace(self._sent.sampling, max_tokens=max_tokens, ceiling=True)
@@ -121,6 +125,26 @@ class Lineage:
         """Let a watch judge the cache hits of a request sent at `at` with `key`; a line for the person, or empty."""
         latest = Sent(self._last.fingerprint, usage=usage, at=at, key=key)
         return watch.answered(self._last, self._messages, self._sent, latest)
+
+    @property
+    def size(self) -> int:
+        """The bytes of the next request, to a few; nothing is encoded for that."""
+        return self._head() + len(self._messages)
+
+    @property
+    def estimated(self) -> int:
+        """An estimate of the next request's tokens that leaves what a provider has counted aside."""
+        return self._estimate(self.size)
+
+    @property
+    def frame_estimate(self) -> int:
+        """The part of `estimated` that system prompt and tools are."""
+        return self._head() // _BYTES_PER_TOKEN
+
+    @property
+    def last_count(self) -> tuple[int, int] | None:
+        """What the last counted request was estimated at, and the tokens that the provider counted; None: none yet."""
+        return self._counted
 
     @property
     def message_bytes(self) -> int:

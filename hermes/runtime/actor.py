@@ -11,7 +11,7 @@ from hermes.agent.loop import run_turn
 from hermes.agent.resume import restore
 from hermes.agent.turn import Deps, Resumed, TurnState
 from hermes.context.turn_notes import turn_note
-from hermes.core.errors import HermesError, StoreError
+from hermes.core.errors import BusyError, HermesError, StoreError
 from hermes.core.events import Level, Notice, Queued, TurnEnded
 from hermes.core.ids import new_letter_id, new_turn_id
 from hermes.core.messages import PERSON, Message, Role, user_message
@@ -19,6 +19,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart, TextPart
 from hermes.runtime.approvals import Approvals
 from hermes.runtime.bringing import Bringing
+from hermes.runtime.compression import BeforeCompress
 from hermes.runtime.conversation import Conversation
 from hermes.runtime.epochs import SessionEpochs
 from hermes.runtime.mailbox import Inbound, Letter, Mailbox
@@ -51,8 +52,7 @@ class SessionActor:
         self._deps = parts.deps
         self._recorder = parts.recorder
         self._epochs = parts.epochs
-        self._max_turns = parts.max_turns
-        self._guard = parts.guard
+        self._parts = parts
         self._mailbox = parts.mailbox
         self._turn: asyncio.Task[TurnEnded] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -61,6 +61,9 @@ class SessionActor:
         self._resumed: Letter | None = None
         """Stands for the turn of a dead process while it is gone on with."""
         self._working = False
+        self._between = asyncio.Lock()
+        """Held by what runs: a turn, or what is done between two."""
+        self._condensing: asyncio.Task[bool] | None = None
         self._stop_asked = False
         """A stop came while the next turn was being prepared."""
         self._quiet = asyncio.Event()
@@ -69,6 +72,8 @@ class SessionActor:
         """What is done after each turn, in order, before its waiter hears of its end."""
         self.bringing = Bringing()
         """Who brings something along with each message."""
+        self.before_compress: list[BeforeCompress] = parts.epochs.before_compress
+        """Who is told what is about to be condensed, and may say what must not be lost; for memory."""
         lost = conversation.lost.messages if conversation.lost is not None else ()
         parts.deps.context.state.taint.restart([*conversation.messages, *lost])
         for row in waiting:
@@ -134,6 +139,9 @@ class SessionActor:
 
     def stop(self) -> bool:
         """Stop the running turn; False when none runs. A second stop of the same turn gives running tools no time."""
+        if self._condensing is not None and not self._condensing.done():
+            self._condensing.cancel()
+            return True
         if not self.busy and not len(self._mailbox):
             return False
         if self._turn is None or self._turn.done():
@@ -148,6 +156,31 @@ class SessionActor:
     def notify(self, level: Level, text: str) -> None:
         """Show a line to whoever watches this session."""
         self._recorder.publish(Notice(level=level, text=text))
+
+    async def condense(self, *, undo: bool = False) -> bool:
+        """Between two turns: make the conversation shorter now, or with `undo` put back what was condensed last.
+
+        False when nothing has changed; why is shown as a notice. `stop` stops it, and nothing has changed then either.
+        Raises BusyError while a turn runs or waits.
+        """
+        if self.busy or len(self._mailbox) or self.conversation.lost is not None:
+            raise BusyError("A turn runs or waits.", "Try again when it has ended.")
+        if self._broken is not None:
+            raise self._broken
+        self._working = True
+        epochs, emit = self._epochs, self._recorder.emit
+        work = epochs.undo_compression(emit) if undo else epochs.compress_now(emit)
+        async with self._between:
+            self._condensing = asyncio.create_task(work, name=f"condense {self.session_id}")
+            try:
+                await finished(self._condensing)
+                return not self._condensing.cancelled() and self._condensing.result()
+            except HermesError as error:
+                self._broken = error  # what is in memory may differ from what is on disk
+                raise
+            finally:
+                self._working, self._stop_asked, self._condensing = False, False, None
+                await self._deps.meter.flush()
 
     async def idle(self) -> None:
         """Wait until nothing runs and nothing waits."""
@@ -215,7 +248,8 @@ class SessionActor:
             if self._broken is not None:
                 letter.fail(self._broken)  # it stays in the store, for the process that opens the session next
             elif not letter.failed:
-                await self._answer(letter)
+                async with self._between:
+                    await self._answer(letter)
 
     async def _go_on(self, lost: Resumed) -> None:
         """The turn of a process that died, from its last stored step."""
@@ -224,7 +258,7 @@ class SessionActor:
         async def prepared() -> TurnState:
             self._recorder.own(lost.turn_id, lost.fence)
             asked = next((one for one in lost.messages if one.role is Role.USER), lost.messages[0])
-            state = self._state(lost.turn_id, asked, lost)
+            state = _turn_state(self._parts, self.conversation, lost.turn_id, asked, lost)
             restore(state, lost)
             self.conversation.lost = None
             return state
@@ -242,7 +276,7 @@ class SessionActor:
             brought = await self.bringing.bring(letter.inbound)
             now = self._deps.clock.now()
             user = _user_message(self.conversation, letter.inbound, [*brought, *self._deps.steering()], now)
-            return self._state(new_turn_id(), user)
+            return _turn_state(self._parts, self.conversation, new_turn_id(), user)
 
         await self._settled(prepared(), letter)
 
@@ -265,21 +299,6 @@ class SessionActor:
         self._joined.clear()
         self._working, self._resumed, self._stop_asked = False, None, False
         self._mailbox.turn_is_over()
-
-    def _state(self, turn_id: str, user: Message, resumed: Resumed | None = None) -> TurnState:
-        return TurnState(
-            turn_id=turn_id,
-            session_id=self.session_id,
-            user=user,
-            lineage=self.conversation.lineage,
-            model=self.conversation.client,
-            budget=Budget(self._max_turns),
-            guard=Guard(self._guard),
-            taint=self._deps.context.state.taint,
-            redact=self._deps.context.redact,
-            resumed=resumed,
-            housekeeping=self._deps.toolbox.housekeeping,
-        )
 
     async def _one_turn(self, state: TurnState) -> TurnEnded:
         ends: list[TurnEnded] = []
@@ -328,6 +347,25 @@ class SessionActor:
         self._joined += letters
         self._recorder.take([one.letter_id for one in letters if one.letter_id])
         return [TextPart(text=clean_surrogates(one.inbound.text), provenance=PERSON) for one in letters]
+
+
+def _turn_state(
+    parts: Parts, conversation: Conversation, turn_id: str, user: Message, resumed: Resumed | None = None
+) -> TurnState:
+    """What a turn begins with."""
+    return TurnState(
+        turn_id=turn_id,
+        session_id=conversation.session_id,
+        user=user,
+        lineage=conversation.lineage,
+        model=conversation.client,
+        budget=Budget(parts.max_turns),
+        guard=Guard(parts.guard),
+        taint=parts.deps.context.state.taint,
+        redact=parts.deps.context.redact,
+        resumed=resumed,
+        housekeeping=parts.deps.toolbox.housekeeping,
+    )
 
 
 def _cannot_go_on(error: Exception) -> HermesError:

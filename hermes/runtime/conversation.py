@@ -48,6 +48,8 @@ def same_lineage(stored: EpochFrame, wanted: EpochFrame) -> str:
 
     Tools are compared by name: what a newer program would say of the same tool is not worth the cached prefix.
     """
+    if not stored.provider:
+        return "what was stored could not be read"
     if (stored.provider, stored.model, stored.wire) != (wanted.provider, wanted.model, wanted.wire):
         return "another model"
     if [tool.name for tool in stored.tools] != [tool.name for tool in wanted.tools]:
@@ -104,6 +106,7 @@ def _extend(lineage: Lineage, rows: Sequence[StoredMessage], epoch: int) -> None
     for place, row in enumerate(rows):
         if place == counted:
             lineage.learn_input(lineage.text_bound, row.prompt_tokens or 0)
+            lineage.counted(lineage.size, row.prompt_tokens or 0)
         lineage.extend((row.message,), carried=row.epoch < epoch)
 
 

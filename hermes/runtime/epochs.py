@@ -5,23 +5,18 @@ from typing import Protocol
 from msgspec import Struct, structs
 
 from hermes.agent.turn import Emit, TurnState
-from hermes.context.compact import Compaction, compact
 from hermes.core.errors import ConfigError
 from hermes.core.events import EpochBegan, FellBack, Level, Notice
 from hermes.core.frame import EpochFrame, Rewrite
 from hermes.core.stream import Failure
-from hermes.llm.auxiliary import SideTask
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
 from hermes.llm.rewrites import plain_schemas
+from hermes.runtime.compression import BeforeCompress, Compression, Keeping
 from hermes.runtime.conversation import Conversation
 from hermes.runtime.recorder import Recorder
 from hermes.store.store import Store
-from hermes.store.transcript import Entry
 from hermes.util.scopes import whole
-
-COMPRESSED = "compressed"
-"""Why an epoch begins whose transcript begins with a summary."""
 
 
 class Candidate(Struct, frozen=True):
@@ -53,13 +48,13 @@ class SessionEpochs:
         conversation: Conversation,
         recorder: Recorder,
         route: Route,
-        condensing: SideTask,
+        keeping: Keeping,
     ) -> None:
         self._store = store
         self._conversation = conversation
         self._recorder = recorder
         self._route = route
-        self._condensing = condensing
+        self._compression = Compression(store, conversation, recorder, keeping, self._go_on)
         self._place = 0
         """Where on the route the model that answers stands."""
 
@@ -106,31 +101,26 @@ class SessionEpochs:
         await self._begin(Candidate(self._conversation.client, changed), f"rewritten: {how.value}", state, emit)
         return True
 
-    async def compress(self, state: TurnState, emit: Emit) -> bool:
-        """Go on with a summary in the place of the older messages."""
-        conversation = self._conversation
-        await self._recorder.flush()
-        rows = await self._store.transcript(conversation.session_id)
-        found = await compact(rows, self._condensing, emit)
-        if isinstance(found, str):
-            await emit(Notice(level=Level.WARNING, text=f"The conversation is too long. {found} Everything is kept."))
-            return False
-        await whole(self._condensed(found, state, emit))
-        return True
+    async def prepare(self, state: TurnState, emit: Emit) -> None:
+        """Condense what is about to become too long. Costs next to nothing where nothing is to be done."""
+        await self._compression.prepare(state, emit)
 
-    async def _condensed(self, found: Compaction, state: TurnState, emit: Emit) -> None:
-        """Put the summary in its place, on disk and here, and begin the epoch that sends it."""
-        conversation = self._conversation
-        entry = Entry(
-            session_id=conversation.session_id, epoch=conversation.epoch, turn_id=None, messages=(found.message,)
-        )
-        _, number = await self._store.compact(
-            entry, found.covered, conversation.frame, COMPRESSED, self._recorder.owner
-        )
-        rows = await self._store.transcript(conversation.session_id)
-        conversation.messages[:] = [row.message for row in rows if row.turn_id != state.turn_id]
-        state.messages[:] = [row.message for row in rows if row.turn_id == state.turn_id]
-        await self._enter(number, Candidate(conversation.client, conversation.frame), COMPRESSED, state, emit)
+    async def compress(self, state: TurnState, emit: Emit) -> bool:
+        """Go on with a record in the place of older messages, since the provider finds them too many."""
+        return await self._compression.overflowed(state, emit)
+
+    async def compress_now(self, emit: Emit) -> bool:
+        """Condense the conversation between two turns, because the person wants it."""
+        return await self._compression.asked(emit)
+
+    async def undo_compression(self, emit: Emit) -> bool:
+        """Between two turns, put back what was condensed last; False when there is nothing to put back."""
+        return await self._compression.undo(emit)
+
+    @property
+    def before_compress(self) -> list[BeforeCompress]:
+        """Who is told what is about to be condensed, and may say what must not be lost."""
+        return self._compression.before
 
     async def _begin(self, candidate: Candidate, reason: str, state: TurnState | None, emit: Emit) -> None:
         """End the epoch, and go on in the next. A stop waits for it: what is in memory is what is on disk."""
@@ -142,6 +132,11 @@ class SessionEpochs:
             self._conversation.session_id, candidate.frame, reason, self._recorder.owner
         )
         await self._enter(number, candidate, reason, state, emit)
+
+    async def _go_on(self, number: int, reason: str, state: TurnState | None, emit: Emit) -> None:
+        """Go on with the same model in an epoch that has begun in the store."""
+        conversation = self._conversation
+        await self._enter(number, Candidate(conversation.client, conversation.frame), reason, state, emit)
 
     async def _enter(self, number: int, candidate: Candidate, reason: str, state: TurnState | None, emit: Emit) -> None:
         """Encode the transcript for an epoch that has begun in the store, and go on in it."""

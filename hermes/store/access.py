@@ -12,9 +12,11 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Provenance, ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.core.usage import Usage
-from hermes.store import inbox, sessions, transcript, turns
+from hermes.store import compactions, inbox, sessions, transcript, turns
+from hermes.store.compactions import Cover
 from hermes.store.db import Database
 from hermes.store.rows import (
+    CompactionRow,
     EffectRow,
     Glimpse,
     InboxRow,
@@ -129,9 +131,14 @@ class TranscriptAccess(Access):
         now = self._clock.now()
         return self._database.submit(lambda connection: transcript.append(connection, entry, now))
 
-    async def transcript(self, session_id: str) -> list[StoredMessage]:
-        """The conversation as it stands: active messages in order; empty for an unknown session."""
-        return await self._database.read(lambda connection: transcript.read(connection, session_id))
+    async def transcript(self, session_id: str, *, everything: bool = False) -> list[StoredMessage]:
+        """The conversation as it stands: active messages in order; empty for an unknown session.
+
+        With `everything` compacted and undone ones too.
+        """
+        return await self._database.read(
+            lambda connection: transcript.read(connection, session_id, everything=everything)
+        )
 
     async def around(self, session_id: str, message_id: int, count: int) -> list[StoredMessage]:
         """A message, compacted or not, with up to `count` before it and after it; empty when there is no such."""
@@ -200,6 +207,43 @@ class TranscriptAccess(Access):
                 turns.must_own(connection, owner.turn_id, owner.fence)
             ids = transcript.compact(connection, entry, covered, now)
             return ids, sessions.begin_epoch(connection, entry.session_id, frame, reason, now)
+
+        return await self._database.write(work)
+
+    async def compact_all(
+        self, changes: Sequence[Cover], frame: EpochFrame, reason: str, *, memo: bytes = b"", owner: Owner | None = None
+    ) -> int:
+        """As `compact`, for several places of one session; remembered, so that `undo_compaction` can take it back."""
+        now = self._clock.now()
+        session_id = changes[0].entry.session_id
+
+        def work(connection: apsw.Connection) -> int:
+            if owner is not None:
+                turns.must_own(connection, owner.turn_id, owner.fence)
+            made = [
+                one for change in changes for one in transcript.compact(connection, change.entry, change.covered, now)
+            ]
+            epoch = sessions.begin_epoch(connection, session_id, frame, reason, now)
+            compactions.put(connection, session_id, epoch, changes, made, memo)
+            return epoch
+
+        return await self._database.write(work)
+
+    async def compactions(self, session_id: str) -> list[CompactionRow]:
+        """The session's compactions, the oldest first; those that were undone too."""
+        return await self._database.read(lambda connection: compactions.read(connection, session_id))
+
+    async def undo_compaction(self, session_id: str, frame: EpochFrame, reason: str) -> int | None:
+        """Put the originals of the last compaction back, all or nothing, and begin the epoch that sends them.
+
+        The epoch's number; None when there is no compaction that could be undone.
+        """
+        now = self._clock.now()
+
+        def work(connection: apsw.Connection) -> int | None:
+            if not compactions.undo_last(connection, session_id):
+                return None
+            return sessions.begin_epoch(connection, session_id, frame, reason, now)
 
         return await self._database.write(work)
 

@@ -76,6 +76,17 @@ class StoredMessage(Struct, frozen=True):
     message: Message
 
 
+class CompactionRow(Struct, frozen=True):
+    """What one compaction did, by message ids. `memo` is what its engine noted for the next one."""
+
+    epoch: int
+    """The epoch that it began."""
+    covered: tuple[int, ...]
+    made: tuple[int, ...]
+    memo: bytes
+    undone: bool
+
+
 class TurnState(StrEnum):
     """Whether a turn is still somebody's work."""
 

@@ -235,6 +235,18 @@ CREATE TABLE usefulness (
     last_at REAL NOT NULL,
     PRIMARY KEY (kind, name)
 ) STRICT, WITHOUT ROWID;
+
+-- Compactions, by the epoch that each began: the ids of the messages that it covered and of those that stand for them,
+-- and what its engine notes for the next one (ids and numbers, no words).
+CREATE TABLE compactions (
+    session_id TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
+    epoch INTEGER NOT NULL,
+    covered TEXT NOT NULL,
+    made TEXT NOT NULL,
+    memo BLOB NOT NULL,
+    undone INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (session_id, epoch)
+) STRICT, WITHOUT ROWID;
 """
 
 HERMES = Schema(application_id=0x4845524D, steps=(_FIRST, _SECOND, _THIRD, _FOURTH))

@@ -11,6 +11,7 @@ from hermes.util.text import clean_surrogates
 _COLUMNS = SessionRow.__struct_fields__
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM sessions"
 _FRAME = msgspec.json.Decoder(EpochFrame)
+_UNREADABLE = EpochFrame(provider="", model="", wire="", encoder_version=0, system="")
 
 
 def _row(values: tuple[object, ...]) -> SessionRow:
@@ -137,7 +138,7 @@ def epochs(connection: apsw.Connection, session_id: str) -> list[StoredEpoch]:
         StoredEpoch(
             session_id=row[0],
             number=row[1],
-            frame=_FRAME.decode(row[2]),
+            frame=_frame(row[2]),
             began_at=row[3],
             begin_reason=row[4],
             ended_at=row[5],
@@ -145,6 +146,14 @@ def epochs(connection: apsw.Connection, session_id: str) -> list[StoredEpoch]:
         )
         for row in rows
     ]
+
+
+def _frame(stored: bytes) -> EpochFrame:
+    """The frame, or one of no provider when what was stored cannot be read: a session's words are worth more."""
+    try:
+        return _FRAME.decode(stored)
+    except msgspec.MsgspecError:
+        return _UNREADABLE
 
 
 def current_epoch(connection: apsw.Connection, session_id: str) -> StoredEpoch | None:

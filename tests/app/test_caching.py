@@ -176,9 +176,13 @@ async def test_the_chat_tells() -> None:
     [
         ("", ""),
         ("UPDATE epochs SET frame = CAST(json_set(CAST(frame AS TEXT), '$.system', '') AS BLOB)", "a system prompt"),
+        (
+            "UPDATE epochs SET frame = CAST(json_set(CAST(frame AS TEXT), '$.system', null) AS BLOB)",
+            "could not be read",
+        ),
         ("DELETE FROM epochs", "a new session"),
     ],
-    ids=["present", "empty", "missing"],
+    ids=["present", "empty", "null", "missing"],
 )
 async def test_the_stored_prompt_is_used_again_or_built_anew(spoiled: str, reason: str) -> None:
     """Row TP-03. The identity has changed meanwhile, so a prompt that was built anew is another one."""

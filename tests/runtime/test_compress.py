@@ -69,7 +69,7 @@ async def test_a_side_model_that_is_broken_hands_over_to_the_conversations_own()
 
 
 async def test_what_cannot_be_condensed_is_kept_and_said() -> None:
-    replies: list[Reply] = [Say("hello " * 200), TOO_LONG, Fail(403)]
+    replies: list[Reply] = [Say("hello"), TOO_LONG, Fail(403)]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             events: list[Event] = []

@@ -51,7 +51,9 @@ def main():
             if strange:
                 told.append(f"no numbers: {strange[:5]}")
         else:
-            told.append("most often: " + ", ".join(f"{cell[:30]!r} x{times}" for cell, times in Counter(filled).most_common(3)))
+            told.append(
+                "most often: " + ", ".join(f"{cell[:30]!r} x{times}" for cell, times in Counter(filled).most_common(3))
+            )
         print(f"{name or '(no name)'}: " + "; ".join(told))
 
 

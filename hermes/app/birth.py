@@ -1,0 +1,287 @@
+"""Brings a session to life: everything that it stands on, put together in the order in which it is closed last."""
+
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct
+
+from hermes.agent.turn import Deps, TurnState
+from hermes.app.keeping import Kept, kept_for
+from hermes.app.limits import guard_limits
+from hermes.app.policy import mode_of
+from hermes.app.premises import Premises
+from hermes.app.route import SessionRoute
+from hermes.app.spending import SpendMeter
+from hermes.app.toolbox import Plan, SessionTools, session_tools
+from hermes.config.home import Home
+from hermes.context.engine import ContextEngine, Setup, open_engine
+from hermes.core.errors import StoreError
+from hermes.core.events import Level, TurnEnded
+from hermes.core.frame import EpochFrame
+from hermes.core.messages import Message
+from hermes.core.parts import ImagePart, TextPart
+from hermes.llm.metering import Meter
+from hermes.providers.wire import Endpoint
+from hermes.runtime.actor import Parts, SessionActor
+from hermes.runtime.approvals import Approvals
+from hermes.runtime.bringing import Bringer
+from hermes.runtime.compression import Keeping
+from hermes.runtime.conversation import Conversation, open_conversation
+from hermes.runtime.epochs import Candidate, SessionEpochs
+from hermes.runtime.mailbox import Inbound, Mailbox
+from hermes.runtime.recorder import Recorder
+from hermes.store.rows import MessageState, NewSession
+from hermes.store.store import Store
+from hermes.tools.executor import Executor
+from hermes.tools.gate import Reviewer
+from hermes.tools.recall import recall_written
+
+T = TypeVar("T")
+
+
+class Live(Struct, frozen=True):
+    """A live session with what its front-end may ask about."""
+
+    actor: SessionActor
+    tools: SessionTools
+    kept: Kept
+
+
+class Birth:
+    """One session on its way to life."""
+
+    def __init__(self, premises: Premises, plan: Plan, stack: AsyncExitStack) -> None:
+        self._on = premises
+        self._plan = plan
+        self._stack = stack
+        self._meter: SpendMeter = premises.spending.meter_for(plan.session_id)
+        self._born: list[Conversation] = []
+
+    async def live(self) -> Live:
+        """The live session; whatever it needs is pushed onto the stack. Raises ConfigError, StoreError."""
+        on, plan, stack = self._on, self._plan, self._stack
+        engine, remark = self._engine()
+        kept = kept_for(plan, on.shelf)
+        for ready in kept.opening:
+            await ready()
+        more = (*kept.tools, *engine.tools())
+        tools = session_tools(
+            plan, home=on.home, settings=on.settings, options=on.options, process=on.shared, more=more
+        )
+        stack.push_async_callback(tools.close)
+        on.remark([*tools.remarks, *([remark] if remark else [])])
+        if plan.fresh:
+            await self._create()
+        route = SessionRoute(on.models, partial(on.client, self._meter), self._frame(tools, kept))
+        conversation = await self._conversation(await route.candidate(0))
+        self._born.append(conversation)
+        recorder = Recorder(
+            on.store,
+            session_id=plan.session_id,
+            epoch=conversation.epoch,
+            untitled=plan.fresh,
+            redactor=tools.context.redactor,
+        )
+        keeping = Keeping(engine, on.windows, tools.state.taint, on.settings.compression.enabled)
+        epochs = SessionEpochs(on.store, conversation, recorder, route, keeping)
+        actor = await self._actor(conversation, recorder, epochs, tools)
+        await self._attend(actor, conversation, tools)
+        actor.bringing.bringers += kept.bringers
+        return Live(actor, tools, kept)
+
+    async def _create(self) -> None:
+        on, plan = self._on, self._plan
+        endpoint = on.model.endpoint
+        await on.store.create_session(
+            NewSession(
+                id=plan.session_id,
+                source=on.options.platform,
+                provider=endpoint.record.name,
+                model=endpoint.model,
+                cwd=plan.cwd,
+            )
+        )
+        self._stack.push_async_callback(_forget_unused, on.store, on.home, plan.session_id, self._born)
+
+    async def _actor(
+        self, conversation: Conversation, recorder: Recorder, epochs: SessionEpochs, tools: SessionTools
+    ) -> SessionActor:
+        on, plan = self._on, self._plan
+        approvals = Approvals(
+            on.store,
+            plan.session_id,
+            on.clock,
+            seconds=on.settings.approvals.timeout,
+            turn=lambda: recorder.turn_id,
+        )
+        self._stack.push_async_callback(approvals.close)
+        actor: SessionActor
+        deps = Deps(
+            toolbox=tools.toolbox,
+            executor=self._executor(tools, approvals),
+            context=tools.context,
+            journal=recorder,
+            clock=on.clock,
+            epochs=epochs,
+            meter=self._meter,
+            publish=recorder.publish,
+            steering=lambda: [*tools.notices(), *actor.joining()],
+        )
+        parts = Parts(
+            deps=deps,
+            recorder=recorder,
+            epochs=epochs,
+            approvals=approvals,
+            mailbox=Mailbox(),
+            guard=guard_limits(on.settings.tool_loop_guardrails),
+            max_turns=_chosen(on.options.max_turns, on.settings.agent.max_turns),
+        )
+        waiting = () if plan.fresh else await on.store.inbox(plan.session_id)
+        actor = SessionActor(conversation, parts, waiting=waiting)
+        return actor
+
+    async def _attend(self, actor: SessionActor, conversation: Conversation, tools: SessionTools) -> None:
+        """What is done before and after turns, and when the session ends."""
+        on = self._on
+        if conversation.messages or conversation.lost is not None:
+            recall_written(await _said(conversation, on.store), tools.toolbox, tools.context)
+        if on.options.save_trajectories or on.settings.agent.save_trajectories:
+            actor.on_turn_end.append(_saving_trajectories(on.home.trajectories, actor))
+        actor.on_turn_end += [_flush(self._meter), _tell_notices(tools, actor)]
+        actor.bringing.bringers.append(_references(tools, actor, on.model.endpoint.context_length))
+        if tools.servers:
+            notify = partial(actor.notify, Level.WARNING)
+            self._stack.callback(on.servers().join(tools.toolbox, tools.servers, notify))
+        self._stack.callback(_tell_unfinished, tools, actor)
+        self._stack.push_async_callback(actor.close)
+
+    def _engine(self) -> tuple[ContextEngine, str]:
+        """The context engine that the settings name, and what there is to say about that choice."""
+        on = self._on
+        setup = Setup(
+            settings=on.settings.compression,
+            store=on.store,
+            session_id=self._plan.session_id,
+            condensing=on.side_task("compression", on.settings.auxiliary.compression, self._meter),
+            clock=on.clock,
+        )
+        return open_engine(on.settings.context.engine, setup)
+
+    async def _conversation(self, first: Candidate) -> Conversation:
+        """The session's conversation, with the history that it was given when it has none."""
+        plan, store = self._plan, self._on.store
+        conversation = await open_conversation(
+            store, plan.session_id, wanted=first.frame, client=first.client, system=plan.system
+        )
+        if plan.history and not conversation.messages and conversation.lost is None:
+            await store.append(plan.session_id, conversation.epoch, None, plan.history)
+            conversation.messages.extend(plan.history)
+            conversation.lineage.extend(plan.history)
+        return conversation
+
+    def _executor(self, tools: SessionTools, approvals: Approvals) -> Executor:
+        return Executor(
+            tools.toolbox,
+            tools.gate,
+            approver=approvals,
+            reviewer=self._reviewer(),
+            tool_delay=_chosen(self._on.options.tool_delay, self._on.settings.agent.tool_delay),
+        )
+
+    def _reviewer(self) -> Reviewer | None:
+        """Who looks at what the rules allow, where the person wants that."""
+        if mode_of(self._on.settings) != "smart":
+            return None
+        from hermes.runtime.reviewer import ModelReviewer
+
+        return ModelReviewer(self._on.side_task("approval", self._on.settings.auxiliary.approval, self._meter))
+
+    def _frame(self, tools: SessionTools, kept: Kept) -> Callable[[Endpoint], EpochFrame]:
+        """How the session's epochs are framed; what there is to say about the prompt is noted."""
+
+        def frame(endpoint: Endpoint) -> EpochFrame:
+            made = self._on.framing.frame(endpoint, tools.toolbox.schemas(), kept, self._plan.system)
+            for section in kept.sections:
+                self._on.remark(section.remarks())
+            return made
+
+        return frame
+
+
+def _saving_trajectories(folder: Path, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
+    from hermes.app.trajectory import write_trajectory
+
+    async def save(state: TurnState, ended: TurnEnded) -> None:
+        try:
+            await write_trajectory(
+                folder,
+                actor.session_id,
+                system=actor.conversation.frame.system,
+                messages=state.messages,
+                ended=ended,
+            )
+        except OSError as error:
+            actor.notify(Level.WARNING, f"The trajectory of this turn could not be written: {error.strerror}.")
+
+    return save
+
+
+async def _forget_unused(store: Store, home: Home, session_id: str, born: Sequence[Conversation]) -> None:
+    """Delete a fresh session in which nothing was said; one with messages costs no look at the store."""
+    if any(conversation.messages for conversation in born):
+        return
+    with contextlib.suppress(StoreError):  # an empty session does no harm: it is listed nowhere
+        if await store.drop_empty_session(session_id):
+            (home.locks / f"{session_id}.lock").unlink(missing_ok=True)
+
+
+def _tell_unfinished(tools: SessionTools, actor: SessionActor) -> None:
+    """Say what is about to be ended with the session; by then its turn is over and nothing new begins."""
+    line = tools.unfinished()
+    if line:
+        actor.notify(Level.WARNING, line)
+
+
+def _tell_notices(tools: SessionTools, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
+    async def tell(_state: TurnState, _ended: TurnEnded) -> None:
+        for line in tools.context.backend.take_notices():
+            actor.notify(Level.WARNING, line)
+
+    return tell
+
+
+def _references(tools: SessionTools, actor: SessionActor, window: int | None) -> Bringer:
+    """Brings what a message refers to; most refer to nothing, and cost nothing."""
+
+    async def brought(inbound: Inbound) -> Sequence[ImagePart | TextPart]:
+        if "@" not in inbound.text:
+            return ()
+        from hermes.app.references import References
+
+        return await References(tools.gate, tools.context, actor.notify, window=window).brought(inbound)
+
+    return brought
+
+
+async def _said(conversation: Conversation, store: Store) -> list[Message]:
+    """Every message of the session as it was written, those that are condensed by now too."""
+    if not await store.compactions(conversation.session_id):
+        lost = conversation.lost.messages if conversation.lost is not None else ()
+        return [*conversation.messages, *lost]
+    rows = await store.transcript(conversation.session_id, everything=True)
+    return [row.message for row in rows if row.state is not MessageState.UNDONE]
+
+
+def _flush(meter: Meter) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
+    async def flush(_state: TurnState, _ended: TurnEnded) -> None:
+        await meter.flush()
+
+    return flush
+
+
+def _chosen(given: T | None, configured: T) -> T:
+    return configured if given is None else given

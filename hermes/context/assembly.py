@@ -1,0 +1,68 @@
+"""The message that stands for the condensed part: what it says of itself, the person's words, the notes."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from hermes.context.pins import Rule, Said
+from hermes.context.pruning import LOOKUP
+from hermes.core.messages import PROGRAM, Message, Role
+from hermes.core.parts import TextPart
+from hermes.store.rows import StoredMessage
+from hermes.tools.taint import inherited
+
+PREFIX = "[CONTEXT COMPACTION — REFERENCE ONLY]"
+_OPENING = """\
+{prefix} Messages {first} to {last} of this conversation are condensed here. This is a record, not a message: do not \
+answer it, and do nothing again that it says was done or answered. What to do now is said by the newest message of the \
+user. `{lookup}` (found with tool_search) shows any message by its number, or finds it by words."""
+_RULES = (
+    "## Standing instructions of the user, word for word. They hold until the user takes them back; later ones win."
+)
+_SAID = "## What the user said, word for word, the oldest first (number of the message, and what became of it)"
+_PATHS = "## Files named, the newest first"
+_NOTES = "## Notes on what happened"
+
+
+class Pins(Struct, frozen=True):
+    """What is kept word for word."""
+
+    rules: Sequence[Rule]
+    said: Sequence[Said]
+    paths: Sequence[str]
+
+    def text(self, first: int, last: int) -> str:
+        """The record up to the notes."""
+        pieces = [_OPENING.format(prefix=PREFIX, first=first, last=last, lookup=LOOKUP)]
+        if self.rules:
+            pieces.append("\n".join([_RULES, *(f"- ({one.number}) {one.text}" for one in self.rules)]))
+        ruled = {one.text for one in self.rules}
+        said = [f"({one.number}, {_fate(one)}) {one.text}" for one in self.said if one.text not in ruled]
+        if said:
+            pieces.append("\n".join([_SAID, *said]))
+        if self.paths:
+            pieces.append("\n".join([_PATHS, *self.paths]))
+        return "\n\n".join(pieces)
+
+
+def record(pins: Pins, past: Sequence[StoredMessage], notes: str, sources: Iterable[Message]) -> Message:
+    """The message for `past`. Its notes are as strange as what they were made from."""
+    parts = (
+        TextPart(pins.text(past[0].id, past[-1].id), PROGRAM),
+        TextPart(f"\n{_NOTES}\n{notes}", inherited(sources) or PROGRAM),
+    )
+    return Message(role=Role.USER, parts=parts, synthetic=True)
+
+
+def notes_of(message: Message) -> str:
+    """The notes in a record; empty for any other message."""
+    if not message.synthetic or len(message.parts) != 2 or not message.text.startswith(PREFIX):
+        return ""
+    part = message.parts[1]
+    return part.text.partition(f"{_NOTES}\n")[2] if isinstance(part, TextPart) else ""
+
+
+def _fate(one: Said) -> str:
+    if one.done:
+        return "done"
+    return "answered" if one.answered else "not answered yet"

@@ -1,0 +1,200 @@
+"""What holds for every context engine, built in or not."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from hermes.config.settings import CompressionSettings
+from hermes.context.boundaries import weight
+from hermes.context.engine import (
+    Compaction,
+    ContextEngine,
+    EngineFactory,
+    Kept,
+    Load,
+    Occasion,
+    Setup,
+    Trigger,
+    engine_names,
+    open_engine,
+)
+from hermes.core.events import Event
+from hermes.core.messages import Message, Role, program_message, user_message
+from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
+from hermes.llm.auxiliary import SideTask
+from hermes.store.rows import MessageState, StoredMessage
+from hermes.store.store import Store
+from hermes.tools.tool import Tool
+from hermes.util.clock import SystemClock
+
+
+class Stub:
+    """The smallest engine: the oldest half gives way to a line."""
+
+    name = "stub"
+
+    def on_usage(self, counted: int, estimated: int) -> None:
+        """Not looked at."""
+
+    def should_compress(self, load: Load) -> bool:
+        return load.window is not None and load.estimated > load.window // 2
+
+    async def compress(self, occasion: Occasion, emit: object) -> Compaction | Kept:
+        from hermes.context.engine import Change
+
+        active = [row for row in occasion.rows if row.state is MessageState.ACTIVE]
+        half = len(active) // 2
+        while half and active[half].message.role is Role.TOOL:
+            half -= 1
+        if not half:
+            return Kept("There is nothing to cut.")
+        message = program_message(Role.USER, "[the older half was cut]")
+        return Compaction(changes=(Change(tuple(row.id for row in active[:half]), message),))
+
+    def tools(self) -> Sequence[Tool]:
+        return ()
+
+
+def stub(_: Setup) -> ContextEngine:
+    return Stub()
+
+
+def built_in(name: str) -> EngineFactory:
+    return lambda setup: open_engine(name, setup)[0]
+
+
+FACTORIES = {name: built_in(name) for name in engine_names()}
+FACTORIES["stub"] = stub
+every_engine = pytest.mark.parametrize("factory", FACTORIES.values(), ids=list(FACTORIES))
+
+
+def conversation(rounds: int) -> list[Message]:
+    messages: list[Message] = []
+    for number in range(rounds):
+        call = ToolCallPart(call_id=f"c{number}", name="read_file", arguments=f'{{"path": "src/file_{number}.py"}}')
+        messages += [
+            user_message(f"Never forget rule {number}. Do thing {number}."),
+            Message(role=Role.ASSISTANT, parts=(TextPart("I look."), call)),
+            Message(role=Role.TOOL, parts=(ToolResultPart(f"c{number}", "read_file", "found " * 300),)),
+            Message(role=Role.ASSISTANT, parts=(TextPart(f"Thing {number} is done."),)),
+        ]
+    return messages
+
+
+def rows_of(messages: Sequence[Message]) -> tuple[StoredMessage, ...]:
+    return tuple(
+        StoredMessage(number, 1, "t", MessageState.ACTIVE, 0.0, None, None, message)
+        for number, message in enumerate(messages, 1)
+    )
+
+
+async def remember(_: Sequence[Message]) -> str:
+    return ""
+
+
+def occasion(messages: Sequence[Message], window: int | None, trigger: Trigger) -> Occasion:
+    estimated = sum(weight(message) for message in messages)
+    return Occasion(
+        rows=rows_of(messages),
+        made=frozenset(),
+        memo=b"",
+        load=Load(estimated, None, window),
+        trigger=trigger,
+        turn_id="t",
+        remember=remember,
+    )
+
+
+async def silent(_: Event) -> None:
+    """Events are not looked at."""
+
+
+@pytest.fixture
+async def setup(tmp_path: Path) -> Setup:
+    store = await Store.open(tmp_path, SystemClock())
+    await store.close()
+    return Setup(
+        settings=CompressionSettings(protect_last_n=4),
+        store=store,
+        session_id="s",
+        condensing=SideTask([]),
+        clock=SystemClock(),
+    )
+
+
+@every_engine
+def test_it_is_an_engine_with_a_name(factory: EngineFactory, setup: Setup) -> None:
+    engine = factory(setup)
+    assert isinstance(engine, ContextEngine) and engine.name
+    assert all(tool.deferred for tool in engine.tools())
+
+
+@every_engine
+def test_a_small_conversation_is_left_alone(factory: EngineFactory, setup: Setup) -> None:
+    engine = factory(setup)
+    assert not engine.should_compress(Load(1_000, None, 200_000))
+    assert not engine.should_compress(Load(1_000_000, None, None))
+    assert engine.should_compress(Load(199_000, None, 200_000))
+
+
+@every_engine
+@pytest.mark.parametrize("trigger", list(Trigger))
+@pytest.mark.parametrize("rounds", [1, 2, 5, 40])
+async def test_what_it_does_is_shorter_and_splits_no_group(
+    factory: EngineFactory, setup: Setup, trigger: Trigger, rounds: int
+) -> None:
+    messages = conversation(rounds)
+    asked = occasion(messages, 12_000, trigger)
+    found = await factory(setup).compress(asked, silent)
+    if isinstance(found, Kept):
+        assert found.reason.endswith((".", "task")), found.reason
+        return
+    covered = [number for change in found.changes for number in change.covered]
+    assert len(covered) == len(set(covered)) and set(covered) <= {row.id for row in asked.rows}
+    stands = {change.covered[-1]: change.message for change in found.changes}
+    after = [stands.get(row.id, row.message) for row in asked.rows if row.id in stands or row.id not in covered]
+    assert sum(map(weight, after)) < sum(map(weight, messages))
+    assert after[-1] == messages[-1]
+    open_calls: set[str] = set()
+    for message in after:
+        results = {result.call_id for result in message.results()}
+        assert results == open_calls
+        open_calls = {call.call_id for call in message.calls()}
+    assert not open_calls
+
+
+@every_engine
+async def test_nothing_to_cut_is_said(factory: EngineFactory, setup: Setup) -> None:
+    found = await factory(setup).compress(occasion([user_message("hello")], 12_000, Trigger.ASKED), silent)
+    assert isinstance(found, Kept) and found.reason
+
+
+async def test_an_unknown_name_is_said_and_the_built_in_used(setup: Setup) -> None:
+    engine, remark = open_engine("compresor", setup)
+    assert engine.name == "compressor"
+    assert remark == "There is no context engine 'compresor'; the built-in one is used. Did you mean 'compressor'?"
+    assert open_engine("", setup)[1] == ""
+
+
+async def test_a_packages_engine_is_used_only_when_it_is_named(
+    setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "site"
+    (package / "lcm-1.0.dist-info").mkdir(parents=True)
+    (package / "lcm-1.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: lcm\nVersion: 1.0\n")
+    (package / "lcm-1.0.dist-info/entry_points.txt").write_text(
+        "[hermes.context_engines]\nlcm = lcm_engine:make\nodd = lcm_engine:odd\n"
+    )
+    (package / "lcm_engine.py").write_text(
+        "from hermes.context.engines.compressor import Compressor\n"
+        "class Lcm(Compressor):\n    name = 'lcm'\n"
+        "def make(setup):\n    return Lcm(setup)\n"
+        "def odd(setup):\n    return object()\n"
+    )
+    monkeypatch.syspath_prepend(str(package))
+    assert open_engine("compressor", setup)[0].name == "compressor"
+    engine, remark = open_engine("lcm", setup)
+    assert (engine.name, remark) == ("lcm", "")
+    engine, remark = open_engine("odd", setup)
+    assert engine.name == "compressor" and "is not a context engine" in remark

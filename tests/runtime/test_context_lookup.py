@@ -1,0 +1,132 @@
+"""What was condensed can be looked up, in this session and in no other; `/compress` works in the plain chat."""
+
+import asyncio
+import re
+import sys
+
+import pytest
+from planted import converse, extract, is_summary, plant_files, user_text
+
+from hermes.app.options import Options
+from hermes.app.wiring import App
+from hermes.config.home import locate_home
+from hermes.config.load import load_settings
+from hermes.core.errors import BusyError
+from hermes.core.events import EpochBegan, Event
+from hermes.runtime.mailbox import Inbound
+from hermes.testing.home import TempHome
+from hermes.testing.recorded import RecordedRequest
+from hermes.testing.script import Call, Delivery, Reply, Say, ScriptedModel
+from hermes.testing.server import ScriptedServer
+
+SUMMARY = Say("## Goal\nnotes")
+
+
+def looking_up(query: str) -> Say:
+    return Say(calls=(Call("tool_call", {"name": "context_lookup", "arguments": {"query": query}}),))
+
+
+async def test_the_model_finds_what_was_condensed_by_number_and_by_words() -> None:
+    replies: list[Reply] = [Say(f"answer {number} " + "hello " * 200) for number in range(7)]
+    replies[2:2] = [Say("the secret place is the old mill")]
+    replies[7:] = [SUMMARY]
+    replies += [looking_up("1, 3-4"), looking_up("MILL secret"), looking_up("nothing like it"), Say("found")]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                other = await app.open_session()
+                await other.post(Inbound(text="in another session: mill secret"))
+                actor = await app.open_session()
+                for number in range(6):
+                    await actor.post(Inbound(text=f"question {number}"))
+                assert await actor.condense()
+                assert (await actor.post(Inbound(text="look it up"))).text == "found"
+        by_number, by_words, nothing = (request.conversation[-1].text for request in server.requests[-3:])
+        assert "old mill" not in server.requests[-4].body.decode()
+        assert "[3] user: question 0" in by_number and "answer 1" in by_number
+        assert "old mill" in by_words and "another session" not in by_words
+        assert "has no message for" in nothing
+
+
+async def test_cleared_results_name_their_message_and_the_look_up_shows_it() -> None:
+    def reply(request: RecordedRequest) -> Reply:
+        if is_summary(request):
+            return extract(request)
+        cleared = re.search(r"context_lookup shows message (\d+)", request.body.decode())
+        if cleared and "'tool_call'" not in str(request.messages[-2]):
+            return looking_up(cleared[1])
+        if cleared:
+            return Say("seen")
+        return converse(request)
+
+    events: list[Event] = []
+    async with ScriptedServer(ScriptedModel(reply)) as server:
+        home = TempHome.for_server(server.url)
+        model = {**dict(home.config or {})["model"], "context_length": 24_000}  # type: ignore[dict-item]
+        home.config = {**(home.config or {}), "model": model, "compression": {"protect_last_n": 2}}
+        with home:
+            plant_files(home.cwd)
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                actor.subscribe(events.append)
+                number = 0
+                while not any(isinstance(event, EpochBegan) for event in events):
+                    ended = await actor.post(Inbound(text=user_text(number), cwd=str(home.cwd)))
+                    number += 1
+                    assert number < 40
+        assert ended.text == "seen"
+        assert not any(is_summary(request) for request in server.requests)
+        last = server.requests[-1]
+        assert "port_of_service_" in last.conversation[-1].text
+        assert "[Old tool output cleared to save context space]" in last.body.decode()
+
+
+async def test_condensing_waits_for_nobody_and_turns_wait_for_it() -> None:
+    held = Say("## Goal\nnotes", delivery=Delivery(hold_at=0))
+    replies: list[Reply] = [Say("hello " * 300)] * 4
+    async with ScriptedServer([*replies, held, Say("after")]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                assert not await actor.condense(undo=True)
+                for number in range(4):
+                    await actor.post(Inbound(text=f"question {number}"))
+                condensing = asyncio.create_task(actor.condense())
+                await server.wait_held(await server.wait_for(5))
+                with pytest.raises(BusyError):
+                    await actor.condense()
+                answer = actor.post(Inbound(text="meanwhile"))
+                await asyncio.sleep(0)
+                assert len(server.requests) == 5
+                server.release()
+                assert await condensing
+                assert (await answer).text == "after"
+        assert "REFERENCE ONLY" in server.requests[-1].body.decode()
+
+
+async def test_the_chat_condenses_and_puts_back() -> None:
+    replies: list[Reply] = [Say("hello " * 300)] * 4
+    lines = b"a\nb\nc\nd\n/compress now\n/compress\n/compress --undo\n/compress --undo\n"
+    async with ScriptedServer([*replies, SUMMARY]) as server:
+        with TempHome.for_server(server.url) as home:
+            done = await home.run(sys.executable, "-m", "hermes", stdin=lines)
+        assert done.code == 0
+        assert "/compress takes nothing" in done.stdout
+        assert "It stands here again as it was." in done.stdout
+        assert "There is nothing that could be put back." in done.stdout
+        assert len(server.requests) == 5
+
+
+def test_settings_out_of_range_are_clamped_and_said() -> None:
+    wrong = {"threshold": 3, "target_ratio": 0.01, "protect_last_n": 0, "summary_max_tokens": 5}
+    with TempHome({"compression": wrong}) as home:
+        loaded = load_settings(locate_home(home.environ))
+    found = loaded.settings.compression
+    assert (found.threshold, found.target_ratio, found.protect_last_n, found.summary_max_tokens) == (
+        0.95,
+        0.1,
+        1,
+        2_000,
+    )
+    assert len(loaded.warnings) == 4
+    assert "config.yaml: compression.threshold is 3.0; 0.95 is used (0.1 to 0.95)." in loaded.warnings
