@@ -66,6 +66,8 @@ class Birth:
         on, plan, stack = self._on, self._plan, self._stack
         engine, remark = self._engine()
         kept = kept_for(plan, on.shelf)
+        for ready in kept.opening:
+            await ready()
         more = (*kept.tools, *engine.tools())
         tools = session_tools(
             plan, home=on.home, settings=on.settings, options=on.options, process=on.shared, more=more
@@ -88,6 +90,7 @@ class Birth:
         epochs = SessionEpochs(on.store, conversation, recorder, route, keeping)
         actor = await self._actor(conversation, recorder, epochs, tools)
         await self._attend(actor, conversation, tools)
+        actor.bringing.bringers += kept.bringers
         return Live(actor, tools, kept)
 
     async def _create(self) -> None:

@@ -1,13 +1,15 @@
 """What a session has of all that outlives sessions: the tools and prompt sections of memory, skills and the store."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 
 from hermes.app.toolbox import Plan
 from hermes.config.home import Home
-from hermes.config.settings import Settings
+from hermes.config.settings import Evolution, Settings
 from hermes.context.prompt import PromptSection
+from hermes.runtime.bringing import Bringer
 from hermes.safety.secrets import Redactor
 from hermes.store.store import Store
 from hermes.tools.tool import Tool
@@ -29,6 +31,12 @@ class Kept(Struct, frozen=True, kw_only=True):
 
     tools: tuple[Tool, ...] = ()
     sections: tuple[PromptSection, ...] = ()
+    needs: Mapping[str, str] = {}
+    """Sections, by name, that say nothing to a session without a tool, by name."""
+    bringers: tuple[Bringer, ...] = ()
+    """Who brings something along with a message."""
+    opening: tuple[Callable[[], Awaitable[None]], ...] = ()
+    """What is done before the session opens."""
 
 
 def kept_for(plan: Plan, shelf: Shelf) -> Kept:
@@ -40,6 +48,9 @@ def kept_for(plan: Plan, shelf: Shelf) -> Kept:
     return Kept(
         tools=tuple(tool for one in owners for tool in one.tools),
         sections=(*own, *(section for one in owners for section in one.sections)),
+        needs={section: tool for one in owners for section, tool in one.needs.items()},
+        bringers=tuple(bringer for one in owners for bringer in one.bringers),
+        opening=tuple(ready for one in owners for ready in one.opening),
     )
 
 
@@ -50,5 +61,24 @@ def _past(_plan: Plan, shelf: Shelf) -> Kept:
     return Kept(tools=(session_search_tool(shelf.store),))
 
 
-OWNERS: Sequence[Callable[[Plan, Shelf], Kept]] = (_past,)
+def _skills(_plan: Plan, shelf: Shelf) -> Kept:
+    """The skills: their index, their tools, and `/name`."""
+    from hermes.app.skills import brought, skills_of
+    from hermes.skills.section import SkillsSection
+    from hermes.skills.tool import skill_tools
+
+    chosen = shelf.settings.skills
+    skills = skills_of(shelf.home, shelf.settings, shelf.environ, shelf.store)
+    writes = chosen.evolution is not Evolution.OFF
+    automatic = chosen.evolution is Evolution.AUTOMATIC and not chosen.write_approval
+    return Kept(
+        tools=skill_tools(skills, writes=writes, automatic=automatic),
+        sections=(SkillsSection(skills.catalogue, writes=writes),),
+        needs={SkillsSection.name: "skill_view"},
+        bringers=(partial(brought, skills),),
+        opening=(skills.settle,),
+    )
+
+
+OWNERS: Sequence[Callable[[Plan, Shelf], Kept]] = (_skills, _past)
 """Who adds something, in the order in which it stands in the prompt."""

@@ -99,6 +99,9 @@ def load_settings(home: Home) -> LoadedSettings:
     approvals = known.get("approvals")
     if isinstance(approvals, dict) and isinstance(approvals.get("mode"), bool):
         known["approvals"] = {**approvals, "mode": "ask" if approvals["mode"] else "off"}  # YAML reads off as false
+    skills = known.get("skills")
+    if isinstance(skills, dict) and skills.get("evolution") is False:
+        known["skills"] = {**skills, "evolution": "off"}
     warnings += _mend_caching(known)
     try:
         settings = msgspec.convert(known, Settings, strict=False)

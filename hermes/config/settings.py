@@ -347,6 +347,30 @@ class AuxiliarySettings(Struct, frozen=True):
     """Looking at commands in the mode `smart` of `approvals`."""
 
 
+class Evolution(StrEnum):
+    """What becomes of changes of skills that the agent wants to make."""
+
+    OFF = "off"
+    """It makes none."""
+    ASK = "ask"
+    """They wait for the person's yes."""
+    AUTOMATIC = "automatic"
+    """They are made, unless strangers' words stand in the conversation: then they wait."""
+
+
+class SkillSettings(Struct, frozen=True):
+    """Skills (`skills:`)."""
+
+    evolution: Evolution = Evolution.ASK
+    """Whether the agent writes skills: `off`, `ask` (each change waits for your yes), `automatic`."""
+    write_approval: bool = False
+    """Whether changes wait for your yes even where `evolution` is `automatic`."""
+    disabled: tuple[str, ...] = ()
+    """Names of skills that are not used."""
+    external_dirs: tuple[str, ...] = ()
+    """More folders of skills, which are never written; of those that you do not trust the text is a stranger's."""
+
+
 class CompressionSettings(Struct, frozen=True):
     """When and how a conversation that becomes too long is condensed (`compression:`)."""
 
@@ -411,6 +435,7 @@ class Settings(Struct, frozen=True):
     Each is a mapping (`provider`, `model`, `base_url`, `api_key`, `api_mode`) or a name such as `openrouter/auto`."""
     fallback_model: ModelReference | None = None
     """One more of these, after the others; the older way to name just one."""
+    skills: SkillSettings = SkillSettings()
     toolsets: tuple[str, ...] = ()
     """Tool sets that are on; empty: the front-end's own default."""
     disabled_toolsets: tuple[str, ...] = ()
