@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from hermes.core.errors import HermesError, ToolError
 from hermes.skills.catalogue import Skill, Tier
 from hermes.skills.command import provenance
+from hermes.skills.diff import escaped
 from hermes.skills.files import MAIN, Files, as_text, check_own
 from hermes.skills.section import described
 from hermes.skills.skill import parted, with_category
@@ -17,7 +18,6 @@ from hermes.store.revisions import Author
 from hermes.tools.edits import replace_text
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, Tool, ToolOutput, tool
-from hermes.util.text import visible
 
 _DESCRIPTION = 300
 _MOST_LISTED = 200
@@ -60,7 +60,7 @@ def _list_tool(skills: Skills) -> Tool:
             return said + (f" Categories: {', '.join(known)}." if known else "")
         lines = [_line(one) for one in wanted[:_MOST_LISTED]]
         left = len(wanted) - len(lines)
-        return visible("\n".join([*lines, *([f"[{left} more; give a category: {', '.join(known)}]"] if left else [])]))
+        return escaped("\n".join([*lines, *([f"[{left} more; give a category: {', '.join(known)}]"] if left else [])]))
 
     return skills_list
 
