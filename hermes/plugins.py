@@ -5,7 +5,6 @@ it is used. Outsiders register under the entry point group `hermes.<kind>`; thos
 in, since reading the installed packages' metadata costs tens of milliseconds.
 """
 
-import difflib
 import importlib
 import os
 import types
@@ -40,6 +39,8 @@ def load_outside(kind: str, name: str) -> object | None:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """A short `did you mean` sentence for a mistyped name; empty when nothing is near."""
+    import difflib
+
     names = {one.lower(): one for one in known}
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
     return f"Did you mean {names[near[0]]!r}?" if near else ""

@@ -27,7 +27,7 @@ from hermes.llm.auxiliary import SideTask
 from hermes.llm.client import ModelClient
 from hermes.llm.metering import Meter
 from hermes.providers.resolve import ModelChoice
-from hermes.runtime.windows import Windows
+from hermes.runtime.compression import Windows
 from hermes.store.store import Store
 from hermes.tools.backends.wardens import Wardens
 from hermes.util.clock import Clock

@@ -1,6 +1,5 @@
 """Administration of sessions, shared by every front-end."""
 
-import glob
 import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -102,6 +101,8 @@ class Sessions:
 
 def _delete_files(home: Home, session_id: str) -> None:
     """Delete the results that were too large for the transcript, and the trajectories. Raises StoreError."""
+    import glob
+
     try:
         if (home.spill / session_id).is_dir():
             shutil.rmtree(home.spill / session_id)

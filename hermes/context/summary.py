@@ -26,6 +26,8 @@ _SMALLEST_PART = 600
 """Tokens of the material of one request."""
 _LISTED = 300
 """Characters by which a message of the person is told in the list of requests."""
+_NOW = 1_000
+"""Characters of what the person wants now."""
 _NUMBERED = 80
 """The newest messages of the person stand in that list."""
 _REFUSAL = re.compile(
@@ -75,6 +77,8 @@ class Wish(Struct, frozen=True, kw_only=True):
     said: Sequence[Said]
     hints: str
     """What memory wants to have kept in mind."""
+    now: str
+    """The person's newest message, which is not condensed."""
     budget: int
     """Tokens that the notes may have."""
     window: int
@@ -183,6 +187,9 @@ def _prompt(material: str, before: str, wish: Wish, budget: int) -> str:
         f"[{one.number}] {one_line(one.text, _LISTED)}" for one in wish.said[-_NUMBERED:] if not one.done
     )
     pieces.append(f"The user's messages by number:\n<said {mark}>\n{listed}\n</said {mark}>")
+    if wish.now:
+        now = head_and_tail(wish.now, _NOW)
+        pieces.append(f"What the user wants now, which stays as it is:\n<now {mark}>\n{now}\n</now {mark}>")
     pieces.append(f"The material:\n<material {mark}>\n{material}\n</material {mark}>")
     return "\n\n".join(pieces)
 

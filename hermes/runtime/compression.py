@@ -1,24 +1,26 @@
 """The compression of a live session: when its engine is asked, and how what it decides is stored, shown and undone."""
 
 import asyncio
+import ipaddress
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from hermes.agent.turn import Emit, TurnState
 from hermes.context.engine import Compaction, ContextEngine, Kept, Load, Occasion, Trigger
 from hermes.core.events import Level, Notice
+from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
 from hermes.runtime.conversation import Conversation
 from hermes.runtime.recorder import Recorder
-from hermes.runtime.windows import Windows
-from hermes.store.compactions import Cover
 from hermes.store.rows import MessageState
 from hermes.store.store import Store
-from hermes.store.transcript import Entry
+from hermes.store.transcript import Cover, Entry
 from hermes.tools.taint import Taint
 from hermes.util.scopes import whole
 
@@ -31,12 +33,47 @@ PASSES = 3
 HOOK_SECONDS = 30.0
 """How long one of `before_compress` may take."""
 
+ASK_NEAR = 2_000
+ASK_FAR = 16_000
+"""Estimated tokens of a request from which on a provider on this machine or network, or any other, is asked. One that
+has answered nothing yet is asked like any other: a single short question should not cost two."""
+
 _LOG = logging.getLogger(__name__)
 
 BeforeCompress = Callable[[Sequence[Message]], Awaitable[str]]
 """Called with the messages that are about to be condensed; gives what the summary should not lose, or nothing."""
-GoOn = Callable[[int, str, TurnState | None, Emit], Awaitable[None]]
-"""Goes on in an epoch of that number, which has begun in the store for that reason."""
+
+
+class Turning(Protocol):
+    """How a session gets into its next epoch."""
+
+    async def fresh_frame(self) -> EpochFrame:
+        """What an epoch with the same model is made of as of now."""
+        ...
+
+    async def go_on(self, number: int, frame: EpochFrame, reason: str, state: TurnState | None, emit: Emit) -> None:
+        """Go on in an epoch of that number, which has begun in the store with that frame for that reason."""
+        ...
+
+
+class Windows:
+    """The windows of a process's models. A provider that does not tell is not asked again."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], int | None] = {}
+
+    async def of(self, client: ModelClient, estimated: int) -> int | None:
+        """Tokens of the model's window; None: unknown, or not worth a question for so small a request."""
+        endpoint = client.endpoint
+        if endpoint.context_length is not None:
+            return endpoint.context_length
+        key = endpoint.base_url, endpoint.model
+        if key not in self._known:
+            near = client.called and _near(endpoint.base_url)
+            if estimated < (ASK_NEAR if near else ASK_FAR):
+                return None
+            self._known[key] = await client.context_length()
+        return self._known[key]
 
 
 class Keeping(Struct, frozen=True):
@@ -53,7 +90,7 @@ class Compression:
     """Asks the engine, and does what it says."""
 
     def __init__(
-        self, store: Store, conversation: Conversation, recorder: Recorder, keeping: Keeping, go_on: GoOn
+        self, store: Store, conversation: Conversation, recorder: Recorder, keeping: Keeping, turning: Turning
     ) -> None:
         self._store = store
         self._conversation = conversation
@@ -62,7 +99,7 @@ class Compression:
         self._windows = keeping.windows
         self._taint = keeping.taint
         self._enabled = keeping.enabled
-        self._go_on = go_on
+        self._turning = turning
         self._counted: tuple[int, int] | None = None
         """The provider's count that the engine was told last."""
         self._quiet_until = 0
@@ -184,19 +221,19 @@ class Compression:
             )
             for change in found.changes
         ]
-        number = await self._store.compact_all(
-            covers, conversation.frame, COMPRESSED, memo=found.memo, owner=self._recorder.owner
-        )
+        frame = await self._turning.fresh_frame()
+        number = await self._store.compact_all(covers, frame, COMPRESSED, memo=found.memo, owner=self._recorder.owner)
         await self._read(state)
-        await self._go_on(number, COMPRESSED, state, emit)
+        await self._turning.go_on(number, frame, COMPRESSED, state, emit)
 
     async def _undone(self, emit: Emit) -> bool:
         conversation = self._conversation
-        number = await self._store.undo_compaction(conversation.session_id, conversation.frame, UNDONE)
+        frame = await self._turning.fresh_frame()
+        number = await self._store.undo_compaction(conversation.session_id, frame, UNDONE)
         if number is None:
             return False
         await self._read(None)
-        await self._go_on(number, UNDONE, None, emit)
+        await self._turning.go_on(number, frame, UNDONE, None, emit)
         return True
 
     async def _read(self, state: TurnState | None) -> None:
@@ -216,3 +253,12 @@ def _kept(trigger: Trigger, reason: str) -> str:
     if trigger is Trigger.OVERFLOW:
         return f"The conversation is too long. {reason} Everything is kept."
     return f"The conversation was not condensed. {reason} Everything is kept."
+
+
+def _near(url: str) -> bool:
+    """Whether an address is on this machine or network, where models have small windows."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return "." not in host or host.endswith((".local", ".lan", ".localhost"))

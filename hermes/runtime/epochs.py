@@ -54,7 +54,7 @@ class SessionEpochs:
         self._conversation = conversation
         self._recorder = recorder
         self._route = route
-        self._compression = Compression(store, conversation, recorder, keeping, self._go_on)
+        self._compression = Compression(store, conversation, recorder, keeping, self)
         self._place = 0
         """Where on the route the model that answers stands."""
 
@@ -133,10 +133,17 @@ class SessionEpochs:
         )
         await self._enter(number, candidate, reason, state, emit)
 
-    async def _go_on(self, number: int, reason: str, state: TurnState | None, emit: Emit) -> None:
+    async def fresh_frame(self) -> EpochFrame:
+        """What an epoch with the model that answers is made of as of now; it sends things in the form that this one has
+        learnt to send them in."""
+        found = (await self._route.candidate(self._place)).frame
+        rewrites = self._conversation.frame.rewrites
+        tools = plain_schemas(found.tools) if Rewrite.PLAIN_SCHEMAS in rewrites else found.tools
+        return structs.replace(found, rewrites=rewrites, tools=tools)
+
+    async def go_on(self, number: int, frame: EpochFrame, reason: str, state: TurnState | None, emit: Emit) -> None:
         """Go on with the same model in an epoch that has begun in the store."""
-        conversation = self._conversation
-        await self._enter(number, Candidate(conversation.client, conversation.frame), reason, state, emit)
+        await self._enter(number, Candidate(self._conversation.client, frame), reason, state, emit)
 
     async def _enter(self, number: int, candidate: Candidate, reason: str, state: TurnState | None, emit: Emit) -> None:
         """Encode the transcript for an epoch that has begun in the store, and go on in it."""

@@ -12,8 +12,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Provenance, ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.core.usage import Usage
-from hermes.store import compactions, inbox, sessions, transcript, turns
-from hermes.store.compactions import Cover
+from hermes.store import inbox, sessions, transcript, turns
 from hermes.store.db import Database
 from hermes.store.rows import (
     CompactionRow,
@@ -28,7 +27,7 @@ from hermes.store.rows import (
     StoredMessage,
     TurnRow,
 )
-from hermes.store.transcript import Entry
+from hermes.store.transcript import Cover, Entry
 from hermes.store.turns import Owner, TurnEnd
 from hermes.util.clock import Clock
 
@@ -224,14 +223,14 @@ class TranscriptAccess(Access):
                 one for change in changes for one in transcript.compact(connection, change.entry, change.covered, now)
             ]
             epoch = sessions.begin_epoch(connection, session_id, frame, reason, now)
-            compactions.put(connection, session_id, epoch, changes, made, memo)
+            transcript.remember_compaction(connection, session_id, epoch, changes, made, memo)
             return epoch
 
         return await self._database.write(work)
 
     async def compactions(self, session_id: str) -> list[CompactionRow]:
         """The session's compactions, the oldest first; those that were undone too."""
-        return await self._database.read(lambda connection: compactions.read(connection, session_id))
+        return await self._database.read(lambda connection: transcript.read_compactions(connection, session_id))
 
     async def undo_compaction(self, session_id: str, frame: EpochFrame, reason: str) -> int | None:
         """Put the originals of the last compaction back, all or nothing, and begin the epoch that sends them.
@@ -241,7 +240,7 @@ class TranscriptAccess(Access):
         now = self._clock.now()
 
         def work(connection: apsw.Connection) -> int | None:
-            if not compactions.undo_last(connection, session_id):
+            if not transcript.undo_last_compaction(connection, session_id):
                 return None
             return sessions.begin_epoch(connection, session_id, frame, reason, now)
 

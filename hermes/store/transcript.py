@@ -10,11 +10,12 @@ from hermes.core.errors import NotFoundError
 from hermes.core.messages import Message, Role
 from hermes.core.parts import ImagePart, Provenance, TextPart, ToolResultPart
 from hermes.core.usage import Usage
-from hermes.store.rows import MessageState, StoredMessage
+from hermes.store.rows import CompactionRow, MessageState, StoredMessage
 from hermes.store.sessions import must_have_changed
 from hermes.store.turns import must_own
 from hermes.util.text import clean_surrogates
 
+_IDS = msgspec.json.Decoder(tuple[int, ...])
 _BODIES = msgspec.json.Decoder(list[Message])
 _FIELDS = "body, id, epoch, turn_id, state, created_at, prompt_tokens, output_tokens"
 _INSERT = (
@@ -45,6 +46,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
     fence: int = 0
     taken: tuple[str, ...] = ()
+
+
+class Cover(msgspec.Struct, frozen=True):
+    """The entry's messages are to stand for the covered ones."""
+
+    entry: Entry
+    covered: tuple[int, ...]
 
 
 def encode(message: Message) -> bytes:
@@ -179,6 +187,49 @@ def compact(connection: apsw.Connection, entry: Entry, covered: Sequence[int], n
         "SELECT max(position) FROM messages WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(covered)),)
     ).get
     return append(connection, entry, now, position=position)
+
+
+def remember_compaction(
+    connection: apsw.Connection,
+    session_id: str,
+    epoch: int,
+    changes: Sequence[Cover],
+    made: Sequence[int],
+    memo: bytes,
+) -> None:
+    """Remember what was done."""
+    covered = [one for change in changes for one in change.covered]
+    connection.execute(
+        "INSERT INTO compactions (session_id, epoch, covered, made, memo) VALUES (?, ?, ?, ?, ?)",
+        (session_id, epoch, msgspec.json.encode(covered).decode(), msgspec.json.encode(made).decode(), memo),
+    )
+
+
+def read_compactions(connection: apsw.Connection, session_id: str) -> list[CompactionRow]:
+    """The session's compactions, the oldest first."""
+    rows = connection.execute(
+        "SELECT epoch, covered, made, memo, undone FROM compactions WHERE session_id = ? ORDER BY epoch", (session_id,)
+    )
+    return [
+        CompactionRow(epoch, _IDS.decode(covered), _IDS.decode(made), memo, bool(undone))
+        for epoch, covered, made, memo, undone in rows
+    ]
+
+
+def undo_last_compaction(connection: apsw.Connection, session_id: str) -> bool:
+    """Let the originals of the last compaction that stands be active again; False when there is none.
+
+    Messages that were deleted since stay away.
+    """
+    last = next((one for one in reversed(read_compactions(connection, session_id)) if not one.undone), None)
+    if last is None:
+        return False
+    there = {row[0] for row in connection.execute("SELECT id FROM messages WHERE session_id = ?", (session_id,))}
+    covered, made = ([one for one in ids if one in there] for ids in (last.covered, last.made))
+    set_state(connection, session_id, made, MessageState.UNDONE)
+    set_state(connection, session_id, covered, MessageState.ACTIVE)
+    connection.execute("UPDATE compactions SET undone = 1 WHERE session_id = ? AND epoch = ?", (session_id, last.epoch))
+    return True
 
 
 def replace(connection: apsw.Connection, session_id: str, message_id: int, message: Message) -> None:

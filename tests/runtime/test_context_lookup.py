@@ -130,3 +130,24 @@ def test_settings_out_of_range_are_clamped_and_said() -> None:
     )
     assert len(loaded.warnings) == 4
     assert "config.yaml: compression.threshold is 3.0; 0.95 is used (0.1 to 0.95)." in loaded.warnings
+
+
+async def test_the_epoch_of_a_compression_has_a_fresh_prompt() -> None:
+    async with ScriptedServer([*[Say("hello " * 300)] * 4, SUMMARY, Say("after"), Say("back")]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                (home.hermes / "SOUL.md").write_text("You are Quokka.")
+                for number in range(4):
+                    await actor.post(Inbound(text=f"question {number}"))
+                assert await actor.condense()
+                await actor.post(Inbound(text="on"))
+                (home.hermes / "SOUL.md").write_text("You are Numbat.")
+                assert await actor.condense(undo=True)
+                await actor.post(Inbound(text="on"))
+        own = [request for request in server.requests if not is_summary(request)]
+        assert [("Quokka" in one.system, "Numbat" in one.system) for one in own[3:]] == [
+            (False, False),
+            (True, False),
+            (False, True),
+        ]

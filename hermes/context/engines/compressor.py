@@ -184,6 +184,7 @@ class Compressor:
             before=before,
             said=said_in(plan.past, memo.finished),
             hints=await occasion.remember([row.message for row in fresh]),
+            now=next((one.text for one in reversed(said_in(plan.active[plan.end :]))), ""),
             budget=plan.budget,
             window=occasion.load.window or UNKNOWN_WINDOW,
         )
