@@ -78,6 +78,10 @@ class SkillDesk:
         self.skills = skills
         self._web = web
 
+    async def names(self) -> list[str]:
+        """The names by which skills can be asked for."""
+        return [skill.name for skill in await asyncio.to_thread(self.skills.catalogue.all) if skill.usable]
+
     async def rows(self) -> list[Plain]:
         """Every skill, broken and hidden ones too, with what is known of its use."""
         use = await self.skills.usefulness()
@@ -182,7 +186,7 @@ class SkillDesk:
 
     async def _meant(self, which: str) -> Revision:
         if which.isdecimal():
-            return await self.skills.revision(int(which[:18]))
+            return await self.skills.revision(int(which[:30]))
         changes = await self.skills.log(which)
         waiting = [one for one in changes if one.state is RevisionState.PENDING]
         made = [one for one in changes if one.state in _STATES]

@@ -154,6 +154,24 @@ _VERBS: dict[str, Callable[[SkillDesk, argparse.Namespace], Awaitable[int]]] = {
 }
 
 
+async def told(desk: SkillDesk, words: list[str]) -> list[str]:
+    """What `/skills` says and does in a chat."""
+    verb, which = (*words, "", "")[:2]
+    answers = {"approve": desk.approve, "reject": desk.reject} if which.isdecimal() else {}
+    try:
+        if not words:
+            return [skill_line(row) for row in await desk.rows()]
+        if words == ["pending"]:
+            return [change_line(row) for row in await desk.pending()] or ["No change waits."]
+        if verb == "diff" and which:
+            return diff_text(*await desk.diff(which))
+        if verb in answers:
+            return [decided(await answers[verb](int(which)))]
+    except HermesError as error:
+        return [str(error)]
+    return ["/skills; /skills pending; /skills diff N or NAME; /skills approve N; /skills reject N."]
+
+
 def skill_line(row: Plain) -> str:
     """A skill on one line; what is wrong with it stands where its description would."""
     about = f"({row['why']})" if row["why"] else str(row["description"])

@@ -126,11 +126,8 @@ def _rooted(entries: Iterator[tuple[str, bytes]]) -> Files:
     files: dict[str, bytes] = {}
     room = ALL_LIMIT
     for name, data in entries:
-        path = name.removeprefix("./")
-        parts = path.split("/")
-        if path.startswith("/") or ".." in parts or "\\" in path:
-            raise UsageError(f"The archive holds a path that leads out of it: {name[:80]!r}.")
-        if any(part.startswith(".") or part in ("__MACOSX", "__pycache__") for part in parts):
+        path = _inside(name)
+        if not path:
             continue
         if path in files:
             raise UsageError(f"The archive holds {path[:80]!r} twice.")
@@ -138,12 +135,21 @@ def _rooted(entries: Iterator[tuple[str, bytes]]) -> Files:
         room -= len(data)
         if room < 0 or len(files) > 2 * MOST_FILES:
             raise UsageError("The archive holds more than a skill may have.")
-    mains = [path for path in files if path == MAIN or path.endswith(f"/{MAIN}")]
+    mains = [path for path in files if path.rpartition("/")[2] == MAIN]
     if len(mains) != 1:
-        said = "no" if not mains else f"{len(mains)}"
-        raise UsageError(f"The archive holds {said} {MAIN}; it must hold one skill.", ", ".join(sorted(mains)[:10]))
+        raise UsageError(f"The archive holds {len(mains) or 'no'} {MAIN}; it must hold one skill.")
     root = mains[0].removesuffix(MAIN)
     return {check_path(path.removeprefix(root)): data for path, data in files.items() if path.startswith(root)}
+
+
+def _inside(name: str) -> str:
+    """The path of an entry; empty for one that is nobody's, such as `.git`. Raises UsageError when it leads out."""
+    path = name.removeprefix("./")
+    parts = path.split("/")
+    if path.startswith("/") or ".." in parts or "\\" in path:
+        raise UsageError(f"The archive holds a path that leads out of it: {name[:80]!r}.")
+    nobodys = any(part.startswith(".") or part in ("__MACOSX", "__pycache__") for part in parts)
+    return "" if nobodys else path
 
 
 def _findings(files: Files) -> Iterator[str]:
