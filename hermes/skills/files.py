@@ -36,8 +36,10 @@ class _Binary(Struct, frozen=True):
     base64: str
 
 
-def encoded(files: Files) -> bytes:
+def encoded(files: Files | None) -> bytes | None:
     """The form in which a revision keeps a skill: a JSON object of path and text; what is no text is in base64."""
+    if files is None:
+        return None
     return msgspec.json.encode({path: _stored(files[path]) for path in sorted(files)})
 
 

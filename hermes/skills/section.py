@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from hermes.context.prompt import Tier
 from hermes.skills.catalogue import Catalogue, Skill
-from hermes.util.text import one_line, visible
+from hermes.skills.diff import escaped
+from hermes.util.text import one_line
 
 INDEX_LIMIT = 3_000
 """Characters of the list of skills."""
@@ -35,7 +36,7 @@ class SkillsSection:
         """The guidance and the list; empty without skills that could be used or written."""
         skills = self._catalogue.all()
         self._remarks = tuple(
-            f"The skill {visible(skill.name)} cannot be used: {visible(skill.head.wrong[0])}."
+            f"The skill {escaped(skill.name)} cannot be used: {escaped(skill.head.wrong[0])}."
             for skill in skills
             if skill.head.wrong
         )
@@ -63,7 +64,7 @@ def listing(skills: Sequence[Skill], limit: int = INDEX_LIMIT) -> str:
     left = 0
     for category in sorted(by_category):
         names = by_category[category]
-        line = f"- {one_line(visible(category), 40)}: "
+        line = f"- {one_line(escaped(category), 40)}: "
         shown = 0
         for name in names:
             if len(line) + len(name) + 2 > room:
@@ -81,4 +82,4 @@ def described(skill: Skill, width: int) -> str:
     """A skill's description on one line; a stranger's is not given."""
     if not skill.vouched:
         return "(nobody vouches for its folder)"
-    return one_line(visible(skill.head.description), width)
+    return one_line(escaped(skill.head.description), width)

@@ -171,8 +171,11 @@ class _Reader:
             self.odd.append(_FLOW)
         if node.value and not isinstance(node.value[0], tuple):
             return [self.read(child, depth + 1) for child in node.value]
+        return self._mapping(node.value, depth)
+
+    def _mapping(self, pairs: Iterable[tuple["yaml.Node", "yaml.Node"]], depth: int) -> dict[str, Value]:
         found: dict[str, Value] = {}
-        for key, value in node.value:
+        for key, value in pairs:
             name = "" if isinstance(key.value, list) else str(key.value)
             if not name:
                 raise HeadError("a key of its head is no plain text")

@@ -93,8 +93,8 @@ class Skills:
         waiting = await self._own_pending(name, session_id)
         if waiting is not None:
             return folders.decoded(waiting.after)
-        own = await asyncio.to_thread(self._own_files, name)
-        return own if own is not None else await asyncio.to_thread(self._shipped, name)
+        own = await asyncio.to_thread(_own_files, self.catalogue, name)
+        return own if own is not None else await asyncio.to_thread(_shipped, self.catalogue, name)
 
     async def propose(
         self,
@@ -116,23 +116,22 @@ class Skills:
             )
         if change.after is not None:
             check(change.after, change.name)
-        before = await asyncio.to_thread(self._own_files, change.name)
+        before = await asyncio.to_thread(_own_files, self.catalogue, change.name)
         if before == change.after:
             raise UsageError(f"That would change nothing of {change.name}.")
         earlier = await self._own_pending(change.name, session_id)
-        pending = await self.pending()
-        if len(pending) >= _WAITING and earlier is None:
+        if earlier is None and len(await self.pending()) >= _WAITING:
             raise UsageError(f"{_WAITING} changes wait for a person's answer already.", "Let them be answered first.")
-        both = [one for one in (earlier.reason if earlier is not None else "", reason) if one]
+        reasons, given = (earlier.reason, earlier.sources) if earlier is not None else ("", ())
         revision_id = await self._store.add_revision(
             NewRevision(
                 kind=KIND,
                 name=change.name,
                 author=author,
-                before=None if before is None else folders.encoded(before),
-                after=None if change.after is None else folders.encoded(change.after),
-                reason="; ".join(dict.fromkeys(both))[:_REASON],
-                sources=tuple(dict.fromkeys([*(earlier.sources if earlier is not None else ()), *sources])),
+                before=folders.encoded(before),
+                after=folders.encoded(change.after),
+                reason="; ".join(filter(None, dict.fromkeys((reasons, reason))))[:_REASON],
+                sources=tuple(dict.fromkeys([*given, *sources])),
                 session_id=session_id,
                 turn_id=turn_id,
             ),
@@ -151,7 +150,7 @@ class Skills:
 
     async def revision(self, revision_id: int) -> Revision:
         """The change of this number. Raises NotFoundError."""
-        found = await self._store.revision(revision_id)
+        found = await self._store.revision(revision_id) if 0 < revision_id < 1 << 63 else None
         if found is None or found.kind != KIND:
             raise NotFoundError(f"There is no change {revision_id} of a skill.", "`hermes skills pending` lists them.")
         return found
@@ -163,12 +162,12 @@ class Skills:
     async def diff(self, revision: Revision) -> list[str]:
         """What a change changes, a line each. One that waits is shown against what stands now."""
         if revision.state is RevisionState.PENDING:
-            before = await asyncio.to_thread(self._own_files, revision.name)
+            before = await asyncio.to_thread(_own_files, self.catalogue, revision.name)
         else:
             before = folders.decoded(revision.before)
         after = folders.decoded(revision.after)
         if before is None or after is None:  # a built-in one stands behind it
-            shipped = await asyncio.to_thread(self._shipped, revision.name)
+            shipped = await asyncio.to_thread(_shipped, self.catalogue, revision.name)
             before, after = before or shipped, after or (shipped if before is not None else None)
         return diff_lines(before, after)
 
@@ -181,7 +180,7 @@ class Skills:
                 decided = f" ({revision.decided_by})" if revision.decided_by else ""
                 raise UsageError(f"Change {revision_id} does not wait: it is {revision.state}{decided}.")
             after = folders.decoded(revision.after)
-            now = await asyncio.to_thread(self._own_files, revision.name)
+            now = await asyncio.to_thread(_own_files, self.catalogue, revision.name)
             if now != folders.decoded(revision.before) and now != after:
                 raise UsageError(
                     f"The skill {revision.name} has changed since change {revision_id} was proposed.",
@@ -224,7 +223,7 @@ class Skills:
             return
         async with self._locked():
             for revision in await self._store.revisions(KIND, states=(RevisionState.APPLYING,)):
-                now = await asyncio.to_thread(self._own_files, revision.name)
+                now = await asyncio.to_thread(_own_files, self.catalogue, revision.name)
                 if now is None or now in (folders.decoded(revision.before), folders.decoded(revision.after)):
                     await self._written(revision, folders.decoded(revision.after), revision.decided_by)
                 else:  # the person has changed it by hand meanwhile: they are asked again
@@ -234,7 +233,8 @@ class Skills:
 
     async def _written(self, revision: Revision, after: Files | None, by: str) -> None:
         """Write a change whose answer was yes; the lock is held."""
-        target = await asyncio.to_thread(self._target, revision.name)
+        standing = await asyncio.to_thread(_standing, self.catalogue, revision.name)
+        target = self._own / revision.name if standing is None else Path(standing.folder)
         try:
             staged = await asyncio.to_thread(folders.write_staged, self._own, revision.name, after)
             waiting = (RevisionState.PENDING, RevisionState.APPLYING)
@@ -253,24 +253,6 @@ class Skills:
         if not session_id:
             return None
         return next((one for one in await self.pending() if one.session_id == session_id and one.name == name), None)
-
-    def _standing(self, name: str) -> Skill | None:
-        """The person's own skill of this name, broken or not."""
-        return next((one for one in self.catalogue.all() if one.name == name and one.tier is Tier.OWN), None)
-
-    def _target(self, name: str) -> Path:
-        """Where a skill of the person's own is, or is to be."""
-        standing = self._standing(name)
-        return self._own / name if standing is None else Path(standing.folder)
-
-    def _own_files(self, name: str) -> Files | None:
-        standing = self._standing(name)
-        return None if standing is None else folders.read_folder(standing.folder)
-
-    def _shipped(self, name: str) -> Files | None:
-        """The files of a skill that is not the person's own: a change makes a copy of it theirs."""
-        found = next((one for one in self.catalogue.all() if one.name == name and one.tier is not Tier.OWN), None)
-        return None if found is None or not found.vouched else folders.read_folder(found.folder)
 
     @contextlib.asynccontextmanager
     async def _locked(self) -> AsyncIterator[None]:
@@ -295,3 +277,19 @@ def _taken(handle: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _standing(catalogue: Catalogue, name: str) -> Skill | None:
+    """The person's own skill of this name, broken or not."""
+    return next((one for one in catalogue.all() if one.name == name and one.tier is Tier.OWN), None)
+
+
+def _own_files(catalogue: Catalogue, name: str) -> Files | None:
+    standing = _standing(catalogue, name)
+    return None if standing is None else folders.read_folder(standing.folder)
+
+
+def _shipped(catalogue: Catalogue, name: str) -> Files | None:
+    """The files of a skill that is not the person's own: a change makes a copy of it theirs."""
+    found = next((one for one in catalogue.all() if one.name == name and one.tier is not Tier.OWN), None)
+    return None if found is None or not found.vouched else folders.read_folder(found.folder)

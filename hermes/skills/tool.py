@@ -1,7 +1,7 @@
 """The tools about skills. What the model writes waits for a person's yes, unless the settings say otherwise."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from hermes.core.errors import HermesError, ToolError
 from hermes.skills.catalogue import Skill, Tier
 from hermes.skills.command import provenance
+from hermes.skills.diff import escaped
 from hermes.skills.files import MAIN, Files, as_text, check_own
 from hermes.skills.section import described
 from hermes.skills.skill import parted, with_category
@@ -17,7 +18,6 @@ from hermes.store.revisions import Author
 from hermes.tools.edits import replace_text
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, Tool, ToolOutput, tool
-from hermes.util.text import visible
 
 _DESCRIPTION = 300
 _MOST_LISTED = 200
@@ -52,22 +52,29 @@ def _list_tool(skills: Skills) -> Tool:
     @tool("skills", parallel=Parallel.SAFE, repeatable=True, summary=lambda args: "list skills")
     async def skills_list(ctx: ToolContext, category: Annotated[str, "Only these; empty: all."] = "") -> str:
         """List skills and what they are for."""
-        found = [one for one in await asyncio.to_thread(skills.catalogue.all) if one.usable]
-        known = sorted({one.category or "other" for one in found})
-        wanted = [one for one in found if category in ("", one.category or "other")]
-        if not wanted:
-            said = f"No skill is in {category[:60]!r}." if category else "There are no skills yet."
-            return said + (f" Categories: {', '.join(known)}." if known else "")
-        lines = [_line(one) for one in wanted[:_MOST_LISTED]]
-        left = len(wanted) - len(lines)
-        return visible("\n".join([*lines, *([f"[{left} more; give a category: {', '.join(known)}]"] if left else [])]))
+        return escaped(_listed(await asyncio.to_thread(skills.catalogue.all), category))
 
     return skills_list
 
 
+def _listed(skills: Sequence[Skill], category: str) -> str:
+    found = [one for one in skills if one.usable]
+    known = ", ".join(sorted({_category(one) for one in found}))
+    wanted = [one for one in found if category in ("", _category(one))]
+    if not wanted:
+        return f"There is no skill here. Categories: {known or 'none'}."
+    left = len(wanted) - _MOST_LISTED
+    rest = f"[{left} more; give a category: {known}]" if left > 0 else ""
+    return "\n".join(filter(None, [*map(_line, wanted[:_MOST_LISTED]), rest]))
+
+
+def _category(skill: Skill) -> str:
+    return skill.category or "other"
+
+
 def _line(skill: Skill) -> str:
     missing = f" [cannot be used here, it lacks: {', '.join(skill.missing)}]" if skill.missing else ""
-    return f"{skill.name} ({skill.category or 'other'}): {described(skill, _DESCRIPTION)}{missing}"
+    return f"{skill.name} ({_category(skill)}): {described(skill, _DESCRIPTION)}{missing}"
 
 
 def _view_tool(skills: Skills) -> Tool:
