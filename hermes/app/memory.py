@@ -21,6 +21,7 @@ from hermes.memory.section import GuidanceSection, MemorySection
 from hermes.memory.tool import memory_tool
 from hermes.runtime.actor import SessionActor
 from hermes.safety.secrets import Redactor
+from hermes.skills.diff import escaped
 from hermes.store.revisions import Author, Revision
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
@@ -129,6 +130,11 @@ async def open_desk(environ: Mapping[str, str]) -> AsyncIterator[MemoryDesk]:
         yield MemoryDesk(journal)
     finally:
         await store.close()
+
+
+def as_shown(text: str) -> str:
+    """A text as a person is shown it: what cannot be seen, or a terminal would obey, is written out."""
+    return escaped(text)
 
 
 def revision_row(revision: Revision) -> Plain:
