@@ -20,7 +20,10 @@ from hermes.util.text import clean_surrogates, one_line
 T = TypeVar("T")
 PREFETCH_SECONDS = 2.0
 RECALLED = 1_600
-"""Characters of what is recalled with one message."""
+"""Characters of what is recalled with one message, marks included: about 400 tokens."""
+_MARKS = 300
+_TELLING = 20
+"""Characters of a line that stands in a conversation by no accident."""
 BLOCK = 2_000
 """Characters of a provider's part of the prompt, and of what it wants a summary to keep."""
 FAILURES = 3
@@ -34,7 +37,7 @@ class Memory:
     """One session's provider. `tell` gives the person a line; `seconds` is the time that a call has."""
 
     def __init__(self, provider: MemoryProvider, *, seconds: float, tell: Callable[[str], None]) -> None:
-        self.name = one_line(str(provider.name), 60)
+        self.name = one_line(visible(inert(str(provider.name))).text, 60)
         self._provider = provider
         self._seconds = seconds
         self._tell = tell
@@ -225,13 +228,16 @@ def _plain(text: object) -> str:
 
 def _news(text: str, known: str) -> str:
     """The lines that stand nowhere yet, as many as fit."""
+    lines = {line.strip() for line in known.split("\n")}
     kept: list[str] = []
-    room = RECALLED
+    room = RECALLED - _MARKS
     for line in text.split("\n"):
-        if line.strip() and line.strip() not in known:
-            if len(line) > room:
-                kept += [line[:room]] if not kept else []
-                break
-            kept.append(line)
-            room -= len(line) + 1
+        words = line.strip()
+        if not words or words in lines or (len(words) >= _TELLING and words in known):
+            continue
+        if len(line) > room:
+            kept += [line[:room]] if not kept else []
+            break
+        kept.append(line)
+        room -= len(line) + 1
     return "\n".join(kept)
