@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -16,6 +17,7 @@ from hermes.safety.secrets import Redactor
 from hermes.store.store import Store
 from hermes.tools.tool import Tool
 
+T = TypeVar("T")
 Attend = Callable[[SessionActor, AsyncExitStack], Awaitable[None]]
 """Takes part in a session that has just come to life; what it puts on the stack is done once its turns are over."""
 
@@ -54,13 +56,17 @@ def kept_for(plan: Plan, shelf: Shelf) -> Kept:
     owners = [make(plan, shelf) for make in OWNERS]
     own = own_sections(shelf.home, shelf.settings, shelf.environ, plan.cwd, shelf.window)
     return Kept(
-        tools=tuple(tool for one in owners for tool in one.tools),
-        sections=(*own, *(section for one in owners for section in one.sections)),
+        tools=_of(owners, lambda one: one.tools),
+        sections=(*own, *_of(owners, lambda one: one.sections)),
         needs={section: tool for one in owners for section, tool in one.needs.items()},
-        bringers=tuple(bringer for one in owners for bringer in one.bringers),
-        opening=tuple(ready for one in owners for ready in one.opening),
-        attending=tuple(attend for one in owners for attend in one.attending),
+        bringers=_of(owners, lambda one: one.bringers),
+        opening=_of(owners, lambda one: one.opening),
+        attending=_of(owners, lambda one: one.attending),
     )
+
+
+def _of(owners: Sequence[Kept], part: Callable[[Kept], tuple[T, ...]]) -> tuple[T, ...]:
+    return tuple(item for one in owners for item in part(one))
 
 
 def _past(_plan: Plan, shelf: Shelf) -> Kept:
