@@ -145,7 +145,22 @@ def test_names_that_are_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["", ".", "..", "../x", "a/../../x", "/etc/passwd", "a//b", "a/./b", "~/x", ".env", "a\\b", "C:x", "a\nb", "x\u202ey"]
+    [
+        "",
+        ".",
+        "..",
+        "../x",
+        "a/../../x",
+        "/etc/passwd",
+        "a//b",
+        "a/./b",
+        "~/x",
+        ".env",
+        "a\\b",
+        "C:x",
+        "a\nb",
+        "x\u202ey",
+    ]
     + ["a" * 201, "a/b/c/d/e/f/g", " x", "references/x "],
 )
 def test_paths_that_lead_out_are_refused(path: str, tmp_path: Path) -> None:
