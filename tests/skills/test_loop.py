@@ -1,19 +1,15 @@
 """A skill's whole life through the real loop: proposed, approved, used by `/name`, improved, rolled back."""
 
-from pathlib import Path
 
-import msgspec
 
 from hermes.app.options import Options
 from hermes.app.skills import open_desk
 from hermes.app.wiring import App
-from hermes.core.parts import Provenance, Source, TextPart
 from hermes.runtime.mailbox import Inbound
 from hermes.skills.use import used_skills
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
-from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Reply, Say, ScriptedModel
+from hermes.testing.script import Call, Reply, Say
 from hermes.testing.server import ScriptedServer
 
 TEXT = """\
