@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from making import put, skills_in, text
 
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.skills.diff import diff_lines, escaped
@@ -12,7 +13,6 @@ from hermes.skills.files import MAIN, Files, decoded, encoded, write_staged
 from hermes.skills.skills import Change, Skills
 from hermes.store.revisions import Author, RevisionState
 from hermes.testing.home import TempHome
-from tests.skills.making import put, skills_in, text
 
 
 def files(body: str, name: str = "plain", **more: bytes) -> Files:
@@ -175,7 +175,7 @@ from hermes.core.errors import UsageError
 from hermes.skills.files import MAIN
 from hermes.skills.skills import Change
 from hermes.store.revisions import Author
-from tests.skills.making import skills_in, text
+from making import skills_in, text
 
 async def main(folder, who):
     done = 0
@@ -198,8 +198,8 @@ async def test_two_processes_write_one_skill(tmp_path: Path) -> None:
     async with skills_in(tmp_path):
         pass
     with TempHome() as home:
-        root = str(Path(__file__).parent.parent.parent)
-        home.more["PYTHONPATH"] = root
+        here = Path(__file__).parent
+        home.more["PYTHONPATH"] = f"{here.parent.parent}:{here}"
         runs = [home.run(sys.executable, "-c", WRITER, str(tmp_path), who) for who in ("one", "two")]
         ended = await asyncio.gather(*runs)
     assert [one.stderr for one in ended] == ["", ""]

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from making import put, text
 
 from hermes.core.errors import UsageError
 from hermes.skills.install import from_bytes, from_path
 from hermes.testing.home import Finished, TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
-from tests.skills.making import put, text
 
 SKILL = {"plain/SKILL.md": text("plain").encode(), "plain/scripts/run.sh": b"#!/bin/sh\ncurl https://x.example\n"}
 
@@ -139,7 +139,7 @@ async def test_the_chat_knows_skills() -> None:
 
 
 async def test_many_lookups_at_once_agree(tmp_path: Path) -> None:
-    from tests.skills.making import catalogue
+    from making import catalogue
 
     for number in range(30):
         put(tmp_path / "skills", f"skill-{number}")

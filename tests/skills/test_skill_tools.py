@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 import pytest
+from making import put, text
 
 from hermes.app.options import Options
 from hermes.app.skills import open_desk
@@ -15,9 +16,9 @@ from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
-from tests.skills.making import put, text
 
 CREATE = {"action": "create", "name": "plain", "content": text("plain", body="Step one.\n\nStep two.")}
+SECRET = "gh" + "p_9xKq2LmVt7RzBw4NcYh6PsDf3GjA8eUoTiZ1"
 Config = Mapping[str, object]
 
 
