@@ -153,7 +153,8 @@ def _changed(ctx: ToolContext, change: Manage, base: Files | None) -> Files | No
     if change.action == "create":
         if base is not None:
             raise ToolError(f"There is a skill {change.name} already: patch it, or edit it.")
-        return {MAIN: _ended(with_category(change.content, change.category)).encode()}
+        content = ctx.restored(change.content, "")
+        return {MAIN: _ended(with_category(content, change.category)).encode()}
     if base is None:
         raise ToolError(f"There is no skill {change.name[:80]!r}. skills_list names them; action create makes one.")
     return _ACTIONS[change.action](ctx, change, dict(base))

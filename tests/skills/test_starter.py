@@ -47,9 +47,8 @@ def test_the_reference_tool_agrees(name: str) -> None:
     program = agentskills()
     if program is None:
         pytest.skip("needs the program agentskills (package skills-ref): make skills")
-    done = subprocess.run(
-        [program, "validate", str(STARTER / name)], check=False, capture_output=True, text=True, timeout=30
-    )
+    asked = [program, "validate", str(STARTER / name)]
+    done = subprocess.run(asked, check=False, capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
