@@ -89,6 +89,8 @@ class Birth:
         keeping = Keeping(engine, on.windows, tools.state.taint, on.settings.compression.enabled)
         epochs = SessionEpochs(on.store, conversation, recorder, route, keeping)
         actor = await self._actor(conversation, recorder, epochs, tools)
+        for attend in kept.attending:
+            await attend(actor, stack)
         await self._attend(actor, conversation, tools)
         actor.bringing.bringers += kept.bringers
         return Live(actor, tools, kept)

@@ -1,6 +1,7 @@
 """What a session has of all that outlives sessions: the tools and prompt sections of memory, skills and the store."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 
 from msgspec import Struct
@@ -9,10 +10,14 @@ from hermes.app.toolbox import Plan
 from hermes.config.home import Home
 from hermes.config.settings import Evolution, Settings
 from hermes.context.prompt import PromptSection
+from hermes.runtime.actor import SessionActor
 from hermes.runtime.bringing import Bringer
 from hermes.safety.secrets import Redactor
 from hermes.store.store import Store
 from hermes.tools.tool import Tool
+
+Attend = Callable[[SessionActor, AsyncExitStack], Awaitable[None]]
+"""Takes part in a session that has just come to life; what it puts on the stack is done once its turns are over."""
 
 
 class Shelf(Struct, frozen=True, kw_only=True):
@@ -37,6 +42,8 @@ class Kept(Struct, frozen=True, kw_only=True):
     """Who brings something along with a message."""
     opening: tuple[Callable[[], Awaitable[None]], ...] = ()
     """What is done before the session opens."""
+    attending: tuple[Attend, ...] = ()
+    """Who takes part in it."""
 
 
 def kept_for(plan: Plan, shelf: Shelf) -> Kept:
@@ -51,6 +58,7 @@ def kept_for(plan: Plan, shelf: Shelf) -> Kept:
         needs={section: tool for one in owners for section, tool in one.needs.items()},
         bringers=tuple(bringer for one in owners for bringer in one.bringers),
         opening=tuple(ready for one in owners for ready in one.opening),
+        attending=tuple(attend for one in owners for attend in one.attending),
     )
 
 
@@ -59,6 +67,22 @@ def _past(_plan: Plan, shelf: Shelf) -> Kept:
     from hermes.memory.session_search import session_search_tool
 
     return Kept(tools=(session_search_tool(shelf.store),))
+
+
+def _memory(_plan: Plan, shelf: Shelf) -> Kept:
+    """What is remembered: its files and its tool."""
+    if not shelf.settings.memory.enabled:
+        return Kept()
+    from hermes.app.memory import SessionMemory, journal_of
+
+    memory = SessionMemory(shelf.settings, journal_of(shelf.home, shelf.settings, shelf.store, shelf.redactor))
+    return Kept(
+        tools=(memory.tool,),
+        sections=memory.sections,
+        needs=memory.needs,
+        opening=(memory.journal.settle,),
+        attending=(memory.attend,),
+    )
 
 
 def _skills(_plan: Plan, shelf: Shelf) -> Kept:
@@ -80,5 +104,5 @@ def _skills(_plan: Plan, shelf: Shelf) -> Kept:
     )
 
 
-OWNERS: Sequence[Callable[[Plan, Shelf], Kept]] = (_skills, _past)
+OWNERS: Sequence[Callable[[Plan, Shelf], Kept]] = (_skills, _memory, _past)
 """Who adds something, in the order in which it stands in the prompt."""
