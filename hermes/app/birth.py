@@ -86,7 +86,8 @@ class Birth:
             untitled=plan.fresh,
             redactor=tools.context.redactor,
         )
-        keeping = Keeping(engine, on.windows, tools.state.taint, on.settings.compression.enabled)
+        compression = on.settings.compression
+        keeping = Keeping(engine, on.windows, tools.state.taint, compression.enabled, compression.in_place)
         epochs = SessionEpochs(on.store, conversation, recorder, route, keeping)
         actor = await self._actor(conversation, recorder, epochs, tools)
         for attend in kept.attending:

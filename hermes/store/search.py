@@ -12,6 +12,7 @@ from hermes.core.messages import Message, Role
 from hermes.store.connection import explain, transaction
 from hermes.store.index import DAMAGED, SHARD_BITS, IndexFile
 from hermes.store.rows import Hit, IndexReport, MessageState, Search
+from hermes.store.sessions import lineage
 from hermes.store.words import Term, label, message_text, parts, snippet, terms
 from hermes.store.worker import Worker
 
@@ -124,19 +125,22 @@ class _Finder:
 
     def _shards_of(self, session_id: str, shards: list[int]) -> list[int]:
         """The shards that may hold messages of the session."""
-        first, last = self._connection.execute(
-            "SELECT min(id), max(id) FROM store.messages WHERE session_id = ?", (session_id,)
-        ).get
-        if first is None:
+        ends = [
+            self._connection.execute("SELECT min(id), max(id) FROM store.messages WHERE session_id = ?", (one,)).get
+            for one in lineage(self._connection, session_id, "store")
+        ]
+        bounds = [bound for pair in ends for bound in pair if bound is not None]
+        if not bounds:
             return []
-        return [shard for shard in shards if first >> SHARD_BITS <= shard <= last >> SHARD_BITS]
+        return [shard for shard in shards if min(bounds) >> SHARD_BITS <= shard <= max(bounds) >> SHARD_BITS]
 
     def _labels(self) -> str:
         """The search's limits in the index's own syntax."""
         search = self._search
         groups = [[label("r", role) for role in search.roles]]
         groups.append([label("o", search.source)] if search.source is not None else [])
-        groups.append([label("s", search.session)] if search.session is not None else [])
+        named = [] if search.session is None else lineage(self._connection, search.session, "store")
+        groups.append([label("s", one) for one in named])
         asked = [" OR ".join(f'"{one}"' for one in group) for group in groups if group]
         return "".join(f" AND labels : ({one})" for one in asked)
 

@@ -22,17 +22,18 @@ from hermes.testing.server import ScriptedServer
 SUMMARY = Say("## Goal\nnotes")
 
 
-def looking_up(query: str) -> Say:
-    return Say(calls=(Call("tool_call", {"name": "context_lookup", "arguments": {"query": query}}),))
+def looking_up(session_id: str, query: str = "", number: int = 0) -> Say:
+    arguments = {"session_id": session_id, "query": query, "around_message_id": number, "limit": 1}
+    return Say(calls=(Call("session_search", arguments),))
 
 
-async def test_the_model_finds_what_was_condensed_by_number_and_by_words() -> None:
+@pytest.mark.parametrize("in_place", [True, False])
+async def test_the_model_finds_what_was_condensed_by_number_and_by_words(in_place: bool) -> None:
     replies: list[Reply] = [Say(f"answer {number} " + "hello " * 200) for number in range(7)]
     replies[2:2] = [Say("the secret place is the old mill")]
     replies[7:] = [SUMMARY]
-    replies += [looking_up("1, 3-4"), looking_up("MILL secret"), looking_up("nothing like it"), Say("found")]
     async with ScriptedServer(replies) as server:
-        with TempHome.for_server(server.url) as home:
+        with TempHome.for_server(server.url, more_config={"compression": {"in_place": in_place}}) as home:
             async with App(home.environ, Options(cwd=str(home.cwd))) as app:
                 other = await app.open_session()
                 await other.post(Inbound(text="in another session: mill secret"))
@@ -40,21 +41,33 @@ async def test_the_model_finds_what_was_condensed_by_number_and_by_words() -> No
                 for number in range(6):
                     await actor.post(Inbound(text=f"question {number}"))
                 assert await actor.condense()
+                name = actor.session_id
+                server.model = ScriptedModel(
+                    [
+                        looking_up(name, number=5),
+                        looking_up(name, "MILL secret"),
+                        Say("found"),
+                    ]
+                )
                 assert (await actor.post(Inbound(text="look it up"))).text == "found"
-        by_number, by_words, nothing = (request.conversation[-1].text for request in server.requests[-3:])
-        assert "old mill" not in server.requests[-4].body.decode()
-        assert "[3] user: question 0" in by_number and "answer 1" in by_number
+        by_number, by_words = (request.conversation[-1].text for request in server.requests[-2:])
+        asked = server.requests[-3].body.decode()
+        assert "old mill" not in asked
+        assert f"`session_search` with session_id {name} finds any message" in asked
+        assert not {"tool_search", "tool_call"} & set(server.requests[-3].tool_names)
+        assert "#5 user" in by_number and "question 1" in by_number
         assert "old mill" in by_words and "another session" not in by_words
-        assert "has no message for" in nothing
 
 
 async def test_cleared_results_name_their_message_and_the_look_up_shows_it() -> None:
     def reply(request: RecordedRequest) -> Reply:
         if is_summary(request):
             return extract(request)
-        cleared = re.search(r"context_lookup shows message (\d+)", request.body.decode())
-        if cleared and "'tool_call'" not in str(request.messages[-2]):
-            return looking_up(cleared[1])
+        cleared = re.search(
+            r"session_search with session_id (\S+) and around_message_id (\d+) shows it", request.body.decode()
+        )
+        if cleared and "'session_search'" not in str(request.messages[-2]):
+            return looking_up(cleared[1], number=int(cleared[2]))
         if cleared:
             return Say("seen")
         return converse(request)
