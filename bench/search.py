@@ -57,15 +57,16 @@ HAN = (
 class Words:
     """A vocabulary in which few words are common and most are rare, and sentences made of it."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, power: float = 1.0) -> None:
         self._rng = rng
         made = {"".join(rng.choices(SYLLABLES, k=rng.choice((1, 2, 2, 3, 3)))) for _ in range(40_000)}
-        self.english = STOP + sorted(made - set(STOP), key=lambda word: (rng.random(), word))
+        others = sorted(made - set(STOP))  # a set's own order is another one in every process
+        self.english = STOP + rng.sample(others, len(others))
         sizes = rng.choices((1, 2, 3, 4), weights=(2, 12, 3, 2), k=20_000)
         letters = _zipf(len(HAN), 0.7)
         self.chinese = ["".join(rng.choices(HAN, weights=letters, k=size)) for size in sizes]
-        self._english_weights = list(itertools.accumulate(_zipf(len(self.english), 1.0)))
-        self._chinese_weights = list(itertools.accumulate(_zipf(len(self.chinese), 0.9)))
+        self._english_weights = list(itertools.accumulate(_zipf(len(self.english), power)))
+        self._chinese_weights = list(itertools.accumulate(_zipf(len(self.chinese), 0.9 * power)))
 
     def drawn(self, count: int) -> list[str]:
         return self._rng.choices(self.english, cum_weights=self._english_weights, k=count)
@@ -89,23 +90,31 @@ def _zipf(size: int, power: float) -> list[float]:
 
 
 class Corpus:
-    """The messages. Sentences come from a pool, so that making them costs less than storing them."""
+    """The messages. Sentences come from a pool, so that making them costs less than storing them.
 
-    def __init__(self, seed: int) -> None:
+    `power`: how steeply words become rarer (0: all alike). `length`: how many times as long messages are. `planted`:
+    messages by the number at which they stand instead of a made-up one.
+    """
+
+    def __init__(self, seed: int, *, power: float = 1.0, length: float = 1.0, pool: int = 60_000) -> None:
         self.rng = random.Random(seed)
-        self.words = Words(self.rng)
+        self.words = Words(self.rng, power)
+        self.planted: dict[int, Message] = {}
+        self._length = length
         rng, words = self.rng, self.words
-        self._prose = [words.prose(rng.randrange(4, 22)) for _ in range(60_000)]
-        self._han = [words.han(rng.randrange(4, 16)) for _ in range(60_000)]
-        self._code = [words.code(rng.randrange(1, 8)) for _ in range(20_000)]
+        self._prose = [words.prose(rng.randrange(4, 22)) for _ in range(pool)]
+        self._han = [words.han(rng.randrange(4, 16)) for _ in range(pool)]
+        self._code = [words.code(rng.randrange(1, 8)) for _ in range(pool // 3)]
 
     def messages(self, count: int) -> Iterator[Message]:
         return (self._message(number) for number in range(count))
 
     def _message(self, number: int) -> Message:
+        if number in self.planted:
+            return self.planted[number]
         rng = self.rng
         kind = rng.random()
-        size = min(60, max(1, int(rng.lognormvariate(1.2, 1.1))))
+        size = int(self._length * min(60, max(1, int(rng.lognormvariate(1.2, 1.1)))))
         if number % 5_000 == 17:  # known words to look for: rare, in all scripts
             return user_message(f"{rng.choice(self._prose)} quokka{number} 獬豸用Python写 fn_{number:07d}_zz")
         if kind < 0.35:
@@ -221,7 +230,7 @@ async def prove_deletion(folder: Path) -> None:
     second = time.monotonic() - began
     after = [len(await store.search(word)) for word in [*secrets, rare]]
     await store.close()
-    files = sorted(os.listdir(folder))
+    files = sorted(one.name for one in folder.iterdir() if one.is_file())
     # the index leaves out what a word shares with the one before it, so only the later part of a word is looked for
     traces = [word.encode()[-12:] for word in secrets] + [rare.encode()[-6:], rare[:2].encode()[-6:]]
     left = [trace for trace in traces if any(_holds(folder / name, trace) for name in files)]
