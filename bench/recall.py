@@ -5,7 +5,7 @@
 
 Every answer stands among distractors: messages that hold some of its words too, older and newer ones. A question counts
 as answered by hit when one of its messages is among the first five hits, by session when their session is among the
-first five that `session_search` shows. With --folder each seed's files stay in a folder of their own and are used again.
+first five that `session_search` shows. With --folder each seed's files stay in a folder of their own, to be used again.
 """
 
 import argparse
@@ -29,7 +29,20 @@ HITS = 60
 """Hits that `session_search` asks for."""
 FIRST = 5
 DISTRACTORS = 6
-NAMES = "Marlene Tobias Yusuf Ingrid Paolo Svetlana Kwame Dolores Hiroshi Anouk Bertil Xochitl Leopold Maren Osvaldo".split()
+NAMES = (
+    "Marlene",
+    "Tobias",
+    "Yusuf",
+    "Ingrid",
+    "Paolo",
+    "Svetlana",
+    "Kwame",
+    "Dolores",
+    "Hiroshi",
+    "Anouk",
+    "Bertil",
+    "Maren",
+)
 ENDINGS = ("s", "ed", "ing", "ation")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 OPENINGS = ("what did we say about the", "how was it with the", "where is the note on", "do you remember when the")

@@ -70,7 +70,9 @@ class Finder:
         words = self._telling(found) if len(found) >= _QUESTION_TERMS or not search.newest else found
         asked = f"({' AND '.join(word.loose for word in words)})"
         ids = self._newest(asked, self._wanted) if search.newest else self._ranked(asked)
-        if len(ids) < (1 if search.newest else self._wanted):  # not enough with every word: some of them, or their parts
+        if len(ids) < (
+            1 if search.newest else self._wanted
+        ):  # not enough with every word: some of them, or their parts
             pieces = self._telling(parts(found))
             words = [*words, *pieces]
             known = set(ids)
@@ -152,10 +154,12 @@ class Finder:
 
     def _compared(self, masks: dict[int, int], value: Callable[[int], float]) -> list[int]:
         """In order of what a message says, and its session around it; the shorter of two that say the same is first."""
-        rows = self._connection.execute(
-            "SELECT id, session_id, length(body) FROM store.messages WHERE id IN (SELECT value FROM json_each(?))",
-            (json.dumps(list(masks)),),
-        ).fetchall()
+        rows: list[tuple[int, str, int]] = list(
+            self._connection.execute(
+                "SELECT id, session_id, length(body) FROM store.messages WHERE id IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(masks)),),
+            )
+        )
         sessions: dict[str, int] = {}
         for identity, session_id, _ in rows:
             sessions[session_id] = sessions.get(session_id, 0) | masks[identity]
@@ -278,4 +282,3 @@ class Finder:
                     )
                 )
         return hits
-

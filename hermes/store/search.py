@@ -13,6 +13,7 @@ from hermes.store.index import DAMAGED, IndexFile
 from hermes.store.rows import Hit, IndexReport, Search
 from hermes.store.worker import Worker
 
+
 class SearchIndex(Worker[IndexFile]):
     """The index with a thread of its own. It follows the store: every search first takes in what is new."""
 
