@@ -41,7 +41,10 @@ NAMES = (
     "Hiroshi",
     "Anouk",
     "Bertil",
+    "Xochitl",
+    "Leopold",
     "Maren",
+    "Osvaldo",
 )
 ENDINGS = ("s", "ed", "ing", "ation")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

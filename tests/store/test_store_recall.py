@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
