@@ -19,11 +19,11 @@ RANKED_HITS = 2_000
 """How many of the newest hits with every word are ranked."""
 COMMON_SHARE = 0.02
 """A word that stands in more than this part of the newest messages says little about what is looked for."""
-WEIGHED_HITS = 36_000
+WEIGHED_HITS = 24_000
 """How many hits of single words are put together, shared among the words."""
 _SAMPLE = 4_096
 _QUESTION_TERMS = 4
-_BEST = 200
+_BEST = 120
 """How many messages with some of the words are compared by length and by what else was said around them."""
 _ANCHORS = 3
 _OLDER = 500
@@ -175,26 +175,24 @@ class Finder:
     def _forms(self, words: Sequence[Term]) -> list[_Form]:
         """Each word as it is written, with other endings, and as it may have been meant, with the messages of each."""
         limit = WEIGHED_HITS // max(4, len(words))
-        forms = []
+        forms: list[_Form] = []
         for number, word in enumerate(words):
-            asked = [word.exact]
-            if word.loose != word.exact:
-                asked.append(word.loose)
-            exact = self._newest(word.exact, limit)
-            if not exact:
-                asked[0] = " OR ".join(f'"{one}"' for one in self._near(word))
-                exact = self._newest(f"({asked[0]})", limit) if asked[0] else []
-            for expression, ids in zip(asked, [exact, *(self._newest(one, limit) for one in asked[1:])], strict=True):
-                if ids:
-                    forms.append(_Form(number, f"({expression})", ids, self._weight(ids, limit), len(ids) >= limit))
-        return forms
+            exact = self._form(number, word.exact, limit)
+            if not exact.ids:
+                near = " OR ".join(f'"{one}"' for one in self._near(word))
+                exact = self._form(number, f"({near})", limit) if near else exact
+            forms.append(exact)
+            if word.loose != word.exact and not exact.cut:
+                forms.append(self._form(number, word.loose, limit))
+        return [form for form in forms if form.ids]
 
-    def _weight(self, ids: Sequence[int], limit: int) -> float:
-        """How much it says that a message is one of these; where they are not all, they go on as they began."""
-        count = float(len(ids))
-        if len(ids) >= limit:
+    def _form(self, word: int, expression: str, limit: int) -> _Form:
+        """The form with its newest messages. Where these are not all, older ones are taken to go on as they began."""
+        ids = self._newest(expression, limit)
+        count, cut = float(len(ids)), len(ids) >= limit
+        if cut:
             count *= self._last / (self._last - ids[-1] + 1)
-        return math.log1p(self._last / count)
+        return _Form(word, expression, ids, math.log1p(self._last / max(count, 1)), cut)
 
     def _masks(self, forms: Sequence[_Form]) -> dict[int, int]:
         """Which of the forms (a bit each) stand in which messages."""
@@ -213,7 +211,7 @@ class Finder:
 
     def _near(self, word: Term) -> list[str]:
         """Words of the index that a word which does not stand in it may have been meant for."""
-        text = word.needle if word.exact == f'"{word.needle}"' else word.exact.strip('"').lower()
+        text = word.text
         if len(text) < _NEAR_LETTERS or not (text.isascii() and text.isalpha()):
             return []
         start = text[: max(_NEAR_LETTERS - 1, len(text) * 2 // 3)]

@@ -48,6 +48,8 @@ class Term(msgspec.Struct, frozen=True):
 
     exact: str
     loose: str
+    text: str
+    """The word in lower case."""
     needle: str
     """What to look for in a text, in lower case, to show the place."""
     weight: float = 1.0
@@ -143,7 +145,7 @@ def parts(found: list[Term]) -> list[Term]:
     """
     smaller: dict[str, Term] = {}
     for term in found:
-        for piece in _PIECE.findall(term.needle):
+        for piece in _PIECE.findall(term.text):
             if not _RUN.match(piece) or len(piece) <= 2:
                 smaller.setdefault(piece, _term([piece], typo=True))
                 continue
@@ -163,18 +165,18 @@ def _term(pieces: list[str], *, typo: bool = False) -> Term:
     exact = f'"{paired(pieces[0]) if len(pieces) == 1 else ""}"'
     if exact == '""':
         exact = f'"{spaced(" ".join(pieces)).strip()}"'
-    needle = " ".join(pieces).lower()
+    text = " ".join(pieces).lower()
     last = pieces[-1]
     if _RUN.match(last) or len(last) < 3 or not last.isalpha():
-        return Term(exact, exact, needle)
+        return Term(exact, exact, text, text)
     if len(pieces) == 1 and len(last) == 3:  # as the beginning of other words it would stand for too many
-        return Term(exact, f'({exact} OR "{last}s")', needle)
+        return Term(exact, f'({exact} OR "{last}s")', text, text)
     if len(pieces) > 1 or not last.isascii():
-        return Term(exact, f"{exact}*", needle)
-    stem = _stem(last.lower())
+        return Term(exact, f"{exact}*", text, text)
+    stem = _stem(text)
     if typo:
         stem = stem[: max(4, len(last) - max(2, len(last) // 3))]
-    return Term(exact, f'"{stem}"*', stem)
+    return Term(exact, f'"{stem}"*', text, stem)
 
 
 def _stem(word: str) -> str:
