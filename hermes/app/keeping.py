@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
+from functools import partial, reduce
 
 from msgspec import Struct
 
@@ -45,21 +45,24 @@ class Kept(Struct, frozen=True, kw_only=True):
     attending: tuple[Attend, ...] = ()
     """Who takes part in it."""
 
+    def __add__(self, other: "Kept") -> "Kept":
+        return Kept(
+            tools=self.tools + other.tools,
+            sections=self.sections + other.sections,
+            needs={**self.needs, **other.needs},
+            bringers=self.bringers + other.bringers,
+            opening=self.opening + other.opening,
+            attending=self.attending + other.attending,
+        )
+
 
 def kept_for(plan: Plan, shelf: Shelf) -> Kept:
     """Everything that the session of `plan` has."""
     from hermes.app.prompting import own_sections
 
     owners = [make(plan, shelf) for make in OWNERS]
-    own = own_sections(shelf.home, shelf.settings, shelf.environ, plan.cwd, shelf.window)
-    return Kept(
-        tools=tuple(tool for one in owners for tool in one.tools),
-        sections=(*own, *(section for one in owners for section in one.sections)),
-        needs={section: tool for one in owners for section, tool in one.needs.items()},
-        bringers=tuple(bringer for one in owners for bringer in one.bringers),
-        opening=tuple(ready for one in owners for ready in one.opening),
-        attending=tuple(attend for one in owners for attend in one.attending),
-    )
+    own = Kept(sections=own_sections(shelf.home, shelf.settings, shelf.environ, plan.cwd, shelf.window))
+    return reduce(Kept.__add__, owners, own)
 
 
 def _past(_plan: Plan, shelf: Shelf) -> Kept:

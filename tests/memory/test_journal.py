@@ -100,13 +100,13 @@ async def test_a_held_change_waits_and_is_looked_at_again_when_the_yes_comes(tmp
         assert await memories.entries(M) == ("one",)
         assert [one.id for one in await memories.pending()] == [second, first]
         assert (await memories.apply(first, "person")).state is RevisionState.APPLIED
-        with pytest.raises(UsageError, match="does not wait: it is applied .person"):
+        with pytest.raises(UsageError, match=r"does not wait: it is applied .person"):
             await memories.apply(first, "person")
         third = await memories.propose(Change(M, "uno", "eins"), origin)
         await write(memories, Operation(action="remove", old_text="uno"), add("x" * 28))
         with pytest.raises(UsageError, match="34/30"):
             await memories.apply(second, "person")
-        with pytest.raises(UsageError, match="does not stand .* any more.*reject"):
+        with pytest.raises(UsageError, match=r"does not stand .* any more.*reject"):
             await memories.apply(third, "person")
         assert (await memories.reject(second, "person")).decided_by == "person"
         with pytest.raises(UsageError, match="does not wait"):
