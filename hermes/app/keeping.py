@@ -3,18 +3,24 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial, reduce
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from hermes.agent.turn import TurnState
 from hermes.app.toolbox import Plan
 from hermes.config.home import Home
 from hermes.config.settings import Evolution, Settings
 from hermes.context.prompt import PromptSection
+from hermes.core.events import TurnEnded
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.bringing import Bringer
 from hermes.safety.secrets import Redactor
 from hermes.store.store import Store
 from hermes.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from hermes.skills.skills import Skills
 
 Attend = Callable[[SessionActor, AsyncExitStack], Awaitable[None]]
 """Takes part in a session that has just come to life; what it puts on the stack is done once its turns are over."""
@@ -88,6 +94,19 @@ def _memory(_plan: Plan, shelf: Shelf) -> Kept:
     )
 
 
+async def _measure(skills: "Skills", actor: SessionActor, _stack: AsyncExitStack) -> None:
+    """After each turn count how the skills did that it used."""
+
+    async def count(state: TurnState, ended: TurnEnded) -> None:
+        from hermes.skills.use import ended_well, used_skills
+
+        well = ended_well(ended.reason)
+        for name in used_skills(state.messages) if well is not None else ():
+            await skills.note_outcome(name, helped=bool(well))
+
+    actor.on_turn_end.append(count)
+
+
 def _skills(_plan: Plan, shelf: Shelf) -> Kept:
     """The skills: their index, their tools, and `/name`."""
     from hermes.app.skills import brought, skills_of
@@ -104,6 +123,7 @@ def _skills(_plan: Plan, shelf: Shelf) -> Kept:
         needs={SkillsSection.name: "skill_view"},
         bringers=(partial(brought, skills),),
         opening=(skills.settle,),
+        attending=(partial(_measure, skills),),
     )
 
 
