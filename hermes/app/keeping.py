@@ -34,6 +34,7 @@ class Shelf(Struct, frozen=True, kw_only=True):
     store: Store
     redactor: Redactor
     environ: dict[str, str]
+    platform: str
     window: int | None
 
 
@@ -78,18 +79,36 @@ def _past(_plan: Plan, shelf: Shelf) -> Kept:
     return Kept(tools=(session_search_tool(shelf.store),))
 
 
-def _memory(_plan: Plan, shelf: Shelf) -> Kept:
-    """What is remembered: its files and its tool."""
+def _memory(plan: Plan, shelf: Shelf) -> Kept:
+    """What is remembered: its files, its tool, and a provider where one is chosen."""
     if not shelf.settings.memory.enabled:
         return Kept()
     from hermes.app.memory import SessionMemory, journal_of
 
-    memory = SessionMemory(shelf.settings, journal_of(shelf.home, shelf.settings, shelf.store, shelf.redactor))
+    journal = journal_of(shelf.home, shelf.settings, shelf.store, shelf.redactor)
+    named = shelf.settings.memory.provider.strip()
+    chosen = None
+    if named:
+        from hermes.memory.provider import Setup, open_provider
+
+        folder = shelf.home.root / "memory"
+        chosen = open_provider(
+            named,
+            Setup(
+                session_id=plan.session_id,
+                store=shelf.store,
+                folder=folder,
+                platform=shelf.platform,
+                environ=shelf.environ,
+            ),
+        )
+    memory = SessionMemory(shelf.settings, journal, chosen, platform=shelf.platform)
     return Kept(
-        tools=(memory.tool,),
+        tools=memory.tools,
         sections=memory.sections,
         needs=memory.needs,
-        opening=(memory.journal.settle,),
+        bringers=(memory.bring,),
+        opening=(memory.open,),
         attending=(memory.attend,),
     )
 
@@ -127,5 +146,5 @@ def _skills(_plan: Plan, shelf: Shelf) -> Kept:
     )
 
 
-OWNERS: Sequence[Callable[[Plan, Shelf], Kept]] = (_skills, _memory, _past)
+OWNERS: Sequence[Callable[[Plan, Shelf], Kept]] = (_skills, _past, _memory)
 """Who adds something, in the order in which it stands in the prompt."""
