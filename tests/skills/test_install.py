@@ -81,6 +81,7 @@ def test_an_archive_is_read_whole(pack: type, tmp_path: Path) -> None:
         (text("Not A Name").encode(), "cannot be used"),
         (b"x" * ((16 << 20) + 1), "more than"),
     ],
+    ids=range(21),
 )
 def test_what_is_no_skill_is_refused(raw: bytes, said: str) -> None:
     with pytest.raises(UsageError, match=said):
