@@ -10,7 +10,7 @@ import pytest
 
 from hermes.skills.catalogue import Catalogue, Roots, Tier
 from hermes.skills.files import read_folder
-from hermes.skills.section import INDEX_LIMIT, listing
+from hermes.skills.section import listing
 from hermes.skills.validate import problems
 
 STARTER = Path(Roots(own=Path(), cache=Path()).built_in)
