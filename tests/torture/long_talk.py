@@ -10,6 +10,7 @@ scripted model the share of each request's bytes that stood in the one before, o
 import argparse
 import asyncio
 import itertools
+import re
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -30,6 +31,7 @@ from hermes.testing.script import Call, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
 RESTART = 20
+_TURN = re.compile(r"(?:/[a-z-]+ )?Turn (\d+):")
 WIRES = ("chat_completions", "responses", "anthropic_messages")
 
 
@@ -69,8 +71,8 @@ def scripted(request: RecordedRequest) -> Reply:
     """A summary where one is wanted, else the turn's calls, then its answer."""
     if not request.tool_names:
         return Say("## Goal\nA long talk.\n## Progress\n### Done\nMany turns.\nFINISHED:")
-    said = [step for step in request.conversation if step.role is StepRole.USER and step.text.startswith("Turn ")]
-    turn = int(said[-1].text.split()[1].rstrip(":"))
+    said = [match for step in request.conversation if step.role is StepRole.USER and (match := _TURN.match(step.text))]
+    turn = int(said[-1][1])
     wants = calls_for(turn)
     if wants and request.conversation[-1].role is StepRole.USER:
         return Say(f"I look ({turn}).", calls=wants)
