@@ -66,6 +66,8 @@ class Birth:
         on, plan, stack = self._on, self._plan, self._stack
         engine, remark = self._engine()
         kept = kept_for(plan, on.shelf)
+        for ready in kept.opening:
+            await ready()
         more = (*kept.tools, *engine.tools())
         tools = session_tools(
             plan, home=on.home, settings=on.settings, options=on.options, process=on.shared, more=more
@@ -88,7 +90,10 @@ class Birth:
         keeping = Keeping(engine, on.windows, tools.state.taint, compression.enabled, compression.in_place)
         epochs = SessionEpochs(on.store, conversation, recorder, route, keeping)
         actor = await self._actor(conversation, recorder, epochs, tools)
+        for attend in kept.attending:
+            await attend(actor, stack)
         await self._attend(actor, conversation, tools)
+        actor.bringing.bringers += kept.bringers
         return Live(actor, tools, kept)
 
     async def _create(self) -> None:

@@ -35,7 +35,7 @@ class Framing:
         settings, options, record = self._settings, self._options, endpoint.record
         schemas = tuple(tools) if record.tools else ()
         if system is None:
-            system = record.prompt or joined(self._parts(endpoint.model, kept, has_tools=bool(schemas)))
+            system = record.prompt or joined(self._parts(endpoint.model, kept, schemas))
         return EpochFrame(
             provider=record.name,
             model=endpoint.model,
@@ -53,16 +53,17 @@ class Framing:
 
     def sizes(self, frame: EpochFrame, kept: Kept) -> list[Size]:
         """What every request of this epoch begins with, part by part, as the parts are now."""
-        return sizes(self._parts(frame.model, kept, has_tools=bool(frame.tools)), frame)
+        return sizes(self._parts(frame.model, kept, frame.tools), frame)
 
-    def _parts(self, model: str, kept: Kept, *, has_tools: bool) -> tuple[PromptPart, ...]:
+    def _parts(self, model: str, kept: Kept, tools: Sequence[ToolSchema]) -> tuple[PromptPart, ...]:
+        names = {"", *(tool.name for tool in tools)}
         return system_parts(
             self._home,
             self._settings,
             platform=self._options.platform,
             model=model,
-            has_tools=has_tools,
-            sections=kept.sections,
+            has_tools=bool(tools),
+            sections=[section for section in kept.sections if kept.needs.get(section.name, "") in names],
         )
 
 

@@ -1,16 +1,23 @@
 """What a session has of all that outlives sessions: the tools and prompt sections of memory, skills and the store."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial, reduce
 
 from msgspec import Struct
 
 from hermes.app.toolbox import Plan
 from hermes.config.home import Home
-from hermes.config.settings import Settings
+from hermes.config.settings import Evolution, Settings
 from hermes.context.prompt import PromptSection
+from hermes.runtime.actor import SessionActor
+from hermes.runtime.bringing import Bringer
 from hermes.safety.secrets import Redactor
 from hermes.store.store import Store
 from hermes.tools.tool import Tool
+
+Attend = Callable[[SessionActor, AsyncExitStack], Awaitable[None]]
+"""Takes part in a session that has just come to life; what it puts on the stack is done once its turns are over."""
 
 
 class Shelf(Struct, frozen=True, kw_only=True):
@@ -29,6 +36,24 @@ class Kept(Struct, frozen=True, kw_only=True):
 
     tools: tuple[Tool, ...] = ()
     sections: tuple[PromptSection, ...] = ()
+    needs: Mapping[str, str] = {}
+    """Sections, by name, that say nothing to a session without a tool, by name."""
+    bringers: tuple[Bringer, ...] = ()
+    """Who brings something along with a message."""
+    opening: tuple[Callable[[], Awaitable[None]], ...] = ()
+    """What is done before the session opens."""
+    attending: tuple[Attend, ...] = ()
+    """Who takes part in it."""
+
+    def __add__(self, other: "Kept") -> "Kept":
+        return Kept(
+            tools=self.tools + other.tools,
+            sections=self.sections + other.sections,
+            needs={**self.needs, **other.needs},
+            bringers=self.bringers + other.bringers,
+            opening=self.opening + other.opening,
+            attending=self.attending + other.attending,
+        )
 
 
 def kept_for(plan: Plan, shelf: Shelf) -> Kept:
@@ -36,11 +61,8 @@ def kept_for(plan: Plan, shelf: Shelf) -> Kept:
     from hermes.app.prompting import own_sections
 
     owners = [make(plan, shelf) for make in OWNERS]
-    own = own_sections(shelf.home, shelf.settings, shelf.environ, plan.cwd, shelf.window)
-    return Kept(
-        tools=tuple(tool for one in owners for tool in one.tools),
-        sections=(*own, *(section for one in owners for section in one.sections)),
-    )
+    own = Kept(sections=own_sections(shelf.home, shelf.settings, shelf.environ, plan.cwd, shelf.window))
+    return reduce(Kept.__add__, owners, own)
 
 
 def _past(_plan: Plan, shelf: Shelf) -> Kept:
@@ -50,5 +72,40 @@ def _past(_plan: Plan, shelf: Shelf) -> Kept:
     return Kept(tools=(session_search_tool(shelf.store),))
 
 
-OWNERS: Sequence[Callable[[Plan, Shelf], Kept]] = (_past,)
+def _memory(_plan: Plan, shelf: Shelf) -> Kept:
+    """What is remembered: its files and its tool."""
+    if not shelf.settings.memory.enabled:
+        return Kept()
+    from hermes.app.memory import SessionMemory, journal_of
+
+    memory = SessionMemory(shelf.settings, journal_of(shelf.home, shelf.settings, shelf.store, shelf.redactor))
+    return Kept(
+        tools=(memory.tool,),
+        sections=memory.sections,
+        needs=memory.needs,
+        opening=(memory.journal.settle,),
+        attending=(memory.attend,),
+    )
+
+
+def _skills(_plan: Plan, shelf: Shelf) -> Kept:
+    """The skills: their index, their tools, and `/name`."""
+    from hermes.app.skills import brought, skills_of
+    from hermes.skills.section import SkillsSection
+    from hermes.skills.tool import skill_tools
+
+    chosen = shelf.settings.skills
+    skills = skills_of(shelf.home, shelf.settings, shelf.environ, shelf.store)
+    writes = chosen.evolution is not Evolution.OFF
+    automatic = chosen.evolution is Evolution.AUTOMATIC and not chosen.write_approval
+    return Kept(
+        tools=skill_tools(skills, writes=writes, automatic=automatic),
+        sections=(SkillsSection(skills.catalogue, writes=writes),),
+        needs={SkillsSection.name: "skill_view"},
+        bringers=(partial(brought, skills),),
+        opening=(skills.settle,),
+    )
+
+
+OWNERS: Sequence[Callable[[Plan, Shelf], Kept]] = (_skills, _memory, _past)
 """Who adds something, in the order in which it stands in the prompt."""

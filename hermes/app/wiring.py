@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hermes.app.birth import Live
     from hermes.app.premises import Premises
     from hermes.app.prompting import Size
+    from hermes.app.skills import SkillDesk
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}", re.ASCII)
 """It names files: the session's lock, and the folder of its large results."""
@@ -141,6 +142,13 @@ class App:
     def prompt_sizes(self, actor: SessionActor) -> "list[Size]":
         """What every request of a session that begins now would begin with, part by part."""
         return self._on.framing.sizes(actor.conversation.frame, self._live[actor.session_id][0].kept)
+
+    def skills(self) -> "SkillDesk":
+        """What the person can do with skills."""
+        from hermes.app.skills import SkillDesk, skills_of
+
+        on = self._on
+        return SkillDesk(skills_of(on.home, on.settings, on.environ, on.store))
 
     def redact(self, text: str) -> str:
         """The text without the secrets that this process holds."""

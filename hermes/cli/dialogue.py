@@ -1,7 +1,7 @@
 """The plain chat: a message, an answer, and so on; and the few commands that it knows."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from hermes.app.wiring import App
 from hermes.cli.ask import late_answer
@@ -23,6 +23,7 @@ COMMANDS = {
     "/compress": "condense the older part of this conversation now; `/compress --undo` puts it back",
     "/stop": "end the background processes (`/stop all` too); Ctrl-C stops an answer",
     "/yolo": "ask nothing in this session (refusals stand); again: ask as before",
+    "/skills": "the skills; `/NAME what to do` uses one; /skills pending, diff N, approve N, reject N",
     "/session": "this session's id, model, window and tokens used so far",
     "/usage": "what this session used and cost, and what the provider's cache saved",
     "/quit": "leave (as /exit and Ctrl-D do)",
@@ -110,7 +111,14 @@ class Dialogue:
         name, text = command[1], command[2] or ""
         if name in LEAVING and not text:
             return 0
-        await self._command(name, text)
+        if name in (*COMMANDS, *LEAVING):
+            await self._command(name, text)
+            return None
+        skills = await self._app.skills().names()
+        if name.removeprefix("/") in skills:
+            return await self._turn(said)
+        near = _nearest(name, skills)
+        print(" ".join(f"There is no command {name}. {near} A space in front sends it as a message.".split()))
         return None
 
     async def _block(self) -> int | None:
@@ -139,11 +147,12 @@ class Dialogue:
         return 1 if ended.reason is ExitReason.LOCAL_ERROR else None
 
     async def _command(self, name: str, text: str) -> None:
-        if name not in (*COMMANDS, *LEAVING):
-            near = _nearest(name)
-            print(" ".join(f"There is no command {name}. {near} A space in front sends it as a message.".split()))
-        elif name == "/stop":
+        if name == "/stop":
             await self._stop(text)
+        elif name == "/skills":
+            from hermes.cli.skills import told
+
+            print("\n".join(await told(self._app.skills(), text.split())))
         elif name == "/compress" and text in ("", "--undo"):
             await self._condense(undo=bool(text))
         elif text:
@@ -215,9 +224,9 @@ class Dialogue:
             print(f"hermes --resume {self._actor.session_id} goes on with it.")
 
 
-def _nearest(name: str) -> str:
+def _nearest(name: str, skills: Sequence[str]) -> str:
     """A suggestion for a mistyped command; the one that ends all questions only for a slip of one letter."""
-    words = [one.removeprefix("/") for one in (*COMMANDS, *LEAVING)]
+    words = [*(one.removeprefix("/") for one in (*COMMANDS, *LEAVING)), *skills]
     typed = name.removeprefix("/").lower()
     near = suggestion(typed, words if _one_slip(typed, _RISKY) else [one for one in words if one != _RISKY])
     return near.replace("'", "'/", 1)

@@ -9,6 +9,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "chat": ("hermes.cli.chat", "talk with the agent (`-q TEXT` for one message, with its work shown)"),
     "sessions": ("hermes.cli.sessions", "list, show, search, export and delete sessions"),
     "usage": ("hermes.cli.spending", "tokens and money spent, and what the caps leave"),
+    "skills": ("hermes.cli.skills", "list, view, install, approve and take back skills"),
     "auth": ("hermes.cli.auth", "list, add, remove and reset the keys of model providers"),
     "approvals": ("hermes.cli.approvals", "list and answer the questions that wait for you"),
     "prompt-size": ("hermes.cli.prompt_size", "how large each part is that every request begins with"),

@@ -96,9 +96,8 @@ def load_settings(home: Home) -> LoadedSettings:
         del known[name]
     if isinstance(known.get("model"), str):
         known["model"] = {"default": known["model"]}
-    approvals = known.get("approvals")
-    if isinstance(approvals, dict) and isinstance(approvals.get("mode"), bool):
-        known["approvals"] = {**approvals, "mode": "ask" if approvals["mode"] else "off"}  # YAML reads off as false
+    for section, key in (("approvals", "mode"), ("skills", "evolution")):
+        _mend_off(known, section, key)
     warnings += _mend_caching(known)
     try:
         settings = msgspec.convert(known, Settings, strict=False)
@@ -109,6 +108,13 @@ def load_settings(home: Home) -> LoadedSettings:
     _check_strategies(settings, home.config_file)
     settings = structs.replace(settings, compression=_clamped(settings.compression, warnings))
     return LoadedSettings(settings=settings, warnings=tuple(warnings))
+
+
+def _mend_off(known: dict[str, object], section: str, key: str) -> None:
+    """YAML reads `off` as false, and `on` as true."""
+    given = known.get(section)
+    if isinstance(given, dict) and isinstance(given.get(key), bool):
+        known[section] = {**given, key: "ask" if given[key] else "off"}
 
 
 def _mend_caching(known: dict[str, object]) -> list[str]:

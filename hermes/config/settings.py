@@ -347,6 +347,49 @@ class AuxiliarySettings(Struct, frozen=True):
     """Looking at commands in the mode `smart` of `approvals`."""
 
 
+class Evolution(StrEnum):
+    """What becomes of changes of skills that the agent wants to make."""
+
+    OFF = "off"
+    """It makes none."""
+    ASK = "ask"
+    """They wait for the person's yes."""
+    AUTOMATIC = "automatic"
+    """They are made, unless strangers' words stand in the conversation: then they wait."""
+
+
+class SkillSettings(Struct, frozen=True):
+    """Skills (`skills:`)."""
+
+    evolution: Evolution = Evolution.ASK
+    """Whether the agent writes skills: `off`, `ask` (each change waits for your yes), `automatic`."""
+    write_approval: bool = False
+    """Whether changes wait for your yes even where `evolution` is `automatic`."""
+    disabled: tuple[str, ...] = ()
+    """Names of skills that are not used."""
+    external_dirs: tuple[str, ...] = ()
+    """More folders of skills, which are never written; of those that you do not trust the text is a stranger's."""
+
+
+class MemorySettings(Struct, frozen=True):
+    """What is remembered from session to session (`memory:`)."""
+
+    enabled: bool = True
+    """Whether there is a memory at all."""
+    user_profile_enabled: bool = True
+    """Whether it also keeps who you are (`USER.md`)."""
+    write_approval: bool = False
+    """Whether each change waits for your yes. While strangers' words stand in the conversation all do."""
+    memory_char_limit: int = 2_200
+    """Characters of `MEMORY.md`."""
+    user_char_limit: int = 1_375
+    """Characters of `USER.md`."""
+    provider: str = ""
+    """One more memory beside these files: `recall`, or one that an installed package offers."""
+    provider_timeout: float = 5.0
+    """Seconds that a call of it may take; looking something up has two at the most."""
+
+
 class CompressionSettings(Struct, frozen=True):
     """When and how a conversation that becomes too long is condensed (`compression:`)."""
 
@@ -412,6 +455,8 @@ class Settings(Struct, frozen=True):
     Each is a mapping (`provider`, `model`, `base_url`, `api_key`, `api_mode`) or a name such as `openrouter/auto`."""
     fallback_model: ModelReference | None = None
     """One more of these, after the others; the older way to name just one."""
+    skills: SkillSettings = SkillSettings()
+    memory: MemorySettings = MemorySettings()
     toolsets: tuple[str, ...] = ()
     """Tool sets that are on; empty: the front-end's own default."""
     disabled_toolsets: tuple[str, ...] = ()

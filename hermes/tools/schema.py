@@ -168,12 +168,14 @@ def _described(hint: object) -> object:
 
 
 def _inlined(node: object, definitions: Mapping[str, object]) -> dict[str, object]:
-    """A schema with its own reference replaced by what it refers to."""
+    """A schema with its own reference replaced by what it refers to; a Struct's docstring is not for the model."""
     schema = dict(cast(Mapping[str, object], node))
     reference = schema.pop("$ref", None)
     if reference is None:
         return schema
-    return {**cast(Mapping[str, object], definitions[str(reference).rpartition("/")[2]]), **schema}
+    meant = dict(cast(Mapping[str, object], definitions[str(reference).rpartition("/")[2]]))
+    meant.pop("description", None)
+    return {**meant, **schema}
 
 
 def _tidy(node: object, definitions: Mapping[str, object]) -> dict[str, object]:

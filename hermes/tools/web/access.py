@@ -7,7 +7,7 @@ from hermes.core.secret import KeyHolder
 
 if TYPE_CHECKING:
     from hermes.safety.urls import Resolver
-    from hermes.tools.web.fetch import Fetcher
+    from hermes.tools.web.fetch import Fetcher, FetchLimits
 
 NO_WEB = "There is no way to the web here."
 
@@ -26,10 +26,10 @@ class WebAccess(KeyHolder, frozen=True, kw_only=True):
     ca_file: str = ""
     resolver: "Resolver | None" = None
 
-    def fetcher(self, *also: str) -> "Fetcher":
+    def fetcher(self, *also: str, limits: "FetchLimits | None" = None) -> "Fetcher":
         """Something to fetch with, for one call; hosts named in `also` are open besides."""
         from hermes.safety.urls import UrlPolicy
         from hermes.tools.web.fetch import Fetcher
 
         policy = UrlPolicy(private=(*self.private, *also))
-        return Fetcher(self.environ, policy=policy, resolver=self.resolver, ca_file=self.ca_file)
+        return Fetcher(self.environ, policy=policy, resolver=self.resolver, limits=limits, ca_file=self.ca_file)

@@ -1,0 +1,247 @@
+"""Which skills there are: built in, the person's own, and in folders that the settings name.
+
+What was read of a SKILL.md is kept under the file's stamp, so that a start reads no file that has not changed.
+"""
+
+import contextlib
+import os
+import shutil
+import stat
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from hermes.core.errors import NotFoundError, UsageError
+from hermes.plugins import suggestion
+from hermes.skills.files import FILE_LIMIT, MAIN, as_text, read_file
+from hermes.skills.skill import Head, is_name, read_head
+from hermes.util.atomic import write_atomic
+
+_CACHE_VERSION = 1
+_CACHE_LIMIT = 8 << 20
+_MOST = 2_000
+"""Skills of one folder."""
+_DEEP = 2
+"""How many folders for categories may stand above a skill."""
+_PLATFORMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
+
+
+class Tier(StrEnum):
+    """Where a skill comes from, in the order in which names count."""
+
+    OWN = "own"
+    """In the home: written by the person, approved by them, or installed."""
+    EXTERNAL = "external"
+    """In a folder that the settings name; never written."""
+    BUILT_IN = "built-in"
+    OPTIONAL = "optional"
+    """Comes with Hermes and is used once it is installed."""
+
+
+class Skill(Struct, frozen=True, kw_only=True):
+    """One skill. `hidden_by` says why it is not used though nothing is wrong with it; `missing` what it lacks here."""
+
+    name: str
+    tier: Tier
+    folder: str
+    head: Head
+    category: str = ""
+    hidden_by: str = ""
+    missing: tuple[str, ...] = ()
+    vouched: bool = True
+    """Whether its words are the person's own, approved by them, or Hermes'."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether it may be read and used; it may still lack something."""
+        return not self.head.wrong and not self.hidden_by
+
+    @property
+    def offered(self) -> bool:
+        """Whether it stands in the index."""
+        return self.usable and not self.missing
+
+
+class Roots(Struct, frozen=True, kw_only=True):
+    """Where skills are. `trusted` are folders whose files the person vouches for."""
+
+    own: Path
+    cache: Path
+    external: tuple[str, ...] = ()
+    trusted: tuple[str, ...] = ()
+    disabled: tuple[str, ...] = ()
+    built_in: str = str(Path(__file__).with_name("starter"))
+    optional: str = str(Path(__file__).with_name("optional"))
+
+
+class _Entry(Struct, frozen=True):
+    stamp: tuple[int, int, int]
+    head: Head
+
+
+class _Cache(Struct):
+    version: int
+    entries: dict[str, _Entry]
+
+
+class Catalogue:
+    """The skills of a home, looked up afresh at each call; that costs a look at each file's stamp."""
+
+    def __init__(self, roots: Roots, environ: Mapping[str, str]) -> None:
+        self._roots = roots
+        self._environ = environ
+        self._entries: dict[str, _Entry] | None = None
+        self._changed = False
+        self._lock = threading.Lock()
+
+    def all(self) -> list[Skill]:
+        """Every skill there is, those that cannot be used too: by name, the one that counts first. Never raises."""
+        with self._lock:
+            entries = self._known()
+            self._changed = False
+            found = [self._skill(tier, root, folder) for tier, root in self._places() for folder in _folders(root)]
+            here = {skill.folder for skill in found}
+            if self._changed or len(here) < len(entries):
+                self._entries = {folder: entry for folder, entry in entries.items() if folder in here}
+                self._keep()
+            return self._settled(found)
+
+    def index(self) -> list[Skill]:
+        """The skills that are offered, by name."""
+        return [skill for skill in self.all() if skill.offered]
+
+    def find(self, name: str) -> Skill:
+        """The skill of this name that counts, lacking something or not. Raises NotFoundError, UsageError for a broken
+        one."""
+        skills = self.all()
+        found = [skill for skill in skills if skill.name == name]
+        for skill in found:
+            if skill.usable:
+                return skill
+        if found and found[0].head.wrong:
+            raise UsageError(f"The skill {name!r} cannot be used: {'; '.join(found[0].head.wrong)}.")
+        if found:
+            raise UsageError(f"The skill {name!r} is not used: {found[0].hidden_by}.")
+        near = suggestion(name[:100], [skill.name for skill in skills if skill.usable])
+        raise NotFoundError(f"There is no skill {name[:80]!r}.", near)
+
+    def _places(self) -> list[tuple[Tier, str]]:
+        roots = self._roots
+        external = [(Tier.EXTERNAL, os.path.abspath(os.path.expanduser(folder))) for folder in roots.external]
+        return [(Tier.OWN, str(roots.own)), *external, (Tier.BUILT_IN, roots.built_in), (Tier.OPTIONAL, roots.optional)]
+
+    def _skill(self, tier: Tier, root: str, folder: str) -> Skill:
+        name = os.path.basename(folder)
+        head = self._head(folder, name)
+        above = os.path.relpath(os.path.dirname(folder), root)
+        hidden = "it is optional; `hermes skills install` it" if tier is Tier.OPTIONAL else ""
+        return Skill(
+            name=name,
+            tier=tier,
+            folder=folder,
+            head=head,
+            category=head.category or ("" if above == "." else above),
+            hidden_by="`skills.disabled` names it" if name in self._roots.disabled else hidden,
+            vouched=tier is not Tier.EXTERNAL or self._trusts(folder),
+        )
+
+    def _trusts(self, folder: str) -> bool:
+        real = os.path.realpath(folder)
+        return any(real == one or real.startswith(one.rstrip("/") + "/") for one in self._roots.trusted)
+
+    def _head(self, folder: str, name: str) -> Head:
+        """What is known of the skill in a folder."""
+        entries = self._known()
+        try:
+            status = os.lstat(os.path.join(folder, MAIN))
+        except OSError as error:
+            return Head(name=name, wrong=(f"its {MAIN} cannot be read: {error.strerror}",))
+        stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
+        known = entries.get(folder)
+        if known is not None and known.stamp == stamp:
+            return known.head
+        head = _read(folder, name, status)
+        entries[folder] = _Entry(stamp, head)
+        self._changed = True
+        return head
+
+    def _settled(self, found: Sequence[Skill]) -> list[Skill]:
+        """The skills with what else keeps them from being used: another one of the name, or what they need."""
+        taken: dict[str, Skill] = {}
+        have: dict[str, bool] = {}
+        settled = []
+        for skill in found:
+            first = taken.get(skill.name)
+            if first is not None and not skill.hidden_by:
+                where = first.folder if first.tier is skill.tier else f"the {first.tier} one"
+                skill = structs.replace(skill, hidden_by=f"{where} of that name goes before it")  # noqa: PLW2901
+            elif skill.usable:
+                taken[skill.name] = skill
+                missing = tuple(self._missing(skill.head, have))
+                skill = structs.replace(skill, missing=missing) if missing else skill  # noqa: PLW2901
+            settled.append(skill)
+        return sorted(settled, key=lambda skill: skill.name)
+
+    def _missing(self, head: Head, have: dict[str, bool]) -> Iterator[str]:
+        here = _PLATFORMS.get(sys.platform, sys.platform)
+        if head.platforms and here not in head.platforms and sys.platform not in head.platforms:
+            yield f"it is for {', '.join(head.platforms)}"
+        for program in head.programs:
+            if program not in have:
+                have[program] = shutil.which(program, path=self._environ.get("PATH", "")) is not None
+            if not have[program]:
+                yield f"the program {program}"
+        for name in head.env:
+            if not self._environ.get(name):
+                yield f"the variable {name}"
+
+    def _known(self) -> dict[str, _Entry]:
+        if self._entries is None:
+            self._entries = {}
+            with contextlib.suppress(OSError, msgspec.MsgspecError):
+                raw = (self._roots.cache / "skills.json").read_bytes()[:_CACHE_LIMIT]
+                cache = msgspec.json.decode(raw, type=_Cache)
+                self._entries = cache.entries if cache.version == _CACHE_VERSION else {}
+        return self._entries
+
+    def _keep(self) -> None:
+        with contextlib.suppress(OSError):  # a home that cannot be written is reported where it matters, not here
+            self._roots.cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+            raw = msgspec.json.encode(_Cache(_CACHE_VERSION, self._entries or {}))
+            write_atomic(self._roots.cache / "skills.json", raw, mode=0o600, sync=False)
+
+
+def _folders(root: str, depth: int = 0) -> Iterator[str]:
+    """The folders below `root` that hold a skill, sorted; those above are categories."""
+    try:
+        entries = sorted(os.scandir(root), key=lambda entry: entry.name)[:_MOST]
+    except OSError:
+        return
+    for entry in entries:
+        if entry.name.startswith((".", "_")) or not entry.is_dir():
+            continue
+        if os.path.lexists(os.path.join(entry.path, MAIN)):
+            yield entry.path
+        elif depth < _DEEP and not entry.is_symlink():
+            yield from _folders(entry.path, depth + 1)
+
+
+def _read(folder: str, name: str, status: os.stat_result) -> Head:
+    """The head of a SKILL.md that has changed."""
+    if not is_name(name):
+        said = f"its folder's name {name[:80]!r} is not made of lower-case letters, digits and single hyphens"
+        return Head(name=name, wrong=(said,))
+    if os.path.islink(folder) or stat.S_ISLNK(status.st_mode):
+        return Head(name=name, wrong=("it is a link; name its real folder in `skills.external_dirs`",))
+    if status.st_size > FILE_LIMIT:
+        return Head(name=name, wrong=(f"its {MAIN} has {status.st_size:,} bytes; 1 MiB is the most",))
+    try:
+        text = as_text(read_file(folder, MAIN))
+    except UsageError as error:
+        return Head(name=name, wrong=(error.message.rstrip("."),))
+    return Head(name=name, wrong=(f"its {MAIN} is not text in UTF-8",)) if text is None else read_head(text, name)

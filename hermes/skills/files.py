@@ -1,0 +1,244 @@
+"""The files of one skill: read, written and stored as a whole, by names that cannot lead out of its folder."""
+
+import base64
+import contextlib
+import os
+import re
+import shutil
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from hermes.core.errors import UsageError
+
+MAIN = "SKILL.md"
+FOLDERS = ("references", "templates", "assets", "scripts")
+"""Where a skill's other files are, by the specification (agentskills.io)."""
+FILE_LIMIT = 1 << 20
+"""Bytes of one file."""
+ALL_LIMIT = 8 << 20
+"""Bytes of all files of a skill."""
+MOST_FILES = 200
+_DEPTH = 6
+_PATH_LENGTH = 200
+_UNUSABLE = re.compile("[\x00-\x1f\x7f-\x9f\\\\:\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+STAGING = ".hermes-"
+"""How folders begin that stand in the skills' folder while a change is being made."""
+
+Files = Mapping[str, bytes]
+"""A skill's files by their paths below its folder, `/` between the parts."""
+
+
+class _Binary(Struct, frozen=True):
+    base64: str
+
+
+def encoded(files: Files | None) -> bytes | None:
+    """The form in which a revision keeps a skill: a JSON object of path and text; what is no text is in base64."""
+    if files is None:
+        return None
+    return msgspec.json.encode({path: _stored(files[path]) for path in sorted(files)})
+
+
+def decoded(raw: bytes | None) -> Files | None:
+    """Back from that form; None stands for no skill at all."""
+    if raw is None:
+        return None
+    found = msgspec.json.decode(raw, type=dict[str, str | _Binary])
+    return {
+        path: value.encode() if isinstance(value, str) else base64.b64decode(value.base64)
+        for path, value in found.items()
+    }
+
+
+def as_text(data: bytes) -> str | None:
+    """The text of a file; None when it is none."""
+    try:
+        return None if b"\0" in data else data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def check_path(path: str) -> str:
+    """The path, when it can only mean a file in the skill's own folder. Raises UsageError."""
+    parts = path.split("/")
+    wrong = (
+        not path
+        or len(path) > _PATH_LENGTH
+        or len(parts) > _DEPTH
+        or _UNUSABLE.search(path) is not None
+        or any(part in ("", ".", "..") or part.startswith((".", "~")) or part != part.strip() for part in parts)
+    )
+    if wrong:
+        raise UsageError(
+            f"{path[:80]!r} cannot be a file of a skill.",
+            f"Use a plain path below it: {MAIN}, or a file in {', '.join(FOLDERS)}.",
+        )
+    return path
+
+
+def check_own(path: str) -> str:
+    """The same for a file beside SKILL.md, which is in one of `FOLDERS`."""
+    if check_path(path).partition("/")[0] not in FOLDERS or "/" not in path:
+        raise UsageError(f"{path!r} is not in one of the folders {', '.join(FOLDERS)}.")
+    return path
+
+
+def check_whole(files: Files) -> None:
+    """Raise UsageError when files are too many, too large, or have names that cannot be."""
+    if len(files) > MOST_FILES:
+        raise UsageError(f"A skill has {MOST_FILES} files at the most, not {len(files)}.")
+    for path, data in files.items():
+        check_path(path)
+        if len(data) > FILE_LIMIT:
+            raise UsageError(f"{path} has {len(data):,} bytes; a file of a skill has 1 MiB at the most.")
+        above = path.rpartition("/")[0]
+        while above:
+            if above in files:
+                raise UsageError(f"{above!r} cannot be a file and a folder.")
+            above = above.rpartition("/")[0]
+    if sum(map(len, files.values())) > ALL_LIMIT:
+        raise UsageError("The files of a skill have 8 MiB at the most together.")
+
+
+def read_file(folder: str, path: str) -> bytes:
+    """One file of the skill in `folder`. No link is followed on the way. Raises UsageError."""
+    check_path(path)
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.ExitStack() as opened:
+        try:
+            at = os.open(folder, flags | os.O_DIRECTORY)
+            opened.callback(os.close, at)
+            *above, name = path.split("/")
+            for part in above:
+                at = os.open(part, flags | os.O_DIRECTORY, dir_fd=at)
+                opened.callback(os.close, at)
+            handle = os.open(name, flags | os.O_NONBLOCK, dir_fd=at)
+            opened.callback(os.close, handle)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {_why(error)}.") from None
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise UsageError(f"{path} is not a regular file.")
+        if status.st_size > FILE_LIMIT:
+            raise UsageError(f"{path} has {status.st_size:,} bytes; a file of a skill has 1 MiB at the most.")
+        with open(handle, "rb", closefd=False) as file:
+            return file.read(FILE_LIMIT + 1)
+
+
+def listed(folder: str) -> list[str]:
+    """The paths of a skill's files, sorted. Raises UsageError for links, devices and too many files.
+
+    What begins with a dot is not the skill's.
+    """
+    found: list[str] = []
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        try:
+            entries = sorted(os.scandir(os.path.join(folder, below)), key=lambda entry: entry.name)
+        except OSError as error:
+            raise UsageError(f"{below or folder} cannot be read: {_why(error)}.") from None
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name == "__pycache__":
+                continue
+            path = f"{below}/{entry.name}" if below else entry.name
+            if entry.is_symlink():
+                raise UsageError(f"{path} is a link, which a skill may not have.")
+            if entry.is_dir():
+                check_path(f"{path}/x")
+                waiting.append(path)
+            elif entry.is_file():
+                found.append(check_path(path))
+            else:
+                raise UsageError(f"{path} is neither a file nor a folder.")
+            if len(found) > MOST_FILES:
+                raise UsageError(f"A skill has {MOST_FILES} files at the most.")
+    return sorted(found)
+
+
+def read_folder(folder: str) -> Files:
+    """All files of a skill. Raises UsageError."""
+    files: dict[str, bytes] = {}
+    room = ALL_LIMIT
+    for path in listed(folder):
+        files[path] = read_file(folder, path)
+        room -= len(files[path])
+        if room < 0:
+            raise UsageError("The files of a skill have 8 MiB at the most together.")
+    return files
+
+
+def write_staged(root: Path, name: str, files: Files | None) -> Path:
+    """Write the files into a new folder in `root`, on disk; it is empty where the skill is to go. Raises OSError."""
+    staged = root / f"{STAGING}{os.urandom(6).hex()}-{name}"
+    staged.mkdir(parents=True, mode=0o755)
+    folders = {staged}
+    for path, data in (files or {}).items():
+        target = staged / check_path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folders |= {target.parent}
+        with open(target, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    for folder in folders:
+        _sync(folder)
+    return staged
+
+
+def swap(staged: Path, target: Path, *, gone: bool) -> None:
+    """Put a staged folder in the place of `target`; with `gone` only take `target` away. Raises OSError.
+
+    A crash in between leaves a folder whose name begins with `STAGING`; nothing is lost.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    old = staged.with_name(f"{staged.name}.old")
+    if os.path.lexists(target):
+        os.rename(target, old)
+    if gone:
+        staged.rmdir()
+    else:
+        os.rename(staged, target)
+        for entry in os.scandir(old) if old.is_dir() else ():
+            if entry.name.startswith("."):  # not the skill's, such as `.git`; it stays where it was
+                os.rename(entry.path, target / entry.name)
+    _sync(target.parent)
+
+
+def leftovers(root: Path) -> list[Path]:
+    """What changes under way, or broken off, have left in the skills' folder."""
+    try:
+        return [Path(entry.path) for entry in os.scandir(root) if entry.name.startswith(STAGING)]
+    except OSError:
+        return []
+
+
+def clear(root: Path) -> None:
+    """Remove what is left over, where no change is under way."""
+    for path in leftovers(root):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _stored(data: bytes) -> str | _Binary:
+    text = as_text(data)
+    return _Binary(base64.b64encode(data).decode()) if text is None else text
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _why(error: OSError) -> str:
+    import errno
+
+    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+        return "a link stands in the way, which a skill may not have" if error.errno == errno.ELOOP else "no such file"
+    return (error.strerror or str(error)).lower()

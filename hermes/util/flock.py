@@ -1,0 +1,34 @@
+"""A lock between processes on a small file: the kernel opens it when its holder dies."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+_POLL = 0.01
+
+
+@contextlib.asynccontextmanager
+async def alone(file: Path, seconds: float) -> AsyncIterator[None]:
+    """Hold the lock on `file`, which is made when missing, with its folder.
+
+    Raises TimeoutError when somebody else has it for longer than `seconds`, and OSError when it cannot be made.
+    """
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        async with asyncio.timeout(seconds):
+            while not _free(handle):  # noqa: ASYNC110 - the other side is another process
+                await asyncio.sleep(_POLL)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _free(handle: int) -> bool:
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
