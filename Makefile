@@ -2,7 +2,7 @@
 # make test           set everything up and run the tests
 # make check          tests, lint, types, import contracts, shape limits, dependencies
 # make matrix         every class of provider error on every wire, with what is done about it, as a table
-# make torture        3,000 kill -9 at random instants of turns, each followed by a resume (15 minutes and more)
+# make torture        3,400 kill -9 at random instants of turns and compressions, each followed by a resume (30 minutes)
 # make resume-race    8 processes resume one session at once, 200 times: one does the work (4 minutes)
 # make writers        32 processes write one home for a minute, kills among them
 # make stops          a stop in the middle of everything, measured at the server and in the process table (2 minutes)
@@ -69,6 +69,7 @@ cap-race: $(VENV)/dev.stamp
 
 torture: $(VENV)/dev.stamp
 	$(BIN)/python tests/torture/kills.py
+	$(BIN)/python tests/torture/condensing.py
 
 resume-race: $(VENV)/dev.stamp
 	$(BIN)/python tests/torture/resume_race.py

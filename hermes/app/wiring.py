@@ -182,7 +182,7 @@ class App:
                     f"{name[:80]!r} cannot be a session's id.",
                     "Use letters, digits, `_`, `-`, `.` and `:`, 128 at most.",
                 )
-            return name, await self._on.store.session(name) is None
+            return await self._on.store.tip(name), await self._on.store.session(name) is None
         if name is not None:
             found = await find_session(self._on.store, name)
             return await self._on.store.tip(found.id), False

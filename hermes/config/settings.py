@@ -410,7 +410,8 @@ class CompressionSettings(Struct, frozen=True):
     protect_first_n: int = 3
     """Oldest messages that are kept as they are, as long as they fit."""
     in_place: bool = True
-    """Whether the session goes on under its own id."""
+    """Whether the originals of what is condensed stay in the session; else they move to another one, its parent.
+    Its id stays either way."""
     summary_max_tokens: int = 12_000
     """The most tokens of the summary; also at most 5% of the window, though 2,000 always."""
 

@@ -16,6 +16,8 @@ from hermes.store.turns import must_own
 from hermes.util.text import clean_surrogates
 
 _BODIES = msgspec.json.Decoder(list[Message])
+_AT_ONCE = 500
+"""Messages that are decoded in one go."""
 _OF_LINEAGE = "session_id IN (SELECT value FROM json_each(?))"
 _FIELDS = "body, id, epoch, turn_id, state, created_at, prompt_tokens, output_tokens"
 _INSERT = (
@@ -161,7 +163,9 @@ def _lineage(connection: apsw.Connection, session_id: str) -> str:
 def _decoded(cursor: apsw.Cursor) -> list[StoredMessage]:
     """Rows of `_FIELDS` as messages."""
     rows = list(cursor)
-    messages = _BODIES.decode(b"[" + b",".join([row[0] for row in rows]) + b"]")
+    messages: list[Message] = []
+    for begin in range(0, len(rows), _AT_ONCE):  # a decoder lets no other thread run
+        messages += _BODIES.decode(b"[" + b",".join([row[0] for row in rows[begin : begin + _AT_ONCE]]) + b"]")
     states = tuple(MessageState)
     return [
         StoredMessage(identity, epoch, turn_id, states[state], created_at, prompt, output, message)

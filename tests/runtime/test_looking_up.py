@@ -3,6 +3,7 @@
 import asyncio
 import re
 import sys
+from pathlib import Path
 
 import pytest
 from planted import converse, extract, is_summary, plant_files, user_text
@@ -164,3 +165,41 @@ async def test_the_epoch_of_a_compression_has_a_fresh_prompt() -> None:
             (True, False),
             (False, True),
         ]
+
+
+ENGINE = """
+from typing import Annotated
+from hermes.context.engines.compressor import Compressor
+from hermes.tools.session import ToolContext
+from hermes.tools.tool import Parallel, ToolOutput, tool
+
+class Looker(Compressor):
+    name = 'looker'
+
+    def tools(self):
+        @tool('looker', deferred=True, parallel=Parallel.SAFE, repeatable=True, summary=lambda args: 'recall')
+        async def looker_recall(ctx: ToolContext, number: Annotated[int, 'Which message.']) -> ToolOutput:
+            '''Show a message that was condensed.'''
+            return ToolOutput(text=f'this was message {number}')
+        return (looker_recall,)
+
+def make(setup):
+    return Looker(setup)
+"""
+
+
+async def test_an_engines_own_tool_is_found_and_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "looker-1.0.dist-info").mkdir()
+    (tmp_path / "looker-1.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: looker\nVersion: 1.0\n")
+    points = "[hermes.context_engines]\nlooker = looker_engine:make\n"
+    (tmp_path / "looker-1.0.dist-info/entry_points.txt").write_text(points)
+    (tmp_path / "looker_engine.py").write_text(ENGINE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    called = Say(calls=(Call("tool_call", {"name": "looker_recall", "arguments": {"number": 7}}),))
+    async with ScriptedServer([called, Say("seen")]) as server:
+        with TempHome.for_server(server.url, more_config={"context": {"engine": "looker"}}) as home:
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                assert (await actor.post(Inbound(text="look"))).text == "seen"
+        assert "tool_call" in server.requests[0].tool_names
+        assert "this was message 7" in server.requests[1].conversation[-1].text
