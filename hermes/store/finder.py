@@ -19,7 +19,7 @@ RANKED_HITS = 2_000
 """How many of the newest hits with every word are ranked."""
 COMMON_SHARE = 0.02
 """A word that stands in more than this part of the newest messages says little about what is looked for."""
-WEIGHED_HITS = 24_000
+WEIGHED_HITS = 12_000
 """How many hits of single words are put together, shared among the words."""
 _SAMPLE = 4_096
 _QUESTION_TERMS = 4
@@ -139,7 +139,7 @@ class Finder:
             worth = [0.0] * len(words)
             for number, form in enumerate(forms):
                 if mask >> number & 1:
-                    worth[form.word] = max(worth[form.word], form.weight * words[form.word].weight)
+                    worth[form.word] = max(worth[form.word], form.weight)
             return sum(worth)
 
         best: dict[int, int] = {}
@@ -174,9 +174,10 @@ class Finder:
 
     def _forms(self, words: Sequence[Term]) -> list[_Form]:
         """Each word as it is written, with other endings, and as it may have been meant, with the messages of each."""
-        limit = WEIGHED_HITS // max(4, len(words))
+        share = WEIGHED_HITS / max(4.0, sum(word.weight for word in words))
         forms: list[_Form] = []
         for number, word in enumerate(words):
+            limit = int(share * word.weight)
             exact = self._form(number, word.exact, limit)
             if not exact.ids:
                 near = " OR ".join(f'"{one}"' for one in self._near(word))
@@ -184,7 +185,7 @@ class Finder:
             forms.append(exact)
             if word.loose != word.exact and not exact.cut:
                 forms.append(self._form(number, word.loose, limit))
-        return [form for form in forms if form.ids]
+        return [form._replace(weight=form.weight * words[form.word].weight) for form in forms if form.ids]
 
     def _form(self, word: int, expression: str, limit: int) -> _Form:
         """The form with its newest messages. Where these are not all, older ones are taken to go on as they began."""
@@ -196,13 +197,14 @@ class Finder:
 
     def _masks(self, forms: Sequence[_Form]) -> dict[int, int]:
         """Which of the forms (a bit each) stand in which messages."""
-        rarest = sorted(forms, key=lambda form: -form.weight)[:_ANCHORS]
+        anchors = {form.word: form for form in sorted(forms, key=lambda form: form.weight)}
+        rarest = sorted(anchors.values(), key=lambda form: -form.weight)[:_ANCHORS]
         masks: dict[int, int] = {}
         for number, form in enumerate(forms):
             bit = 1 << number
             for identity in form.ids:
                 masks[identity] = masks.get(identity, 0) | bit
-            others = [one.expression for one in rarest if one is not form]
+            others = [one.expression for one in rarest if one.word != form.word]
             if form.cut and others:  # of its older messages only those count that have a rare word too
                 both = f"({form.expression} AND ({' OR '.join(others)}))"
                 for identity in self._newest(both, _OLDER, below=form.ids[-1]):
