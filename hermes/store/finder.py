@@ -4,7 +4,7 @@ import functools
 import heapq
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import apsw
@@ -68,11 +68,12 @@ class Finder:
         if not found or not self._shards or search.limit <= 0:
             return []
         words = self._telling(found) if len(found) >= _QUESTION_TERMS or not search.newest else found
-        asked = f"({' AND '.join(word.loose for word in words)})"
-        ids = self._newest(asked, self._wanted) if search.newest else self._ranked(asked)
-        if len(ids) < (
-            1 if search.newest else self._wanted
-        ):  # not enough with every word: some of them, or their parts
+        exact, asked = _all(word.exact for word in words), _all(word.loose for word in words)
+        if search.newest:
+            ids = self._newest(asked, self._wanted)
+        else:
+            ids = list(dict.fromkeys((self._ranked(exact) if exact != asked else []) + self._ranked(asked)))
+        if len(ids) < (1 if search.newest else self._wanted):  # too few with every word: some of them, or their parts
             pieces = self._telling(parts(found))
             words = [*words, *pieces]
             known = set(ids)
@@ -282,3 +283,7 @@ class Finder:
                     )
                 )
         return hits
+
+
+def _all(expressions: Iterable[str]) -> str:
+    return f"({' AND '.join(expressions)})"
