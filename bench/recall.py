@@ -238,7 +238,7 @@ def misspelt(rng: random.Random, word: str) -> str:
 
 
 class Answered(NamedTuple):
-    """At which place the answer stood among the hits and among the sessions (0: nowhere), and in what time, CPU of the process."""
+    """At which place the answer stood among the hits and among the sessions (0: nowhere), and what that took."""
 
     hit: int
     session: int
@@ -281,7 +281,8 @@ async def answered(folder: Path, seed: int, options: argparse.Namespace) -> list
 def shown(results: Sequence[tuple[Question, Answered]]) -> None:
     """The table by kind."""
     print(
-        f"\n{'kind':28} {'asked':>5} {'by hit':>7} {'by session':>10} {'MRR':>6} {'p50 ms':>7} {'p95 ms':>7} {'CPU p95':>7}"
+        f"\n{'kind':28} {'asked':>5} {'by hit':>7} {'by session':>10} {'MRR':>6}"
+        f" {'p50 ms':>7} {'p95 ms':>7} {'CPU p95':>7}"
     )
     for kind in [*KINDS, "all"]:
         of_kind = [answer for question, answer in results if kind in (question.kind, "all")]
