@@ -2,16 +2,18 @@
 # make test           set everything up and run the tests
 # make check          tests, lint, types, import contracts, shape limits, dependencies
 # make matrix         every class of provider error on every wire, with what is done about it, as a table
-# make torture        3,000 kill -9 at random instants of turns, each followed by a resume (15 minutes and more)
+# make torture        3,400 kill -9 at random instants of turns and compressions, each followed by a resume (30 minutes)
 # make resume-race    8 processes resume one session at once, 200 times: one does the work (4 minutes)
 # make writers        32 processes write one home for a minute, kills among them
 # make stops          a stop in the middle of everything, measured at the server and in the process table (2 minutes)
 # make bench          whole-process and per-round costs, beside other programs where they are installed
+# make recall         recall and time of searches of a dozen kinds in a million messages, with three seeds (10 minutes)
 # make faults         2,000 random scripts of faults against the whole program (make faults COUNT=100 SEED=7)
 # make escapes        197 ways out of the sandbox, tried for real: as this user and, by the superuser, as another
 # make backends       every place where commands run, containers too (needs podman or docker and a static busybox)
 # make fuzz           half an hour each of guided fuzzing of the analyser and the redactor (needs atheris; MINUTES=30)
 # make cap-race       a cap on money against 50 turns at once in 4 processes, kills among them, ten times
+# make skills         the built-in skills against the reference tool (AGENTSKILLS=path/of/agentskills), examples run
 # make shape          the shape table of the tree
 # make lock           resolve the locked requirements anew (needs uv)
 
@@ -20,7 +22,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test check matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench shape lint types contracts deps lock clean
+.PHONY: run test check matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench recall skills talk \
+  shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -68,6 +71,7 @@ cap-race: $(VENV)/dev.stamp
 
 torture: $(VENV)/dev.stamp
 	$(BIN)/python tests/torture/kills.py
+	$(BIN)/python tests/torture/condensing.py
 
 resume-race: $(VENV)/dev.stamp
 	$(BIN)/python tests/torture/resume_race.py
@@ -84,8 +88,14 @@ escapes: $(VENV)/dev.stamp
 backends: $(VENV)/dev.stamp
 	HERMES_BACKENDS=1 $(BIN)/python -m pytest -n 2 -rs tests/tools/test_backends.py tests/tools/test_ssh.py tests/torture/test_far.py
 
+skills: $(VENV)/dev.stamp
+	AGENTSKILLS="$(AGENTSKILLS)" $(BIN)/python -m pytest -n 2 -rs tests/skills/test_starter.py tests/skills/test_catalogue.py
+
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench
+
+recall: $(VENV)/dev.stamp
+	@$(BIN)/python -m bench.recall --misses
 
 # A stamp stands for a complete step: a set-up that was broken off is done again from where it stopped.
 $(VENV)/bin/python:

@@ -2,22 +2,26 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
-from typing import TypeVar
+from functools import partial, reduce
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from hermes.agent.turn import TurnState
 from hermes.app.toolbox import Plan
 from hermes.config.home import Home
 from hermes.config.settings import Evolution, Settings
 from hermes.context.prompt import PromptSection
+from hermes.core.events import TurnEnded
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.bringing import Bringer
 from hermes.safety.secrets import Redactor
 from hermes.store.store import Store
 from hermes.tools.tool import Tool
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from hermes.skills.skills import Skills
+
 Attend = Callable[[SessionActor, AsyncExitStack], Awaitable[None]]
 """Takes part in a session that has just come to life; what it puts on the stack is done once its turns are over."""
 
@@ -48,25 +52,24 @@ class Kept(Struct, frozen=True, kw_only=True):
     attending: tuple[Attend, ...] = ()
     """Who takes part in it."""
 
+    def __add__(self, other: "Kept") -> "Kept":
+        return Kept(
+            tools=self.tools + other.tools,
+            sections=self.sections + other.sections,
+            needs={**self.needs, **other.needs},
+            bringers=self.bringers + other.bringers,
+            opening=self.opening + other.opening,
+            attending=self.attending + other.attending,
+        )
+
 
 def kept_for(plan: Plan, shelf: Shelf) -> Kept:
     """Everything that the session of `plan` has."""
     from hermes.app.prompting import own_sections
 
     owners = [make(plan, shelf) for make in OWNERS]
-    own = own_sections(shelf.home, shelf.settings, shelf.environ, plan.cwd, shelf.window)
-    return Kept(
-        tools=_of(owners, lambda one: one.tools),
-        sections=(*own, *_of(owners, lambda one: one.sections)),
-        needs={section: tool for one in owners for section, tool in one.needs.items()},
-        bringers=_of(owners, lambda one: one.bringers),
-        opening=_of(owners, lambda one: one.opening),
-        attending=_of(owners, lambda one: one.attending),
-    )
-
-
-def _of(owners: Sequence[Kept], part: Callable[[Kept], tuple[T, ...]]) -> tuple[T, ...]:
-    return tuple(item for one in owners for item in part(one))
+    own = Kept(sections=own_sections(shelf.home, shelf.settings, shelf.environ, plan.cwd, shelf.window))
+    return reduce(Kept.__add__, owners, own)
 
 
 def _past(_plan: Plan, shelf: Shelf) -> Kept:
@@ -110,6 +113,19 @@ def _memory(plan: Plan, shelf: Shelf) -> Kept:
     )
 
 
+async def _measure(skills: "Skills", actor: SessionActor, _stack: AsyncExitStack) -> None:
+    """After each turn count how the skills did that it used."""
+
+    async def count(state: TurnState, ended: TurnEnded) -> None:
+        from hermes.skills.use import ended_well, used_skills
+
+        well = ended_well(ended.reason)
+        for name in used_skills(state.messages) if well is not None else ():
+            await skills.note_outcome(name, helped=bool(well))
+
+    actor.on_turn_end.append(count)
+
+
 def _skills(_plan: Plan, shelf: Shelf) -> Kept:
     """The skills: their index, their tools, and `/name`."""
     from hermes.app.skills import brought, skills_of
@@ -126,6 +142,7 @@ def _skills(_plan: Plan, shelf: Shelf) -> Kept:
         needs={SkillsSection.name: "skill_view"},
         bringers=(partial(brought, skills),),
         opening=(skills.settle,),
+        attending=(partial(_measure, skills),),
     )
 
 

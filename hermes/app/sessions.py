@@ -10,7 +10,7 @@ from hermes.app.openai_form import Plain, to_openai
 from hermes.config.home import Home, locate_home
 from hermes.core.errors import NotFoundError, StoreError, UsageError
 from hermes.runtime.locks import session_lock
-from hermes.store.rows import SessionRow
+from hermes.store.rows import MessageState, SessionRow, StoredMessage
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 
@@ -71,15 +71,23 @@ class Sessions:
         return to_plain(await find_session(self._store, name))
 
     async def show(self, name: str, *, hidden: bool = False) -> Plain:
-        """One session with its messages; `hidden` shows what Hermes itself wrote too."""
+        """One session with all that was said in it, condensed by now or not; `hidden` shows what Hermes itself wrote
+        too."""
         row = await find_session(self._store, name)
-        rows = await self._store.transcript(row.id)
+        rows = await self._said(row.id, hidden=hidden)
         epoch = await self._store.current_epoch(row.id)
         messages: list[Plain] = []
         for stored in rows:
             place: Plain = {"id": stored.id, "created_at": stored.created_at}
             messages += [place | plain for plain in to_openai(stored.message, hidden=hidden)]
         return {**to_plain(row), "system_prompt": epoch.frame.system if epoch is not None else "", "messages": messages}
+
+    async def _said(self, session_id: str, *, hidden: bool) -> list[StoredMessage]:
+        """What was not taken back, in order; what stands for other messages only with `hidden`."""
+        compactions = await self._store.compactions(await self._store.tip(session_id))
+        made = {one for compaction in compactions for one in compaction.made}
+        rows = await self._store.transcript(session_id, everything=True)
+        return [row for row in rows if row.state is not MessageState.UNDONE and (hidden or row.id not in made)]
 
     async def search(self, query: str, *, limit: int, newest: bool) -> list[Plain]:
         """Messages that hold the words, newest or best first."""
@@ -89,10 +97,11 @@ class Sessions:
     async def delete(self, name: str) -> str:
         """Delete a session with every word of it, files that belong to it included; returns its id.
 
-        Raises BusyError while another process has it open.
+        Raises BusyError while another process has it open, or what goes on from it.
         """
         row = await find_session(self._store, name)
-        async with session_lock(self._home.locks, row.id):
+        tip = await self._store.tip(row.id)
+        async with session_lock(self._home.locks, tip):
             _delete_files(self._home, row.id)
             await self._store.delete_session(row.id)
             (self._home.locks / f"{row.id}.lock").unlink(missing_ok=True)

@@ -175,16 +175,17 @@ class App:
             row = await self._on.store.latest_session()
             if row is None:
                 raise NotFoundError("There is no session to go on with yet.", 'Start one: hermes -z "..."')
-            return row.id, False
+            return await self._on.store.tip(row.id), False
         if name is not None and create:
             if not _SESSION_ID.fullmatch(name):
                 raise UsageError(
                     f"{name[:80]!r} cannot be a session's id.",
                     "Use letters, digits, `_`, `-`, `.` and `:`, 128 at most.",
                 )
-            return name, await self._on.store.session(name) is None
+            return await self._on.store.tip(name), await self._on.store.session(name) is None
         if name is not None:
-            return (await find_session(self._on.store, name)).id, False
+            found = await find_session(self._on.store, name)
+            return await self._on.store.tip(found.id), False
         return new_session_id(self._clock.now()), True
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hermes.context.pruning import LOOKUP
+from hermes.context.pointing import Lookup
 from hermes.core.messages import Role
 from hermes.store.rows import StoredMessage
 from hermes.util.text import head_and_tail, one_line
@@ -16,10 +16,10 @@ _TEXT = 800
 _LINE = 200
 
 
-def digest(rows: Sequence[StoredMessage], before: str, room: int = MOST) -> str:
+def digest(rows: Sequence[StoredMessage], before: str, lookup: Lookup, room: int = MOST) -> str:
     """What can be said of these messages in so many characters; `before` are the notes so far."""
     room = max(1_500, min(room, MOST))
-    pieces = [f"{_HEAD} What stands here is what was called and said last; {LOOKUP} shows everything else.)"]
+    pieces = [f"{_HEAD} What stands here is what was called and said last. {lookup.all()}.)"]
     if before:
         pieces.append(f"Notes so far:\n{head_and_tail(before, min(_BEFORE, room // 3))}")
     texts = [row for row in rows if row.message.role is Role.ASSISTANT and row.message.text.strip()][-_TEXTS:]

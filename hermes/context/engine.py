@@ -61,6 +61,8 @@ class Occasion(Struct, frozen=True, kw_only=True):
     trigger: Trigger
     turn_id: str = ""
     """The turn that runs."""
+    searchable: bool = False
+    """Whether the model has `session_search`, and so can look at the originals itself."""
     remember: Callable[[Sequence[Message]], Awaitable[str]]
     """Called with the messages that are about to be covered, before a model is asked: lets memory keep what it wants
     of them, and gives what it wants to have kept in mind."""

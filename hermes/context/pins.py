@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from hermes.context.boundaries import tokens
-from hermes.context.pruning import LOOKUP
+from hermes.context.pointing import Lookup
 from hermes.core.messages import Message, Role
 from hermes.core.parts import Source, TextPart
 from hermes.store.rows import StoredMessage
@@ -113,7 +113,7 @@ def sentences(text: str) -> list[str]:
     return [sentence for match in _SENTENCE.finditer(text) if (sentence := match[0].strip())]
 
 
-def kept_words(said: Sequence[Said], budget: int, most: int) -> tuple[list[Said], int]:
+def kept_words(said: Sequence[Said], budget: int, most: int, lookup: Lookup) -> tuple[list[Said], int]:
     """What stays of the person's words, the oldest first, and how many messages were shortened against the rule.
 
     All of it within `budget` tokens. Beyond that what is done goes first, the oldest first; then pastes lose their
@@ -127,20 +127,20 @@ def kept_words(said: Sequence[Said], budget: int, most: int) -> tuple[list[Said]
             over -= tokens(one.text)
     for place, one in enumerate(kept):
         if over > 0 and len(one.text) > PASTE:
-            kept[place] = _shown(one, _PASTE_HEAD)
+            kept[place] = _shown(one, _PASTE_HEAD, lookup)
             over -= tokens(one.text) - tokens(kept[place].text)
     excess = sum(tokens(one.text) for one in kept) - most
     shortened = 0
     for place, one in enumerate(kept[:-1]):
         if excess > 0 and len(one.text) > 160:
-            kept[place] = _shown(one, 120)
+            kept[place] = _shown(one, 120, lookup)
             excess -= tokens(one.text) - tokens(kept[place].text)
             shortened += 1
     return kept, shortened
 
 
-def _shown(one: Said, limit: int) -> Said:
-    note = f"[... {len(one.text)} characters in all: {LOOKUP} shows message {one.number}]"
+def _shown(one: Said, limit: int, lookup: Lookup) -> Said:
+    note = f"[... {len(one.text)} characters in all: {lookup.one(one.number)}]"
     text = head_and_tail(one.text, limit) if limit > 200 else one_line(one.text, limit)
     return structs.replace(one, text=f"{text}\n{note}")
 

@@ -1,5 +1,6 @@
 """Asking a model for notes on what is condensed: the request, the ways it can fail, what its answer says."""
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Sequence
@@ -101,7 +102,7 @@ async def summarise(wish: Wish, task: SideTask, emit: Emit) -> Notes | Failure:
     other, each time with the notes so far."""
     window = await task.window() or wish.window
     part = min(max(window * 6 // 10 - 2 * wish.budget - 800, window // 4, _SMALLEST_PART), _LARGEST_PART)
-    lines = [line for row in wish.rows if (line := told(row))]
+    lines = await asyncio.to_thread(_lines, wish.rows)
     done = Notes(wish.before)
     while lines:
         taken = _taken(lines, part)
@@ -119,6 +120,10 @@ async def summarise(wish: Wish, task: SideTask, emit: Emit) -> Notes | Failure:
             outcome.remark or done.remark,
         )
     return done
+
+
+def _lines(rows: Sequence[StoredMessage]) -> list[str]:
+    return [line for row in rows if (line := told(row))]
 
 
 def told(row: StoredMessage) -> str:

@@ -22,10 +22,13 @@ MOST_AROUND = 20
 _HITS = 60
 """Hits that are grouped by session."""
 _OF_ONE = 3
-"""Hits of one session that are shown."""
+_OF_ALL = 20
+"""Hits of one session that are shown, and of the only one that is searched."""
 _ENDS = 2
 _LINE = 300
 _MESSAGE = 1_500
+_MEANT = 20_000
+"""Characters of a message beside the one that is meant, and of that one."""
 
 
 def session_search_tool(store: Store) -> Tool:
@@ -55,14 +58,16 @@ def session_search_tool(store: Store) -> Tool:
             return await _listed(store, session_id, count)
         roles = (Role(role_filter),) if role_filter else ()
         search = Search(query=query, limit=_HITS, newest=sort == "newest", session=session_id or None, roles=roles)
-        hits = [hit for hit in await store.find(search) if session_id or hit.session_id != ctx.session_id]
-        return await _found(store, hits, count, oldest=sort == "oldest")
+        own = () if session_id else (ctx.session_id, *await store.lineage(ctx.session_id))
+        hits = [hit for hit in await store.find(search) if hit.session_id not in own]
+        return await _found(store, hits, (count, _OF_ALL if session_id else _OF_ONE), oldest=sort == "oldest")
 
     return session_search
 
 
-async def _found(store: Store, hits: Sequence[Hit], count: int, *, oldest: bool) -> ToolOutput:
-    """Hits by session, the session of the best hit first."""
+async def _found(store: Store, hits: Sequence[Hit], most: tuple[int, int], *, oldest: bool) -> ToolOutput:
+    """Hits by session, the session of the best hit first: at most so many sessions, and hits of each."""
+    count, of_one = most
     by_session: dict[str, list[Hit]] = {}
     for hit in sorted(hits, key=lambda hit: hit.created_at) if oldest else hits:
         by_session.setdefault(hit.session_id, []).append(hit)
@@ -71,35 +76,39 @@ async def _found(store: Store, hits: Sequence[Hit], count: int, *, oldest: bool)
     shown = dict(list(by_session.items())[:count])
     glimpses = {one.session.id: one for one in await store.glimpses(list(shown), _ENDS)}
     # A session that was deleted meanwhile has no glimpse.
-    lines = [line for name, found in shown.items() if name in glimpses for line in _hits(glimpses[name], found)]
+    lines = [line for name, found in shown.items() if name in glimpses for line in _hits(glimpses[name], found, of_one)]
     left = len(by_session) - len(shown)
     more = f" {left} more sessions hold some of it." if left else ""
     lines.append(f"[Read on: session_id and around_message_id (the number behind #).{more}]")
     return await _told(store, lines, list(shown))
 
 
-def _hits(glimpse: Glimpse, found: Sequence[Hit]) -> list[str]:
+def _hits(glimpse: Glimpse, found: Sequence[Hit], most: int) -> list[str]:
     """The best hits of a session between its beginning and its end."""
-    known = {hit.message_id for hit in found[:_OF_ONE]}
-    more = len(found) - _OF_ONE
+    known = {hit.message_id for hit in found[:most]}
+    more = len(found) - most
     return [
         _headline(glimpse.session),
         *(_row(row, "begins") for row in glimpse.first[:1] if row.id not in known),
-        *(f"  #{hit.message_id} {hit.role.value}: {one_line(hit.snippet, _LINE)}" for hit in found[:_OF_ONE]),
+        *(f"  #{hit.message_id} {hit.role.value}: {one_line(hit.snippet, _LINE)}" for hit in found[:most]),
         *([f"  ... {more} more hits; session_id={glimpse.session.id} finds them"] if more > 0 else []),
         *(_row(row, "ends") for row in glimpse.last[-1:] if row.id not in known),
     ]
 
 
 async def _read(store: Store, session_id: str, message_id: int, window: int) -> ToolOutput:
-    """Messages around one, whole as far as they are not long."""
+    """A message, whole unless it is very long, and beginnings of those around it."""
     if not session_id:
         return ToolOutput(text="Give the session_id too.", failed=True, ours=True)
     rows = await store.around(session_id, message_id, window)
     if not rows:
         said = f"Session {one_line(session_id, 80)} has no message {message_id}."
         return ToolOutput(text=said, failed=True, ours=True)
-    lines = [f"#{row.id} {row.message.role.value}, {_moment(row.created_at)}:\n{_whole(row)}" for row in rows]
+    lines = [
+        f"#{row.id} {row.message.role.value}, {_moment(row.created_at)}:\n"
+        + _whole(row, _MEANT if row.id == message_id else _MESSAGE)
+        for row in rows
+    ]
     return await _told(store, lines, [session_id])
 
 
@@ -135,11 +144,11 @@ def _row(row: StoredMessage, word: str = "") -> str:
     return f"  #{row.id} {row.message.role.value}: {label}{one_line(message_text(row.message), _LINE)}"
 
 
-def _whole(row: StoredMessage) -> str:
+def _whole(row: StoredMessage, most: int) -> str:
     text = message_text(row.message)
-    if len(text) <= _MESSAGE:
+    if len(text) <= most:
         return text
-    return f"{text[:_MESSAGE]}\n[... {len(text) - _MESSAGE} characters more]"
+    return f"{text[:most]}\n[... {len(text) - most} characters more]"
 
 
 def _moment(at: float) -> str:

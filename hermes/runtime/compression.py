@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from hermes.agent.turn import Emit, TurnState
 from hermes.context.engine import Compaction, ContextEngine, Kept, Load, Occasion, Trigger
+from hermes.context.pointing import SEARCH
 from hermes.core.events import Level, Notice
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
@@ -18,9 +19,10 @@ from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
 from hermes.runtime.conversation import Conversation
 from hermes.runtime.recorder import Recorder
+from hermes.store.compactions import Cover
 from hermes.store.rows import MessageState
 from hermes.store.store import Store
-from hermes.store.transcript import Cover, Entry
+from hermes.store.transcript import Entry
 from hermes.tools.taint import Taint
 from hermes.util.scopes import whole
 
@@ -84,6 +86,8 @@ class Keeping(Struct, frozen=True):
     taint: Taint
     """Which strangers' text stands in the session's conversation."""
     enabled: bool = True
+    in_place: bool = True
+    """Whether the originals stay in the session; else they become a session of their own, its parent."""
 
 
 class Compression:
@@ -99,6 +103,7 @@ class Compression:
         self._windows = keeping.windows
         self._taint = keeping.taint
         self._enabled = keeping.enabled
+        self._in_place = keeping.in_place
         self._turning = turning
         self._counted: tuple[int, int] | None = None
         """The provider's count that the engine was told last."""
@@ -167,9 +172,12 @@ class Compression:
                 await emit(Notice(level=Level.WARNING, text=_kept(trigger, found.reason)))
             return False
         await whole(self._condensed(found, state, emit))
-        if found.notice:
+        said = [found.notice] if found.notice else []
+        if not self._in_place and (row := await self._store.session(self._conversation.session_id)) is not None:
+            said.append(f"The originals are kept as session {row.parent_id}, from which this one goes on.")
+        if said:
             level = Level.WARNING if found.warning else Level.INFO
-            await emit(Notice(level=level, text=f"{found.notice} `/compress --undo` puts back what stood there."))
+            await emit(Notice(level=level, text=f"{' '.join(said)} `/compress --undo` puts back what stood there."))
         return True
 
     async def _occasion(self, trigger: Trigger, load: Load, state: TurnState | None, emit: Emit) -> Occasion:
@@ -187,6 +195,7 @@ class Compression:
             load=load,
             trigger=trigger,
             turn_id=state.turn_id if state is not None else "",
+            searchable=any(tool.name == SEARCH for tool in self._conversation.frame.tools),
             remember=remember,
         )
 
@@ -222,7 +231,14 @@ class Compression:
             for change in found.changes
         ]
         frame = await self._turning.fresh_frame()
-        number = await self._store.compact_all(covers, frame, COMPRESSED, memo=found.memo, owner=self._recorder.owner)
+        number = await self._store.compact_all(
+            covers,
+            frame,
+            COMPRESSED,
+            memo=found.memo,
+            owner=self._recorder.owner,
+            archive=not self._in_place,
+        )
         await self._read(state)
         await self._turning.go_on(number, frame, COMPRESSED, state, emit)
 

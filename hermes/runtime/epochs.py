@@ -1,5 +1,7 @@
 """The epochs of a live session: how one ends by name and the next begins, stored and shown."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct, structs
@@ -8,6 +10,7 @@ from hermes.agent.turn import Emit, TurnState
 from hermes.core.errors import ConfigError
 from hermes.core.events import EpochBegan, FellBack, Level, Notice
 from hermes.core.frame import EpochFrame, Rewrite
+from hermes.core.messages import Message
 from hermes.core.stream import Failure
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
@@ -148,10 +151,9 @@ class SessionEpochs:
     async def _enter(self, number: int, candidate: Candidate, reason: str, state: TurnState | None, emit: Emit) -> None:
         """Encode the transcript for an epoch that has begun in the store, and go on in it."""
         conversation = self._conversation
-        lineage = Lineage(candidate.frame, candidate.client.endpoint)
-        lineage.extend(conversation.messages, carried=True)
+        own = state.messages if state is not None else []
+        lineage = await asyncio.to_thread(_encoded, candidate, [*conversation.messages, *own])
         if state is not None:
-            lineage.extend(state.messages, carried=True)
             state.taint.restart([*conversation.messages, *state.messages])
             state.lineage, state.model = lineage, candidate.client
         conversation.begin(number, candidate.frame, lineage, candidate.client)
@@ -165,3 +167,10 @@ class SessionEpochs:
                 bytes=lineage.message_bytes,
             )
         )
+
+
+def _encoded(candidate: Candidate, messages: Sequence[Message]) -> Lineage:
+    """The transcript as the model is sent it; of a long one that takes too long for other sessions to wait."""
+    lineage = Lineage(candidate.frame, candidate.client.endpoint)
+    lineage.extend(messages, carried=True)
+    return lineage

@@ -108,7 +108,6 @@ def read_file(folder: str, path: str) -> bytes:
     """One file of the skill in `folder`. No link is followed on the way. Raises UsageError."""
     check_path(path)
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-    handle = -1
     with contextlib.ExitStack() as opened:
         try:
             at = os.open(folder, flags | os.O_DIRECTORY)
@@ -118,15 +117,16 @@ def read_file(folder: str, path: str) -> bytes:
                 at = os.open(part, flags | os.O_DIRECTORY, dir_fd=at)
                 opened.callback(os.close, at)
             handle = os.open(name, flags | os.O_NONBLOCK, dir_fd=at)
+            opened.callback(os.close, handle)
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {_why(error)}.") from None
-    with open(handle, "rb") as file:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             raise UsageError(f"{path} is not a regular file.")
         if status.st_size > FILE_LIMIT:
             raise UsageError(f"{path} has {status.st_size:,} bytes; a file of a skill has 1 MiB at the most.")
-        return file.read(FILE_LIMIT + 1)
+        with open(handle, "rb", closefd=False) as file:
+            return file.read(FILE_LIMIT + 1)
 
 
 def listed(folder: str) -> list[str]:

@@ -9,16 +9,10 @@ from hermes.util.text import one_line
 
 INDEX_LIMIT = 3_000
 """Characters of the list of skills."""
-_LINES = (110, 60)
+_LINES = (72, 45)
 """Characters of a description, the first that lets the list fit."""
-GUIDANCE = (
-    "Skills are instructions that have proved themselves. When one fits the task, read it with skill_view first and"
-    " follow it."
-)
-WRITING = (
-    " After work that took several attempts, keep what you learned with skill_manage: mend the skill you used, or"
-    " create one."
-)
+GUIDANCE = "Skills are proven instructions. When one fits the task, read it with skill_view first."
+WRITING = " What took several attempts to find out, keep with skill_manage: mend the skill you used, or create one."
 
 
 class SkillsSection:
@@ -82,4 +76,5 @@ def described(skill: Skill, width: int) -> str:
     """A skill's description on one line; a stranger's is not given."""
     if not skill.vouched:
         return "(nobody vouches for its folder)"
-    return one_line(escaped(skill.head.description), width)
+    told = one_line(escaped(skill.head.description), 2 * width)
+    return told if len(told) <= width else one_line(told.partition(". ")[0], width)

@@ -28,17 +28,17 @@ Action = Literal["create", "patch", "edit", "delete", "write_file", "remove_file
 class Manage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `skill_manage` takes."""
 
-    action: Annotated[Action, Meta(description="edit replaces SKILL.md, patch a text in it.")]
-    name: Annotated[str, Meta(description="a-z, 0-9, hyphens; says what it is for.")]
-    content: Annotated[str, Meta(description="Whole SKILL.md: --- name, description --- steps (create, edit).")] = ""
-    old_string: Annotated[str, Meta(description="Text that stands there once (patch).")] = ""
-    new_string: Annotated[str, Meta(description="Text in its place (patch).")] = ""
+    action: Annotated[Action, Meta(description="edit: whole SKILL.md; patch: a text in it.")]
+    name: Annotated[str, Meta(description="a-z, 0-9, hyphens.")]
+    content: Annotated[str, Meta(description="SKILL.md: --- name, description --- steps.")] = ""
+    old_string: Annotated[str, Meta(description="Stands there once (patch).")] = ""
+    new_string: Annotated[str, Meta(description="In its place (patch).")] = ""
     replace_all: Annotated[bool, Meta(description="Every place (patch).")] = False
-    category: Annotated[str, Meta(description="One word (create).")] = ""
-    file_path: Annotated[str, Meta(description="File in references/, templates/, assets/ or scripts/.")] = ""
+    category: str = ""
+    file_path: Annotated[str, Meta(description="In references/, templates/, assets/, scripts/.")] = ""
     file_content: Annotated[str, Meta(description="Its text (write_file).")] = ""
-    absorbed_into: Annotated[str, Meta(description="Skill that takes its place (delete).")] = ""
-    reason: Annotated[str, Meta(description="What happened that shows the need, in a line.")] = ""
+    absorbed_into: str = ""
+    reason: Annotated[str, Meta(description="What showed the need.")] = ""
 
 
 def skill_tools(skills: Skills, *, writes: bool, automatic: bool) -> tuple[Tool, ...]:
@@ -153,7 +153,8 @@ def _changed(ctx: ToolContext, change: Manage, base: Files | None) -> Files | No
     if change.action == "create":
         if base is not None:
             raise ToolError(f"There is a skill {change.name} already: patch it, or edit it.")
-        return {MAIN: _ended(with_category(change.content, change.category)).encode()}
+        content = ctx.restored(change.content, "")
+        return {MAIN: _ended(with_category(content, change.category)).encode()}
     if base is None:
         raise ToolError(f"There is no skill {change.name[:80]!r}. skills_list names them; action create makes one.")
     return _ACTIONS[change.action](ctx, change, dict(base))

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import apsw
 
 from hermes.core.frame import EpochFrame
+from hermes.core.ids import new_session_id
 from hermes.core.messages import Message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Provenance, ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.core.usage import Usage
-from hermes.store import inbox, sessions, transcript, turns
+from hermes.store import compactions, inbox, sessions, transcript, turns
+from hermes.store.compactions import Cover
 from hermes.store.db import Database
 from hermes.store.rows import (
     CompactionRow,
@@ -27,7 +29,7 @@ from hermes.store.rows import (
     StoredMessage,
     TurnRow,
 )
-from hermes.store.transcript import Cover, Entry
+from hermes.store.transcript import Entry
 from hermes.store.turns import Owner, TurnEnd
 from hermes.util.clock import Clock
 
@@ -67,6 +69,14 @@ class SessionAccess(Access):
     async def latest_session(self, source: str | None = None) -> SessionRow | None:
         """The session in which something was said last."""
         return next(iter(await self.list_sessions(1, source=source)), None)
+
+    async def lineage(self, session_id: str) -> list[str]:
+        """The session and the archives that its compressions have left, the newest first; none for an unknown one."""
+        return await self._database.read(lambda connection: sessions.lineage(connection, session_id))
+
+    async def tip(self, session_id: str) -> str:
+        """Where the conversation that an archive is of goes on; any other session is its own."""
+        return await self._database.read(lambda connection: sessions.tip(connection, session_id))
 
     async def drop_empty_session(self, session_id: str) -> bool:
         """Delete a session in which nothing was ever said; whether there was one."""
@@ -133,7 +143,7 @@ class TranscriptAccess(Access):
     async def transcript(self, session_id: str, *, everything: bool = False) -> list[StoredMessage]:
         """The conversation as it stands: active messages in order; empty for an unknown session.
 
-        With `everything` compacted and undone ones too.
+        With `everything` compacted and undone ones too, also where an archive holds them.
         """
         return await self._database.read(
             lambda connection: transcript.read(connection, session_id, everything=everything)
@@ -204,15 +214,25 @@ class TranscriptAccess(Access):
         def work(connection: apsw.Connection) -> tuple[list[int], int]:
             if owner is not None:
                 turns.must_own(connection, owner.turn_id, owner.fence)
-            ids = transcript.compact(connection, entry, covered, now)
+            ids = compactions.compact(connection, entry, covered, now)
             return ids, sessions.begin_epoch(connection, entry.session_id, frame, reason, now)
 
         return await self._database.write(work)
 
     async def compact_all(
-        self, changes: Sequence[Cover], frame: EpochFrame, reason: str, *, memo: bytes = b"", owner: Owner | None = None
+        self,
+        changes: Sequence[Cover],
+        frame: EpochFrame,
+        reason: str,
+        *,
+        memo: bytes = b"",
+        owner: Owner | None = None,
+        archive: bool = False,
     ) -> int:
-        """As `compact`, for several places of one session; remembered, so that `undo_compaction` can take it back."""
+        """As `compact`, for several places of one session; remembered, so that `undo_compaction` can take it back.
+
+        With `archive` the covered messages move to a session of their own, which becomes the parent of this one.
+        """
         now = self._clock.now()
         session_id = changes[0].entry.session_id
 
@@ -220,17 +240,20 @@ class TranscriptAccess(Access):
             if owner is not None:
                 turns.must_own(connection, owner.turn_id, owner.fence)
             made = [
-                one for change in changes for one in transcript.compact(connection, change.entry, change.covered, now)
+                one for change in changes for one in compactions.compact(connection, change.entry, change.covered, now)
             ]
             epoch = sessions.begin_epoch(connection, session_id, frame, reason, now)
-            transcript.remember_compaction(connection, session_id, epoch, changes, made, memo)
+            compactions.remember(connection, session_id, epoch, changes, made, memo)
+            if archive:
+                covered = [one for change in changes for one in change.covered]
+                compactions.archive(connection, session_id, new_session_id(now), covered, now)
             return epoch
 
         return await self._database.write(work)
 
     async def compactions(self, session_id: str) -> list[CompactionRow]:
         """The session's compactions, the oldest first; those that were undone too."""
-        return await self._database.read(lambda connection: transcript.read_compactions(connection, session_id))
+        return await self._database.read(lambda connection: compactions.read(connection, session_id))
 
     async def undo_compaction(self, session_id: str, frame: EpochFrame, reason: str) -> int | None:
         """Put the originals of the last compaction back, all or nothing, and begin the epoch that sends them.
@@ -240,7 +263,7 @@ class TranscriptAccess(Access):
         now = self._clock.now()
 
         def work(connection: apsw.Connection) -> int | None:
-            if not transcript.undo_last_compaction(connection, session_id):
+            if not compactions.undo_last(connection, session_id):
                 return None
             return sessions.begin_epoch(connection, session_id, frame, reason, now)
 

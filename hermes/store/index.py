@@ -22,7 +22,7 @@ from hermes.store.rows import IndexReport, MessageState
 from hermes.store.words import index_text, label
 
 SHARD_BITS = 16
-VERSION = 1
+VERSION = 2
 DAMAGED = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
 """What SQLite says of a file that is not, or no more, an index as this module makes it."""
 _APPLICATION = 0x4845525A
@@ -36,8 +36,9 @@ CREATE TABLE shards (number INTEGER PRIMARY KEY, untidy INTEGER NOT NULL DEFAULT
 """
 _FETCH = """
 SELECT m.id, m.session_id, m.role, m.state, m.body, s.source
-FROM store.messages AS m JOIN store.sessions AS s ON s.id = m.session_id
+FROM store.messages AS m JOIN store.sessions AS s ON s.id = m.session_id AND m.position = m.id
 """
+"""What a compaction made stands at the place of others, so its position is not its id: the originals are found."""
 
 
 class _Place(NamedTuple):

@@ -8,6 +8,8 @@ from hermes.core.frame import EpochFrame
 from hermes.store.rows import NewSession, SessionRow, StoredEpoch
 from hermes.util.text import clean_surrogates
 
+ARCHIVED = "compression"
+"""Why a session has ended that holds what a compression covered; nobody goes on with it."""
 _COLUMNS = SessionRow.__struct_fields__
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM sessions"
 _FRAME = msgspec.json.Decoder(EpochFrame)
@@ -40,6 +42,28 @@ def get(connection: apsw.Connection, session_id: str) -> SessionRow | None:
     """The session of exactly this id."""
     row = connection.execute(f"{_SELECT} WHERE id = ?", (session_id,)).fetchone()
     return None if row is None else _row(row)
+
+
+def lineage(connection: apsw.Connection, session_id: str, schema: str = "main") -> list[str]:
+    """The session and the archives that its compressions have left, the newest first."""
+    rows = connection.execute(
+        f"WITH RECURSIVE line (id, parent_id) AS (SELECT id, parent_id FROM {schema}.sessions WHERE id = ?1"
+        f" UNION SELECT one.id, one.parent_id FROM {schema}.sessions AS one JOIN line ON one.id = line.parent_id"
+        " WHERE one.end_reason = ?2) SELECT id FROM line",
+        (session_id, ARCHIVED),
+    )
+    return [row[0] for row in rows]
+
+
+def tip(connection: apsw.Connection, session_id: str) -> str:
+    """Where the conversation that an archive is of goes on; any other session is its own."""
+    found = connection.execute(
+        "WITH RECURSIVE line (id, end_reason) AS (SELECT id, end_reason FROM sessions WHERE id = ?1"
+        " UNION SELECT one.id, one.end_reason FROM sessions AS one JOIN line ON one.parent_id = line.id"
+        " WHERE line.end_reason = ?2) SELECT id FROM line WHERE end_reason <> ?2 LIMIT 1",
+        (session_id, ARCHIVED),
+    ).get
+    return session_id if found is None else str(found)
 
 
 def find(connection: apsw.Connection, text: str, limit: int) -> list[SessionRow]:

@@ -11,7 +11,7 @@ import apsw
 
 from hermes.core.errors import StoreError
 from hermes.core.messages import Message, Role
-from hermes.store import transcript
+from hermes.store import erasure
 from hermes.store.access import SessionAccess, TranscriptAccess, TurnAccess
 from hermes.store.approvals import ApprovalAccess
 from hermes.store.db import Database
@@ -126,22 +126,30 @@ class Store(SessionAccess, TranscriptAccess, TurnAccess, SpendAccess, KeyAccess,
         return await self._search_index().follow()
 
     async def delete_session(self, session_id: str, *, purge: bool = True) -> int:
-        """Delete a session with all that belongs to it; how many messages it had.
+        """Delete a session with all that belongs to it, what its compressions archived too; how many messages it had.
 
         With `purge` its words stand in no file when this returns. Who deletes several passes False and calls `purge`
         at the end; should that not happen, the next opening does it.
         """
-        return await self._erase(lambda connection: transcript.delete_session(connection, session_id), purge=purge)
+        now = self._clock.now()
+        return await self._erase(lambda connection: erasure.delete_session(connection, session_id, now), purge=purge)
 
     async def delete_messages(self, session_id: str, ids: Sequence[int], *, purge: bool = True) -> int:
-        """Delete messages of a session, words and all; how many there were. `purge` as in `delete_session`."""
-        return await self._erase(lambda connection: transcript.delete(connection, session_id, ids), purge=purge)
+        """Delete messages of a session, words and all; how many there were. `purge` as in `delete_session`.
+
+        Compressions that were made since are taken back, here and when a message is redacted: what they made goes, and
+        an epoch begins by name.
+        """
+        now = self._clock.now()
+        return await self._erase(lambda connection: erasure.delete(connection, session_id, ids, now), purge=purge)
 
     async def redact_message(self, session_id: str, message_id: int, message: Message, *, purge: bool = True) -> None:
         """Put `message` in the place of a stored one, whose words go. `purge` as in `delete_session`."""
 
+        now = self._clock.now()
+
         def work(connection: apsw.Connection) -> int:
-            transcript.replace(connection, session_id, message_id, message)
+            erasure.replace(connection, session_id, message_id, message, now)
             return 1
 
         await self._erase(work, purge=purge)

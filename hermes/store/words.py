@@ -30,6 +30,12 @@ _RUN = re.compile(f"[{_CJK}]+")
 _PIECE = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
 _PRIVATE = re.compile("[\0\ue000-\uf8ff\U000f0000-\U0010ffff]")
 _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{129,}")
+_FUNCTION = re.compile(
+    "为什么|怎么样|什么样|有没有|是不是|能不能|我们|你们|他们|咱们|上次|之前|怎么|怎样|如何|什么|哪里|哪儿|哪个|谁|是否|记得|还是"
+    "|一下|[不的了吗呢吧啊呀么着过是在和与或把被给对跟从就都也还很这那我你他她它]"
+)
+"""Words that a Chinese question consists of, whatever it is about."""
+_FUNCTION_WEIGHT = 0.3
 _SPACES = re.compile(r"[\s，。！？；：、（）「」『』《》〈〉【】“”‘’…—]+")
 _ENDINGS = (
     "ations", "ation", "ments", "ment", "ings", "ing", "ions", "ion", "edly", "ies", "ers",
@@ -42,8 +48,12 @@ class Term(msgspec.Struct, frozen=True):
 
     exact: str
     loose: str
+    text: str
+    """The word in lower case."""
     needle: str
     """What to look for in a text, in lower case, to show the place."""
+    weight: float = 1.0
+    """What it counts for when not every word is found."""
 
 
 def normal(text: str) -> str:
@@ -129,17 +139,25 @@ def terms(query: str) -> list[Term]:
 
 
 def parts(found: list[Term]) -> list[Term]:
-    """Smaller words for a second look: compounds taken apart, long runs of characters as overlapping pairs."""
+    """Smaller words for a second look: compounds taken apart, long runs of characters as overlapping pairs.
+
+    A pair with a part of a function word counts little: it may be a word (what is asked about), or where two words met.
+    """
     smaller: dict[str, Term] = {}
     for term in found:
-        for piece in _PIECE.findall(term.needle):
-            pairs = [piece]
-            if _RUN.match(piece) and len(piece) > 2:
-                pairs = [piece[start : start + 2] for start in range(len(piece) - 1)]
-            for pair in pairs:
-                one = _term([pair], typo=True)
-                smaller.setdefault(one.exact, one)
-    return list(smaller.values())[:_TERM_LIMIT]
+        for piece in _PIECE.findall(term.text):
+            if not _RUN.match(piece) or len(piece) <= 2:
+                smaller.setdefault(piece, _term([piece], typo=True))
+                continue
+            function = {place for match in _FUNCTION.finditer(piece) for place in range(*match.span())}
+            for start in range(len(piece) - 1):
+                pair = _term([piece[start : start + 2]])
+                if start in function or start + 1 in function:
+                    pair = msgspec.structs.replace(pair, weight=_FUNCTION_WEIGHT)
+                if pair.weight >= smaller.get(pair.exact, pair).weight:
+                    smaller[pair.exact] = pair
+    ordered = sorted(smaller.values(), key=lambda term: -term.weight)
+    return ordered[:_TERM_LIMIT]
 
 
 def _term(pieces: list[str], *, typo: bool = False) -> Term:
@@ -147,18 +165,18 @@ def _term(pieces: list[str], *, typo: bool = False) -> Term:
     exact = f'"{paired(pieces[0]) if len(pieces) == 1 else ""}"'
     if exact == '""':
         exact = f'"{spaced(" ".join(pieces)).strip()}"'
-    needle = " ".join(pieces).lower()
+    text = " ".join(pieces).lower()
     last = pieces[-1]
     if _RUN.match(last) or len(last) < 3 or not last.isalpha():
-        return Term(exact, exact, needle)
+        return Term(exact, exact, text, text)
     if len(pieces) == 1 and len(last) == 3:  # as the beginning of other words it would stand for too many
-        return Term(exact, f'({exact} OR "{last}s")', needle)
+        return Term(exact, f'({exact} OR "{last}s")', text, text)
     if len(pieces) > 1 or not last.isascii():
-        return Term(exact, f"{exact}*", needle)
-    stem = _stem(last.lower())
+        return Term(exact, f"{exact}*", text, text)
+    stem = _stem(text)
     if typo:
         stem = stem[: max(4, len(last) - max(2, len(last) // 3))]
-    return Term(exact, f'"{stem}"*', stem)
+    return Term(exact, f'"{stem}"*', text, stem)
 
 
 def _stem(word: str) -> str:
@@ -167,6 +185,20 @@ def _stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 4:
             return word[: -len(ending)]
     return word
+
+
+def slips(one: str, other: str) -> int:
+    """How many slips of a finger turn one word into the other: a letter wrong, missing, too much, or two swapped."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one):
+        before, last, row = row, before, [i + 1]
+        for j, wanted in enumerate(other):
+            cost = min(before[j] + (letter != wanted), before[j + 1] + 1, row[j] + 1)
+            if i and j and letter == other[j - 1] and one[i - 1] == wanted:
+                cost = min(cost, last[j - 1] + 1)
+            row.append(cost)
+    return row[-1]
 
 
 def snippet(text: str, needles: list[str], width: int = 160) -> str:

@@ -69,7 +69,9 @@ class Parameters:
     def schema(self) -> bytes:
         """The JSON Schema as compact bytes: references inlined, no titles, nothing that says nothing."""
         (node,), definitions = msgspec.json.schema_components([self._struct])
-        return msgspec.json.encode(_tidy(_inlined(node, definitions), definitions))
+        schema = _tidy(_inlined(node, definitions), definitions)
+        schema.pop("description", None)  # a Struct's own docstring, which is for who reads the code
+        return msgspec.json.encode(schema)
 
     def call(self, function: Callable[..., T], context: object, arguments: Arguments) -> T:
         """Call the function with decoded arguments."""
@@ -168,12 +170,14 @@ def _described(hint: object) -> object:
 
 
 def _inlined(node: object, definitions: Mapping[str, object]) -> dict[str, object]:
-    """A schema with its own reference replaced by what it refers to."""
+    """A schema with its own reference replaced by what it refers to; a Struct's docstring is not for the model."""
     schema = dict(cast(Mapping[str, object], node))
     reference = schema.pop("$ref", None)
     if reference is None:
         return schema
-    return {**cast(Mapping[str, object], definitions[str(reference).rpartition("/")[2]]), **schema}
+    meant = dict(cast(Mapping[str, object], definitions[str(reference).rpartition("/")[2]]))
+    meant.pop("description", None)
+    return {**meant, **schema}
 
 
 def _tidy(node: object, definitions: Mapping[str, object]) -> dict[str, object]:

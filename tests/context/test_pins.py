@@ -3,9 +3,12 @@
 import pytest
 
 from hermes.context.pins import Said, kept_words, paths_in, rules_in, said_in, sentences
+from hermes.context.pointing import Lookup
 from hermes.core.messages import PERSON, Message, Role, program_message, user_message
 from hermes.core.parts import Provenance, Source, TextPart, ToolCallPart, ToolResultPart
 from hermes.store.rows import MessageState, StoredMessage
+
+LOOKUP = Lookup("s")
 
 
 def rows_of(*messages: Message) -> list[StoredMessage]:
@@ -83,24 +86,29 @@ def test_what_a_model_names_counts_only_at_its_place() -> None:
 
 def test_beyond_the_budget_what_is_done_leaves_first_and_what_is_open_stays() -> None:
     said = [Said(1, "a" * 400, True, done=True), Said(2, "b" * 400, False), Said(3, "c" * 400, True, done=True)]
-    assert [one.number for one in kept_words(said, 300, 10_000)[0]] == [1, 2, 3]
-    assert [one.number for one in kept_words(said, 200, 10_000)[0]] == [2, 3]
-    kept, shortened = kept_words(said, 50, 10_000)
+    assert [one.number for one in kept_words(said, 300, 10_000, LOOKUP)[0]] == [1, 2, 3]
+    assert [one.number for one in kept_words(said, 200, 10_000, LOOKUP)[0]] == [2, 3]
+    kept, shortened = kept_words(said, 50, 10_000, LOOKUP)
     assert [one.text for one in kept] == ["b" * 400] and not shortened
 
 
 def test_a_paste_loses_its_middle_but_not_its_instructions() -> None:
     text = "begin " + "filler words. " * 500 + "\nNever print the key.\n" + "filler words. " * 500 + "the end"
     said = [Said(7, text, True)]
-    (kept,), _ = kept_words(said, 100, 10_000)
-    assert kept.text.startswith("begin") and "the end" in kept.text and "context_lookup shows message 7" in kept.text
+    (kept,), _ = kept_words(said, 100, 10_000, LOOKUP)
+    assert (
+        kept.text.startswith("begin")
+        and "the end" in kept.text
+        and "`hermes sessions show s`" in kept.text
+        and "message 7" in kept.text
+    )
     assert len(kept.text) < 2_000
     assert [rule.text for rule in rules_in(said, {})] == ["Never print the key."]
 
 
 def test_only_when_nothing_else_helps_old_words_are_shortened_and_counted() -> None:
     said = [Said(number, f"{number} " + "w" * 1_000, True) for number in range(10)]
-    kept, shortened = kept_words(said, 100, 1_000)
+    kept, shortened = kept_words(said, 100, 1_000, LOOKUP)
     assert shortened == 8 and kept[-1].text == said[-1].text and "message 0" in kept[0].text
 
 

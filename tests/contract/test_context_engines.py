@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
@@ -25,7 +26,8 @@ from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
 from hermes.llm.auxiliary import SideTask
 from hermes.store.rows import MessageState, StoredMessage
 from hermes.store.store import Store
-from hermes.tools.tool import Tool
+from hermes.tools.session import ToolContext
+from hermes.tools.tool import Parallel, Tool, ToolOutput, tool
 from hermes.util.clock import SystemClock
 
 
@@ -53,7 +55,12 @@ class Stub:
         return Compaction(changes=(Change(tuple(row.id for row in active[:half]), message),))
 
     def tools(self) -> Sequence[Tool]:
-        return ()
+        @tool("stub_engine", deferred=True, parallel=Parallel.SAFE, repeatable=True, summary=lambda args: "recall")
+        async def stub_recall(ctx: ToolContext, number: Annotated[int, "Which message."]) -> ToolOutput:
+            """Show a message that was cut."""
+            return ToolOutput(text=f"message {number}")
+
+        return (stub_recall,)
 
 
 def stub(_: Setup) -> ContextEngine:

@@ -1,7 +1,5 @@
 """A skill's whole life through the real loop: proposed, approved, used by `/name`, improved, rolled back."""
 
-
-
 from hermes.app.options import Options
 from hermes.app.skills import open_desk
 from hermes.app.wiring import App

@@ -10,7 +10,7 @@ import pytest
 
 from hermes.skills.catalogue import Catalogue, Roots, Tier
 from hermes.skills.files import read_folder
-from hermes.skills.section import INDEX_LIMIT, listing
+from hermes.skills.section import listing
 from hermes.skills.validate import problems
 
 STARTER = Path(Roots(own=Path(), cache=Path()).built_in)
@@ -47,7 +47,8 @@ def test_the_reference_tool_agrees(name: str) -> None:
     program = agentskills()
     if program is None:
         pytest.skip("needs the program agentskills (package skills-ref): make skills")
-    done = subprocess.run([program, "validate", str(STARTER / name)], capture_output=True, text=True, timeout=30)
+    asked = [program, "validate", str(STARTER / name)]
+    done = subprocess.run(asked, check=False, capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -71,6 +72,7 @@ def test_its_examples_run(name: str, tmp_path: Path) -> None:
     }
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", "\n".join(blocks)],
+        check=False,
         cwd=work,
         env=environ,
         capture_output=True,
@@ -85,5 +87,5 @@ def test_the_whole_index_is_shown_with_descriptions(tmp_path: Path) -> None:
     found = [one for one in catalogue(tmp_path).all() if one.tier is Tier.BUILT_IN]
     text = listing(found)
     assert all(f"- {name}: " in text for name in SKILLS)
-    assert len(text) <= INDEX_LIMIT / 2
+    assert len(text) <= 1_200
     assert all(one.category for one in found)

@@ -242,6 +242,7 @@ class StoreContract:
         texts = [one.message.text for one in await store.transcript("s1")]
         assert texts == ["summary", "three", "four"]
         assert await found(store, "wolverine") == [ids[1]]
+        assert await found(store, "summary") == []
         whole = await store.export_session("s1")
         assert whole is not None and len(whole.messages) == 5
         await store.mark_messages("s1", new, MessageState.UNDONE)

@@ -39,7 +39,7 @@ ANY = {"command_allowlist": ["*"], "agent": {"api_max_retries": 1}}
 EFFECTS = "effects"
 JOB = re.compile(r"JOB (w\d+)\.(\d+) ([\w,.:!]+)")
 WORD = re.compile(r"(?:JOB|MORE) w\d+\.\d+\b")
-CONDENSED = "[System: the earlier part of this conversation is condensed here.]"
+CONDENSED = "[CONTEXT COMPACTION"
 TOO_LONG = Fail(400, message="This model's maximum context length is 8192 tokens. However, you requested 9000 tokens.")
 MAX_ROW = 3
 """Kills in a row before a process may finish."""
@@ -90,7 +90,7 @@ class PlanModel:
         if not request.tool_names:
             return Say("NOTES: done were " + " ".join(sorted(set(re.findall(r"w\d+\.\d+-\d+", text)))))
         steps = plan.rstrip("!").split(",")
-        done = text.partition("Notes:\n")[2] + called
+        done = text.partition("## Notes on what happened")[2] + called
         left = [index for index in range(len(steps)) if f"{world}.{number}-{index}" not in done]
         if plan.endswith("!") and CONDENSED not in text and len(left) < len(steps):
             return TOO_LONG

@@ -2,6 +2,7 @@
 
 import random
 
+import condensing
 import kills
 import resume_race
 import writers
@@ -21,3 +22,9 @@ async def test_writers_lose_nothing_and_never_see_a_lock() -> None:
     known, problems = await writers.campaign(processes=4, seconds=1.5, kills=2, seed=1, pace=0.01)
     assert [problem for problem in problems if "longest" not in problem] == []
     assert known.waits["ended"] > 0
+
+
+async def test_kills_around_compressions_leave_the_old_state_or_the_new_one() -> None:
+    run = await condensing.campaign(count=2, seed=5, jobs=2, turns=4)
+    assert run.problems == []
+    assert run.compressions >= 2 and run.kills >= 2

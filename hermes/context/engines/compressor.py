@@ -1,5 +1,9 @@
-"""The built-in context engine: clears old results first, then lets a summary stand for the middle."""
+"""The built-in context engine: clears old results first, then lets a summary stand for the middle.
 
+What goes through the whole conversation runs in a thread: other sessions of the process go on meanwhile.
+"""
+
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -9,8 +13,8 @@ from hermes.context.assembly import Pins, notes_of, record
 from hermes.context.boundaries import Room, middle, weight
 from hermes.context.digest import MOST, digest, is_digest
 from hermes.context.engine import UNKNOWN_WINDOW, Change, Compaction, Kept, Load, Occasion, Setup, Trigger
-from hermes.context.lookup import lookup_tool
 from hermes.context.pins import Said, kept_words, paths_in, rules_in, said_in
+from hermes.context.pointing import Lookup
 from hermes.context.pruning import pruned, shortened
 from hermes.context.summary import Notes, Wish, cut_at_line, summarise
 from hermes.core.outcomes import FailureKind
@@ -56,6 +60,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     """What the person's words may take."""
     budget: int
     """What the notes may have."""
+    lookup: Lookup
 
 
 class Compressor:
@@ -81,21 +86,25 @@ class Compressor:
         return load.window is not None and self._tokens(load) >= self._threshold(load)
 
     def tools(self) -> Sequence[Tool]:
-        """`context_lookup`."""
-        return (lookup_tool(self._setup.store, self._setup.session_id),)
+        """None: what was condensed is found by `session_search`."""
+        return ()
 
     async def compress(self, occasion: Occasion, emit: Emit) -> Compaction | Kept:
         """Clear old results if that is enough, else condense the middle."""
-        plan = self._plan(occasion)
-        cleared = pruned(plan.active[plan.start : plan.end])
-        freed = _freed(plan, cleared)
+        plan, cleared, freed = await asyncio.to_thread(self._looked, occasion)
         if cleared and sum(plan.sizes) - freed <= _ENOUGH * plan.room:
             count = len(cleared)
             said = f"{count} old tool {'output was' if count == 1 else 'outputs were'} cleared; the originals are kept."
             return Compaction(changes=cleared, memo=occasion.memo, notice=said)
         if not plan.past or plan.start == plan.end:
-            return self._shortened(plan, occasion)
+            return await asyncio.to_thread(self._shortened, plan, occasion)
         return await self._condensed(plan, occasion, emit)
+
+    def _looked(self, occasion: Occasion) -> tuple[Plan, tuple[Change, ...], int]:
+        """Where to cut, what can be cleared there, and the tokens that this saves."""
+        plan = self._plan(occasion)
+        cleared = pruned(plan.active[plan.start : plan.end], plan.lookup)
+        return plan, cleared, _freed(plan, cleared)
 
     def _tokens(self, load: Load) -> int:
         return load.counted if load.counted is not None else int(load.estimated * self._ratio)
@@ -144,6 +153,7 @@ class Compressor:
             room=room,
             words=min(int(WORDS_SHARE * window), room // 2),
             budget=min(max(covered // 5, min(_MIN_NOTES, window // 8)), ceiling),
+            lookup=Lookup(self._setup.session_id, occasion.searchable),
         )
 
     async def _condensed(self, plan: Plan, occasion: Occasion, emit: Emit) -> Compaction | Kept:
@@ -153,21 +163,22 @@ class Compressor:
         outcome = await self._notes(plan, occasion, memo, before, emit)
         if isinstance(outcome, Notes):
             self._ask_from = 0.0
-            found = self._assembled(plan, _learned(memo, outcome, plan.past), outcome.text)
+            learned = await asyncio.to_thread(_learned, memo, outcome, plan.past)
+            found = await asyncio.to_thread(self._assembled, plan, learned, outcome.text)
             return (
                 found if isinstance(found, Kept) else _with_notice(found, outcome.remark, warning=bool(outcome.remark))
             )
         waits = self._tokens(occasion.load) < _FULL * (occasion.load.window or UNKNOWN_WINDOW)
         if occasion.trigger is Trigger.ASKED or (occasion.trigger is Trigger.PREFLIGHT and waits):
             return Kept(f"No summary could be had: {sentence(outcome.message)}")
-        return self._digested(plan, memo, before, outcome)
+        return await asyncio.to_thread(self._digested, plan, memo, before, outcome)
 
     def _digested(self, plan: Plan, memo: Memo, before: str, failure: Failure) -> Compaction | Kept:
         """The last resort. What a model's notes do not know of yet they will be told of the next time."""
         fresh = [row for row in plan.past if row.id > memo.through]
         pins = self._pins(plan, memo)[0].text(plan.past[0].id, plan.past[-1].id)
         room = min(max(MOST - len(pins), MOST // 4), 2 * plan.room)
-        found = self._assembled(plan, memo, digest(fresh, before, room))
+        found = self._assembled(plan, memo, digest(fresh, before, plan.lookup, room))
         said = f"No summary could be had ({failure.message}), so a digest made without a model stands for it."
         return found if isinstance(found, Kept) else _with_notice(found, said, warning=True)
 
@@ -182,7 +193,7 @@ class Compressor:
         wish = Wish(
             rows=fresh,
             before=before,
-            said=said_in(plan.past, memo.finished),
+            said=await asyncio.to_thread(said_in, plan.past, memo.finished),
             hints=await occasion.remember([row.message for row in fresh]),
             now=next((one.text for one in reversed(said_in(plan.active[plan.end :]))), ""),
             budget=plan.budget,
@@ -202,8 +213,8 @@ class Compressor:
         quotes: dict[int, list[tuple[int, int]]] = {}
         for number, start, end in memo.quotes:
             quotes.setdefault(number, []).append((start, end))
-        kept, shortened_words = kept_words(said, plan.words, plan.room // 2)
-        return Pins(rules_in(said, quotes), kept, paths_in(plan.past)), shortened_words
+        kept, shortened_words = kept_words(said, plan.words, plan.room // 2, plan.lookup)
+        return Pins(rules_in(said, quotes), kept, paths_in(plan.past), plan.lookup), shortened_words
 
     def _assembled(self, plan: Plan, memo: Memo, notes: str) -> Compaction | Kept:
         """The record in the middle's place, when it is shorter."""
@@ -224,7 +235,7 @@ class Compressor:
         """Where nothing is between beginning and end: results that are too large for the window lose their middles."""
         if occasion.trigger is Trigger.PREFLIGHT:
             return Kept("There is nothing older that could be condensed.")
-        changes = shortened(plan.active, max(1_000, plan.room))
+        changes = shortened(plan.active, max(1_000, plan.room), plan.lookup)
         if not changes or _freed(plan, changes) < sum(plan.sizes) // 10:
             return Kept("There is nothing older that could be condensed.")
         return Compaction(

@@ -31,7 +31,7 @@ async def process(
     session_id: Annotated[str, "The process's id; for all but list."] = "",
     data: Annotated[str, "Input (write, submit)."] = "",
     timeout: Annotated[int, "Seconds (wait)."] = 60,  # noqa: ASYNC109 - a parameter of the model's
-    offset: Annotated[int, "First line, from 1; without it the last ones (log)."] = 0,
+    offset: Annotated[int, "First line (log); 0: the last ones."] = 0,
     limit: Annotated[int, "Lines (log)."] = _LOG_LINES,
 ) -> str:
     """Manage background processes."""

@@ -61,7 +61,7 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
     )
     path: Annotated[str, Meta(description="Folder or file to search.")] = "."
     file_glob: Annotated[str, Meta(description="Only files like this, such as *.py.")] = ""
-    limit: Annotated[int, Meta(description="Results to give.")] = LIMIT
+    limit: Annotated[int, Meta(description="Most results.")] = LIMIT
     offset: Annotated[int, Meta(description="Results to skip.")] = 0
     output_mode: Annotated[
         Literal["content", "files_only", "count"], Meta(description="Lines, file names, or matches a file.")

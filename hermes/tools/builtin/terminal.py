@@ -23,13 +23,13 @@ class Order(Struct, frozen=True, forbid_unknown_fields=True):
     """The parameters."""
 
     command: Annotated[str, Meta(description="Shell command.")]
-    background: Annotated[bool, Meta(description="Start it and return at once with an id for process.")] = False
-    timeout: Annotated[int, Meta(description="Seconds to wait, at most 600; 0: the usual time.")] = 0
+    background: Annotated[bool, Meta(description="Return at once with an id for process.")] = False
+    timeout: Annotated[int, Meta(description="Seconds, at most 600; 0: the usual time.")] = 0
     workdir: Annotated[str, Meta(description="Folder to run in, for this command only.")] = ""
     pty: Annotated[bool, Meta(description="Run in a terminal, for programs that want one.")] = False
     notify_on_complete: Annotated[bool, Meta(description="Say when it ends (background).")] = False
     watch_patterns: Annotated[
-        list[str] | None, Meta(description="Say when its output has one of these texts (background).")
+        list[str] | None, Meta(description="Say when its output has one of these (background).")
     ] = None
 
 

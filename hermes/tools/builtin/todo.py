@@ -16,9 +16,9 @@ _MARKS = {"pending": " ", "in_progress": ">", "completed": "x", "cancelled": "-"
 class Item(Struct, frozen=True):
     """A step as the model writes it."""
 
-    content: Annotated[str, Meta(description="The step.")] = ""
+    content: str = ""
     status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
-    id: Annotated[str, Meta(description="To change it later with merge.")] = ""
+    id: Annotated[str, Meta(description="For merge.")] = ""
 
 
 @tool(
@@ -29,8 +29,8 @@ class Item(Struct, frozen=True):
 )
 async def todo(
     ctx: ToolContext,
-    todos: Annotated[list[Item] | None, "The steps, in order; without them the list is only read."] = None,
-    merge: Annotated[bool, "Change the items with these ids and add new ones, instead of replacing the list."] = False,
+    todos: Annotated[list[Item] | None, "The steps in order; without them the list is read."] = None,
+    merge: Annotated[bool, "Change items by id and add new ones instead of replacing all."] = False,
 ) -> str:
     """Keep a list of steps for work of three steps or more. Have one in_progress at a time; mark each when done."""
     state = ctx.state

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import sys
+from pathlib import Path
 
 import pytest
 from planted import converse, extract, is_summary, plant_files, user_text
@@ -22,17 +23,18 @@ from hermes.testing.server import ScriptedServer
 SUMMARY = Say("## Goal\nnotes")
 
 
-def looking_up(query: str) -> Say:
-    return Say(calls=(Call("tool_call", {"name": "context_lookup", "arguments": {"query": query}}),))
+def looking_up(session_id: str, query: str = "", number: int = 0) -> Say:
+    arguments = {"session_id": session_id, "query": query, "around_message_id": number, "limit": 1}
+    return Say(calls=(Call("session_search", arguments),))
 
 
-async def test_the_model_finds_what_was_condensed_by_number_and_by_words() -> None:
+@pytest.mark.parametrize("in_place", [True, False])
+async def test_the_model_finds_what_was_condensed_by_number_and_by_words(in_place: bool) -> None:
     replies: list[Reply] = [Say(f"answer {number} " + "hello " * 200) for number in range(7)]
     replies[2:2] = [Say("the secret place is the old mill")]
     replies[7:] = [SUMMARY]
-    replies += [looking_up("1, 3-4"), looking_up("MILL secret"), looking_up("nothing like it"), Say("found")]
     async with ScriptedServer(replies) as server:
-        with TempHome.for_server(server.url) as home:
+        with TempHome.for_server(server.url, more_config={"compression": {"in_place": in_place}}) as home:
             async with App(home.environ, Options(cwd=str(home.cwd))) as app:
                 other = await app.open_session()
                 await other.post(Inbound(text="in another session: mill secret"))
@@ -40,21 +42,33 @@ async def test_the_model_finds_what_was_condensed_by_number_and_by_words() -> No
                 for number in range(6):
                     await actor.post(Inbound(text=f"question {number}"))
                 assert await actor.condense()
+                name = actor.session_id
+                server.model = ScriptedModel(
+                    [
+                        looking_up(name, number=5),
+                        looking_up(name, "MILL secret"),
+                        Say("found"),
+                    ]
+                )
                 assert (await actor.post(Inbound(text="look it up"))).text == "found"
-        by_number, by_words, nothing = (request.conversation[-1].text for request in server.requests[-3:])
-        assert "old mill" not in server.requests[-4].body.decode()
-        assert "[3] user: question 0" in by_number and "answer 1" in by_number
+        by_number, by_words = (request.conversation[-1].text for request in server.requests[-2:])
+        asked = server.requests[-3].body.decode()
+        assert "old mill" not in asked
+        assert f"`session_search` with session_id {name} finds any message" in asked
+        assert not {"tool_search", "tool_call"} & set(server.requests[-3].tool_names)
+        assert "#5 user" in by_number and "question 1" in by_number
         assert "old mill" in by_words and "another session" not in by_words
-        assert "has no message for" in nothing
 
 
 async def test_cleared_results_name_their_message_and_the_look_up_shows_it() -> None:
     def reply(request: RecordedRequest) -> Reply:
         if is_summary(request):
             return extract(request)
-        cleared = re.search(r"context_lookup shows message (\d+)", request.body.decode())
-        if cleared and "'tool_call'" not in str(request.messages[-2]):
-            return looking_up(cleared[1])
+        cleared = re.search(
+            r"session_search with session_id (\S+) and around_message_id (\d+) shows it", request.body.decode()
+        )
+        if cleared and "'session_search'" not in str(request.messages[-2]):
+            return looking_up(cleared[1], number=int(cleared[2]))
         if cleared:
             return Say("seen")
         return converse(request)
@@ -151,3 +165,41 @@ async def test_the_epoch_of_a_compression_has_a_fresh_prompt() -> None:
             (True, False),
             (False, True),
         ]
+
+
+ENGINE = """
+from typing import Annotated
+from hermes.context.engines.compressor import Compressor
+from hermes.tools.session import ToolContext
+from hermes.tools.tool import Parallel, ToolOutput, tool
+
+class Looker(Compressor):
+    name = 'looker'
+
+    def tools(self):
+        @tool('looker', deferred=True, parallel=Parallel.SAFE, repeatable=True, summary=lambda args: 'recall')
+        async def looker_recall(ctx: ToolContext, number: Annotated[int, 'Which message.']) -> ToolOutput:
+            '''Show a message that was condensed.'''
+            return ToolOutput(text=f'this was message {number}')
+        return (looker_recall,)
+
+def make(setup):
+    return Looker(setup)
+"""
+
+
+async def test_an_engines_own_tool_is_found_and_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "looker-1.0.dist-info").mkdir()
+    (tmp_path / "looker-1.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: looker\nVersion: 1.0\n")
+    points = "[hermes.context_engines]\nlooker = looker_engine:make\n"
+    (tmp_path / "looker-1.0.dist-info/entry_points.txt").write_text(points)
+    (tmp_path / "looker_engine.py").write_text(ENGINE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    called = Say(calls=(Call("tool_call", {"name": "looker_recall", "arguments": {"number": 7}}),))
+    async with ScriptedServer([called, Say("seen")]) as server:
+        with TempHome.for_server(server.url, more_config={"context": {"engine": "looker"}}) as home:
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                assert (await actor.post(Inbound(text="look"))).text == "seen"
+        assert "tool_call" in server.requests[0].tool_names
+        assert "this was message 7" in server.requests[1].conversation[-1].text
