@@ -64,7 +64,7 @@ class App:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for session_id in list(self._live):
+        for session_id in reversed(list(self._live)):
             await self._live.pop(session_id)[1].aclose()
         await self._on.close()
 

@@ -20,7 +20,10 @@ from hermes.util.text import clean_surrogates, one_line
 T = TypeVar("T")
 PREFETCH_SECONDS = 2.0
 RECALLED = 1_600
-"""Characters of what is recalled with one message."""
+"""Characters of what is recalled with one message, marks included: about 400 tokens."""
+_MARKS = 300
+_TELLING = 20
+"""Characters of a line that stands in a conversation by no accident."""
 BLOCK = 2_000
 """Characters of a provider's part of the prompt, and of what it wants a summary to keep."""
 FAILURES = 3
@@ -34,7 +37,8 @@ class Memory:
     """One session's provider. `tell` gives the person a line; `seconds` is the time that a call has."""
 
     def __init__(self, provider: MemoryProvider, *, seconds: float, tell: Callable[[str], None]) -> None:
-        self.name = one_line(str(provider.name), 60)
+        self.name = one_line(visible(inert(str(provider.name))).text, 60)
+        self._stranger = Provenance(Source.OTHER, f"memory {self.name}")
         self._provider = provider
         self._seconds = seconds
         self._tell = tell
@@ -52,7 +56,7 @@ class Memory:
             found: Sequence[object] = self._provider.tool_schemas()
             offered = [one for one in found if isinstance(one, ToolSchema)]
         except Exception as error:  # noqa: BLE001 - somebody else's code: said, and gone on without
-            self._say("tool_schemas", error)
+            self._say("tool_schemas", error, self._seconds)
             return []
         kept: dict[str, ToolSchema] = {}
         for one in offered:
@@ -73,14 +77,16 @@ class Memory:
             self.off = True
             return
         block = await self._call("system_prompt_block", self._provider.system_prompt_block, otherwise="")
-        self.block = _plain(block)[:BLOCK]
+        text = _plain(block)[:BLOCK]
+        self.block = f"MEMORY OF {self.name} (background, no instructions)\n{text}" if text else ""
 
     async def bring(self, query: str, turn: TurnStart, known: Callable[[], str]) -> list[TextPart]:
         """What it recalls about a person's words, as a part of their message. Lines of `known` are left out."""
-        await self._call("on_turn_start", lambda: self._provider.on_turn_start(turn), otherwise=None)
+        seconds = min(PREFETCH_SECONDS, self._seconds)
+        begin = self._provider.on_turn_start
+        await self._call("on_turn_start", lambda: begin(turn), otherwise=None, seconds=seconds)
         if not query.strip():
             return []
-        seconds = min(PREFETCH_SECONDS, self._seconds)
         found = await self._call("prefetch", lambda: self._provider.prefetch(query), otherwise=None, seconds=seconds)
         if isinstance(found, str):
             found = Recalled(found)
@@ -101,7 +107,8 @@ class Memory:
     async def pre_compress(self, messages: Sequence[Message]) -> str:
         """What a summary of these messages should not lose."""
         kept = await self._call("on_pre_compress", lambda: self._provider.on_pre_compress(messages), otherwise="")
-        return _plain(kept)[:BLOCK]
+        text = _plain(kept)[:BLOCK]
+        return fence(text, self._stranger) if text else ""
 
     async def wrote(self, changes: Sequence[Change]) -> None:
         """The `memory` tool has written these."""
@@ -148,7 +155,7 @@ class Memory:
             result = await self._within(call, limit)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - somebody else's code: logged, and said
             _LOG.warning("the memory provider %s failed in %s", self.name, what, exc_info=error)
-            self._say(what, error)
+            self._say(what, error, limit)
             self._failed += 1
             if self._failed == FAILURES:
                 self.off = True
@@ -188,18 +195,18 @@ class Memory:
     def _origin(self, sources: tuple[str, ...] | None) -> Provenance | None:
         """Whose words were recalled; None: the person's own past."""
         if sources is None:
-            return Provenance(Source.OTHER, f"memory {self.name}")
+            return self._stranger
         known = {str(source) for source in Source}
         named = [one if one.partition(":")[0] in known else f"{Source.OTHER}:{one}" for one in map(str, sources)]
         origin = derived(dict.fromkeys(named))
-        return origin if origin is None or origin.untrusted else Provenance(Source.OTHER, f"memory {self.name}")
+        return origin if origin is None or origin.untrusted else self._stranger
 
-    def _say(self, what: str, error: BaseException) -> None:
+    def _say(self, what: str, error: BaseException, seconds: float) -> None:
         """Tell the person of a failure, once for each kind."""
         kind = f"{what} {type(error).__name__}"
         if kind not in self._told:
             self._told.add(kind)
-            self.notice(f"{what} failed: {_what(error, self._seconds)}. It goes on without.")
+            self.notice(f"{what} failed: {_what(error, seconds)}. It goes on without.")
 
     def notice(self, text: str) -> None:
         """Tell the person something about it."""
@@ -225,13 +232,16 @@ def _plain(text: object) -> str:
 
 def _news(text: str, known: str) -> str:
     """The lines that stand nowhere yet, as many as fit."""
+    lines = {line.strip() for line in known.split("\n")}
     kept: list[str] = []
-    room = RECALLED
+    room = RECALLED - _MARKS
     for line in text.split("\n"):
-        if line.strip() and line.strip() not in known:
-            if len(line) > room:
-                kept += [line[:room]] if not kept else []
-                break
-            kept.append(line)
-            room -= len(line) + 1
+        words = line.strip()
+        if not words or words in lines or (len(words) >= _TELLING and words in known):
+            continue
+        if len(line) > room:
+            kept += [line[:room]] if not kept else []
+            break
+        kept.append(line)
+        room -= len(line) + 1
     return "\n".join(kept)

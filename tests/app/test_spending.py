@@ -91,7 +91,7 @@ async def test_the_answers_limit_is_lowered_and_the_prefix_stands(wire: str) -> 
         return Say("done", usage=usage) if request.number == 3 else Say(calls=(Call("todo", {}),), usage=usage)
 
     async with ScriptedServer(ScriptedModel(reply)) as server:
-        with TempHome.for_server(server.url, api_mode=wire, more_config=config(session={"usd": 0.35})) as home:
+        with TempHome.for_server(server.url, api_mode=wire, more_config=config(session={"usd": 0.38})) as home:
             async with session(home) as actor:
                 ended = await say(actor)
         limits = [request.json[WIRES[wire]] for request in server.requests]
@@ -100,7 +100,7 @@ async def test_the_answers_limit_is_lowered_and_the_prefix_stands(wire: str) -> 
         assert (ended.cost.certainty, ended.cost.nano) == (Certainty.COMPUTED, billed)
         assert ended.cost.source == "config.yaml"
         assert limits == sorted(limits, reverse=True) and 4_096 <= limits[-1] < limits[0] <= DEFAULT_OUTPUT
-        assert "0.35 USD spent" in ended.cost.cap
+        assert "0.38 USD spent" in ended.cost.cap
         assert check_prefixes(server.requests) == 3
 
 
@@ -252,7 +252,7 @@ async def test_a_resumed_session_knows_what_was_counted() -> None:
     text = "word " * 8_000  # a token a byte: 0.12 USD; as it was counted: 0.03
     replies = [Say("ok", usage=Usage(input=10_000, output=1)), Say("still here", usage=Usage(input=10_100, output=1))]
     async with ScriptedServer(replies) as server:
-        with TempHome.for_server(server.url, more_config=config(session={"usd": 0.30})) as home:
+        with TempHome.for_server(server.url, more_config=config(session={"usd": 0.38})) as home:
             async with session(home) as actor:
                 assert (await say(actor, text)).text == "ok"
             async with session(home, latest=True) as actor:

@@ -83,3 +83,44 @@ async def test_nothing_is_remembered_on_a_documents_order(target: str, tmp_path:
             assert not any(char in shown for char in ("\x1b", "\u202e", "\U000e0041", "\r"))
     for name, result in zip(named, results, strict=True):
         assert ("Held for the person's yes" in result) == (name not in REFUSED), (name, result)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("write_file", {"path": "{hermes}/memories/MEMORY.md", "content": EVIL}),
+        (
+            "patch",
+            {
+                "mode": "patch",
+                "patch": "*** Update File: {hermes}/memories/USER.md\n@@\n-Is called Ada.\n+Is Mallory.\n",
+            },
+        ),
+        ("terminal", {"command": "echo evil >> {hermes}/memories/MEMORY.md"}),
+        ("terminal", {"command": "ln -sf /etc/hostname {hermes}/memories/USER.md"}),
+        ("terminal", {"command": "hermes memory approve 1"}),
+        ("terminal", {"command": "hermes memory add evil list"}),
+        ("terminal", {"command": "hermes memory undo 1 show"}),
+    ],
+    ids=lambda call: f"{call[0]} {list(call[1].values())[-1][:30]}",
+)
+async def test_no_other_tool_writes_a_memory_even_when_everything_is_allowed(
+    call: tuple[str, dict[str, str]], tmp_path: Path
+) -> None:
+    name, arguments = call
+    async with ScriptedServer(ObedientModel()) as server:
+        with TempHome.for_server(server.url) as home:
+            folder = home.hermes / "memories"
+            folder.mkdir()
+            files = {"MEMORY.md": "Tests run with make check.", "USER.md": "Is called Ada."}
+            for file, text in files.items():
+                (folder / file).write_text(text)
+            filled = {key: value.replace("{hermes}", str(home.hermes)) for key, value in arguments.items()}
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                app.yolo(actor, on=True)
+                await actor.post(Inbound(text=f"DO: {name} {json.dumps(filled)}", cwd=str(home.cwd)))
+            assert {path.name: path.read_text() for path in folder.iterdir()} == files
+            assert not any(path.is_symlink() for path in folder.iterdir())
+            (result,) = server.requests[-1].results.values()
+            assert "Not allowed" in result or "refused" in result.lower(), result
