@@ -238,18 +238,19 @@ def misspelt(rng: random.Random, word: str) -> str:
 
 
 class Answered(NamedTuple):
-    """At which place the answer stood among the hits and among the sessions (0: nowhere), and in what time."""
+    """At which place the answer stood among the hits and among the sessions (0: nowhere), and what that took."""
 
     hit: int
     session: int
     seconds: float
+    cpu: float
 
 
 async def ask(store: Store, question: Question) -> Answered:
     """Ask as the tool does."""
-    began = time.perf_counter()
+    began, began_cpu = time.perf_counter(), time.process_time()
     hits = await store.find(Search(query=question.query, limit=HITS, newest=False))
-    seconds = time.perf_counter() - began
+    seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu
     wanted = {number + 1 for number in question.answers}
     session = f"bench_{question.answers[0] // SESSION_MESSAGES + 1:06d}"
     ids = [hit.message_id for hit in hits]
@@ -258,6 +259,7 @@ async def ask(store: Store, question: Question) -> Answered:
         next((place for place, one in enumerate(ids, 1) if one in wanted), 0),
         sessions.index(session) + 1 if session in sessions else 0,
         seconds,
+        cpu,
     )
 
 
@@ -278,7 +280,10 @@ async def answered(folder: Path, seed: int, options: argparse.Namespace) -> list
 
 def shown(results: Sequence[tuple[Question, Answered]]) -> None:
     """The table by kind."""
-    print(f"\n{'kind':28} {'asked':>5} {'by hit':>7} {'by session':>10} {'MRR':>6} {'p50 ms':>7} {'p95 ms':>7}")
+    print(
+        f"\n{'kind':28} {'asked':>5} {'by hit':>7} {'by session':>10} {'MRR':>6}"
+        f" {'p50 ms':>7} {'p95 ms':>7} {'CPU p95':>7}"
+    )
     for kind in [*KINDS, "all"]:
         of_kind = [answer for question, answer in results if kind in (question.kind, "all")]
         size = len(of_kind)
@@ -287,7 +292,8 @@ def shown(results: Sequence[tuple[Question, Answered]]) -> None:
         mrr = sum(1 / one.hit for one in of_kind if one.hit) / size
         spent = sorted(one.seconds * 1e3 for one in of_kind)
         times = f"{statistics.median(spent):7.2f} {spent[int(size * 0.95)]:7.2f}"
-        print(f"{kind:28} {size:5} {by_hit:7.1%} {by_session:10.1%} {mrr:6.3f} {times}", flush=True)
+        busy = sorted(one.cpu * 1e3 for one in of_kind)[int(size * 0.95)]
+        print(f"{kind:28} {size:5} {by_hit:7.1%} {by_session:10.1%} {mrr:6.3f} {times} {busy:7.2f}", flush=True)
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from hermes.app.route import SessionRoute
 from hermes.app.spending import SpendMeter
 from hermes.app.toolbox import Plan, SessionTools, session_tools
 from hermes.config.home import Home
+from hermes.config.settings import Evolution
 from hermes.context.engine import ContextEngine, Setup, open_engine
 from hermes.core.errors import StoreError
 from hermes.core.events import Level, TurnEnded
@@ -156,11 +157,31 @@ class Birth:
             actor.on_turn_end.append(_saving_trajectories(on.home.trajectories, actor))
         actor.on_turn_end += [_flush(self._meter), _tell_notices(tools, actor)]
         actor.bringing.bringers.append(_references(tools, actor, on.model.endpoint.context_length))
+        if on.options.reviews and on.settings.skills.evolution is not Evolution.OFF:
+            self._review(actor)
         if tools.servers:
             notify = partial(actor.notify, Level.WARNING)
             self._stack.callback(on.servers().join(tools.toolbox, tools.servers, notify))
         self._stack.callback(_tell_unfinished, tools, actor)
         self._stack.push_async_callback(actor.close)
+
+    def _review(self, actor: SessionActor) -> None:
+        """Let the session's work be looked back at."""
+        from hermes.app.memory import journal_of
+        from hermes.app.reviewing import reviews_of
+        from hermes.app.skills import skills_of
+
+        on, shelf = self._on, self._on.shelf
+        journal = journal_of(shelf.home, shelf.settings, shelf.store, shelf.redactor)
+        reviewing = reviews_of(
+            actor,
+            on.settings,
+            skills=skills_of(shelf.home, shelf.settings, shelf.environ, shelf.store),
+            memory=journal if on.settings.memory.enabled else None,
+            redactor=on.redactor,
+            task=lambda: on.side_task("review", on.settings.auxiliary.review, self._meter),
+        )
+        self._stack.push_async_callback(reviewing.close)
 
     def _engine(self) -> tuple[ContextEngine, str]:
         """The context engine that the settings name, and what there is to say about that choice."""

@@ -3,18 +3,24 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial, reduce
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from hermes.agent.turn import TurnState
 from hermes.app.toolbox import Plan
 from hermes.config.home import Home
 from hermes.config.settings import Evolution, Settings
 from hermes.context.prompt import PromptSection
+from hermes.core.events import TurnEnded
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.bringing import Bringer
 from hermes.safety.secrets import Redactor
 from hermes.store.store import Store
 from hermes.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from hermes.skills.skills import Skills
 
 Attend = Callable[[SessionActor, AsyncExitStack], Awaitable[None]]
 """Takes part in a session that has just come to life; what it puts on the stack is done once its turns are over."""
@@ -28,6 +34,7 @@ class Shelf(Struct, frozen=True, kw_only=True):
     store: Store
     redactor: Redactor
     environ: dict[str, str]
+    platform: str
     window: int | None
 
 
@@ -72,20 +79,51 @@ def _past(_plan: Plan, shelf: Shelf) -> Kept:
     return Kept(tools=(session_search_tool(shelf.store),))
 
 
-def _memory(_plan: Plan, shelf: Shelf) -> Kept:
-    """What is remembered: its files and its tool."""
+def _memory(plan: Plan, shelf: Shelf) -> Kept:
+    """What is remembered: its files, its tool, and a provider where one is chosen."""
     if not shelf.settings.memory.enabled:
         return Kept()
     from hermes.app.memory import SessionMemory, journal_of
 
-    memory = SessionMemory(shelf.settings, journal_of(shelf.home, shelf.settings, shelf.store, shelf.redactor))
+    journal = journal_of(shelf.home, shelf.settings, shelf.store, shelf.redactor)
+    named = shelf.settings.memory.provider.strip()
+    chosen = None
+    if named:
+        from hermes.memory.provider import Setup, open_provider
+
+        folder = shelf.home.root / "memory"
+        chosen = open_provider(
+            named,
+            Setup(
+                session_id=plan.session_id,
+                store=shelf.store,
+                folder=folder,
+                platform=shelf.platform,
+                environ=shelf.environ,
+            ),
+        )
+    memory = SessionMemory(shelf.settings, journal, chosen, platform=shelf.platform)
     return Kept(
-        tools=(memory.tool,),
+        tools=memory.tools,
         sections=memory.sections,
         needs=memory.needs,
-        opening=(memory.journal.settle,),
+        bringers=(memory.bring,),
+        opening=(memory.open,),
         attending=(memory.attend,),
     )
+
+
+async def _measure(skills: "Skills", actor: SessionActor, _stack: AsyncExitStack) -> None:
+    """After each turn count how the skills did that it used."""
+
+    async def count(state: TurnState, ended: TurnEnded) -> None:
+        from hermes.skills.use import ended_well, used_skills
+
+        well = ended_well(ended.reason)
+        for name in used_skills(state.messages) if well is not None else ():
+            await skills.note_outcome(name, helped=bool(well))
+
+    actor.on_turn_end.append(count)
 
 
 def _skills(_plan: Plan, shelf: Shelf) -> Kept:
@@ -104,8 +142,9 @@ def _skills(_plan: Plan, shelf: Shelf) -> Kept:
         needs={SkillsSection.name: "skill_view"},
         bringers=(partial(brought, skills),),
         opening=(skills.settle,),
+        attending=(partial(_measure, skills),),
     )
 
 
-OWNERS: Sequence[Callable[[Plan, Shelf], Kept]] = (_skills, _memory, _past)
+OWNERS: Sequence[Callable[[Plan, Shelf], Kept]] = (_skills, _past, _memory)
 """Who adds something, in the order in which it stands in the prompt."""

@@ -1,11 +1,12 @@
 """Memory as a session has it, and the verbs about it that every front-end shares."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from msgspec import to_builtins
 
+from hermes.agent.turn import TurnState
 from hermes.app.openai_form import Plain
 from hermes.app.secrets import redactor_for
 from hermes.config.environment import with_dotenv
@@ -14,15 +15,21 @@ from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.context.prompt import PromptSection
 from hermes.core.errors import HermesError
-from hermes.core.events import Level
-from hermes.memory.files import Notebook, Target
+from hermes.core.events import Level, TurnEnded
+from hermes.core.parts import ImagePart, TextPart
+from hermes.memory.files import Change, Notebook, Target
 from hermes.memory.journal import MemoryJournal, Operation, Origin, change_of, described
-from hermes.memory.section import GuidanceSection, MemorySection
+from hermes.memory.memory import Memory
+from hermes.memory.provider import MemoryProvider, TurnStart
+from hermes.memory.section import GuidanceSection, MemorySection, ProviderSection
 from hermes.memory.tool import memory_tool
 from hermes.runtime.actor import SessionActor
+from hermes.runtime.mailbox import Inbound
 from hermes.safety.secrets import Redactor
+from hermes.skills.diff import escaped
 from hermes.store.revisions import Author, Revision
 from hermes.store.store import Store
+from hermes.tools.tool import Tool
 from hermes.util.clock import SystemClock
 
 PERSON = Origin(author=Author.PERSON)
@@ -39,24 +46,83 @@ def journal_of(home: Home, settings: Settings, store: Store, redactor: Redactor)
 
 
 class SessionMemory:
-    """What memory is to one session."""
+    """What memory is to one session. `chosen` is its provider, or why there is none; None: none is wanted."""
 
-    def __init__(self, settings: Settings, journal: MemoryJournal) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        journal: MemoryJournal,
+        chosen: tuple[MemoryProvider | None, str] | None,
+        *,
+        platform: str,
+    ) -> None:
+        provider, remark = chosen or (None, "")
         self.journal = journal
-        self.tool = memory_tool(journal, approval=settings.memory.write_approval, tell=self._tell)
+        self._platform = platform
+        self._actor: SessionActor | None = None
+        self._waiting = [remark] if remark else []
+        """Lines for the person from before there was a session to show them."""
+        limits = settings.memory
+        self._memory = Memory(provider, seconds=limits.provider_timeout, tell=self._tell) if provider else None
+        tool = memory_tool(journal, approval=limits.write_approval, tell=self._tell, wrote=self._wrote)
+        self.tools: tuple[Tool, ...] = (tool,)
+        if self._memory is not None:
+            from hermes.memory.provided import provided_tools
+
+            self.tools = (tool, *provided_tools(self._memory))
         self.sections: tuple[PromptSection, ...] = (
             GuidanceSection(),
             *(MemorySection(book) for book in journal.books.values()),
+            ProviderSection(lambda: self._memory.block if self._memory is not None else "", lambda: self._waiting),
         )
-        self.needs = {GuidanceSection.name: self.tool.name}
-        self._actor: SessionActor | None = None
+        self.needs = {GuidanceSection.name: tool.name}
 
-    async def attend(self, actor: SessionActor, _stack: AsyncExitStack) -> None:
+    async def open(self) -> None:
+        """Before the session opens: settle what was left half done, and get the provider ready."""
+        await self.journal.settle()
+        if self._memory is not None:
+            await self._memory.open()
+
+    async def attend(self, actor: SessionActor, stack: AsyncExitStack) -> None:
         """Take part in the session."""
         self._actor = actor
+        memory = self._memory
+        if memory is not None:
+
+            async def ended(state: TurnState, end: TurnEnded) -> None:
+                await memory.after_turn(state.user.text, end.text)
+
+            actor.on_turn_end.append(ended)
+            actor.before_compress.append(memory.pre_compress)
+            stack.push_async_callback(memory.close, actor.session_id, actor.conversation.messages)
+
+    async def bring(self, inbound: Inbound) -> Sequence[ImagePart | TextPart]:
+        """What the provider recalls about a message."""
+        if self._memory is None or self._actor is None:
+            return ()
+        conversation = self._actor.conversation
+        window = conversation.client.endpoint.context_length
+        turn = TurnStart(
+            remaining_tokens=None if window is None else max(0, window - conversation.lineage.estimated),
+            model=conversation.client.endpoint.model,
+            platform=self._platform,
+            tool_count=len(conversation.frame.tools),
+        )
+
+        def known() -> str:
+            parts = (part for message in conversation.messages for part in message.parts)
+            return "\n".join([inbound.text, *(part.text for part in parts if isinstance(part, TextPart))])
+
+        return await self._memory.bring(inbound.text, turn, known)
+
+    async def _wrote(self, changes: Sequence[Change]) -> None:
+        if self._memory is not None:
+            await self._memory.wrote(changes)
 
     def _tell(self, line: str) -> None:
-        if self._actor is not None:
+        if self._actor is None:
+            self._waiting.append(line)
+        else:
             self._actor.notify(Level.WARNING, line)
 
 
@@ -129,6 +195,11 @@ async def open_desk(environ: Mapping[str, str]) -> AsyncIterator[MemoryDesk]:
         yield MemoryDesk(journal)
     finally:
         await store.close()
+
+
+def as_shown(text: str) -> str:
+    """A text as a person is shown it: what cannot be seen, or a terminal would obey, is written out."""
+    return escaped(text)
 
 
 def revision_row(revision: Revision) -> Plain:

@@ -34,5 +34,7 @@ class Options(KeyHolder, frozen=True, kw_only=True):
     """More of a system prompt, sent and never stored."""
     prefill_messages: tuple[Message, ...] = ()
     """Messages that come first in every request and are never stored."""
+    reviews: bool = False
+    """Whether the agent looks back at its work now and then, as in a chat that goes on."""
     share_home: bool = False
     cwd: str = ""

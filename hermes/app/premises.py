@@ -92,6 +92,7 @@ class Premises:
             store=self.store,
             redactor=self.redactor,
             environ=self.environ,
+            platform=self.options.platform,
             window=self.model.endpoint.context_length,
         )
 

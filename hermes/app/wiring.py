@@ -28,6 +28,7 @@ from hermes.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from hermes.app.birth import Live
+    from hermes.app.memory import MemoryDesk
     from hermes.app.premises import Premises
     from hermes.app.prompting import Size
     from hermes.app.skills import SkillDesk
@@ -149,6 +150,13 @@ class App:
 
         on = self._on
         return SkillDesk(skills_of(on.home, on.settings, on.environ, on.store))
+
+    def memory(self) -> "MemoryDesk":
+        """What the person can do with memories."""
+        from hermes.app.memory import MemoryDesk, journal_of
+
+        on = self._on
+        return MemoryDesk(journal_of(on.home, on.settings, on.store, on.redactor))
 
     def redact(self, text: str) -> str:
         """The text without the secrets that this process holds."""

@@ -6,6 +6,8 @@ import contextlib
 import sys
 from pathlib import Path
 
+from msgspec import structs
+
 from hermes.app.pictures import read_picture
 from hermes.app.servers import USUAL_PORTS, FoundServer
 from hermes.app.wiring import App
@@ -51,7 +53,8 @@ async def _talk(
     given: argparse.Namespace, source: Source, text: str | None = None, *, servers: tuple[FoundServer, ...] = ()
 ) -> int:
     """The whole conversation; without `text` a chat with whoever is at `source`."""
-    options = app_options(given)
+    # A chat that somebody sits at goes on for a while; what a script asks ends before anything could be looked back at.
+    options = structs.replace(app_options(given), reviews=text is None and source.typed)
     environ = process_environment()
     home = locate_home(environ)
     log = log_to(home.logs, redaction(environ, home))

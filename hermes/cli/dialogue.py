@@ -24,6 +24,7 @@ COMMANDS = {
     "/stop": "end the background processes (`/stop all` too); Ctrl-C stops an answer",
     "/yolo": "ask nothing in this session (refusals stand); again: ask as before",
     "/skills": "the skills; `/NAME what to do` uses one; /skills pending, diff N, approve N, reject N",
+    "/memory": "what is remembered; /memory pending, approve N, reject N, undo N",
     "/session": "this session's id, model, window and tokens used so far",
     "/usage": "what this session used and cost, and what the provider's cache saved",
     "/quit": "leave (as /exit and Ctrl-D do)",
@@ -153,6 +154,10 @@ class Dialogue:
             from hermes.cli.skills import told
 
             print("\n".join(await told(self._app.skills(), text.split())))
+        elif name == "/memory":
+            from hermes.cli.memory import told as memory_told
+
+            print("\n".join(await memory_told(self._app.memory(), text.split())))
         elif name == "/compress" and text in ("", "--undo"):
             await self._condense(undo=bool(text))
         elif text:

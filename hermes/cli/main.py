@@ -10,6 +10,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "sessions": ("hermes.cli.sessions", "list, show, search, export and delete sessions"),
     "usage": ("hermes.cli.spending", "tokens and money spent, and what the caps leave"),
     "skills": ("hermes.cli.skills", "list, view, install, approve and take back skills"),
+    "memory": ("hermes.cli.memory", "list, change, approve and take back what the agent remembers"),
     "auth": ("hermes.cli.auth", "list, add, remove and reset the keys of model providers"),
     "approvals": ("hermes.cli.approvals", "list and answer the questions that wait for you"),
     "prompt-size": ("hermes.cli.prompt_size", "how large each part is that every request begins with"),

@@ -343,6 +343,8 @@ class AuxiliarySettings(Struct, frozen=True):
 
     compression: SideTaskSettings = SideTaskSettings()
     """Condensing the older part of a conversation that has become too long."""
+    review: SideTaskSettings = SideTaskSettings()
+    """Looking back at a chat for what is worth keeping in memory and skills."""
     approval: SideTaskSettings = SideTaskSettings()
     """Looking at commands in the mode `smart` of `approvals`."""
 
@@ -365,6 +367,8 @@ class SkillSettings(Struct, frozen=True):
     """Whether the agent writes skills: `off`, `ask` (each change waits for your yes), `automatic`."""
     write_approval: bool = False
     """Whether changes wait for your yes even where `evolution` is `automatic`."""
+    creation_nudge_interval: int = 10
+    """Model calls with tools after which it looks back for what was learned; 0: not for their number."""
     disabled: tuple[str, ...] = ()
     """Names of skills that are not used."""
     external_dirs: tuple[str, ...] = ()
@@ -384,6 +388,8 @@ class MemorySettings(Struct, frozen=True):
     """Characters of `MEMORY.md`."""
     user_char_limit: int = 1_375
     """Characters of `USER.md`."""
+    nudge_interval: int = 10
+    """Turns of a chat after which the agent looks back at what is worth keeping; 0: not for their number."""
     provider: str = ""
     """One more memory beside these files: `recall`, or one that an installed package offers."""
     provider_timeout: float = 5.0

@@ -6,7 +6,7 @@ leaves the row `applying`; whoever comes next looks at the file and settles it.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -29,7 +29,6 @@ _UNDOING = "undo: "
 """How `decided_by` begins while a change is being undone."""
 
 Action = Literal["add", "replace", "remove"]
-Listener = Callable[[Change], None]
 
 
 class Operation(Struct, frozen=True, kw_only=True):
@@ -57,6 +56,7 @@ class Outcome(Struct, frozen=True):
     ids: tuple[int, ...]
     entries: tuple[str, ...]
     known: tuple[str, ...]
+    changes: tuple[Change, ...] = ()
 
 
 class _Plan:
@@ -97,8 +97,6 @@ class MemoryJournal:
 
     def __init__(self, books: Mapping[Target, Notebook], store: Store, redactor: Redactor, *, lock: Path) -> None:
         self.books = books
-        self.on_write: list[Listener] = []
-        """Who is told of each change that was written or undone here."""
         self._store = store
         self._redactor = redactor
         self._lock = lock
@@ -234,8 +232,7 @@ class MemoryJournal:
             raise
         for one in ids:
             await move(one, RevisionState.APPLIED, expecting=(RevisionState.APPLYING,), by=str(origin.author))
-        self._tell(changes)
-        return Outcome(tuple(ids), after, tuple(plan.known))
+        return Outcome(tuple(ids), after, tuple(plan.known), changes)
 
     async def _planned(self, target: Target, operations: Sequence[Operation]) -> "_Plan":
         """What the operations come to. Raises UsageError when one of them cannot be done."""
@@ -281,12 +278,6 @@ class MemoryJournal:
             await move(revision.id, first, expecting=(RevisionState.APPLYING,), by=revision.decided_by)
             raise
         await move(revision.id, last, expecting=(RevisionState.APPLYING,), by=by)
-        self._tell((change,))
-
-    def _tell(self, changes: Sequence[Change]) -> None:
-        for change in changes:
-            for listener in self.on_write:
-                listener(change)
 
     def _ready(self, text: str | None, before: str | None) -> str | None:
         """An entry as it is kept: without secrets, without what cannot be seen. Raises UsageError."""

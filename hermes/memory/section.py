@@ -1,6 +1,6 @@
 """The prompt's part about what is remembered: read when an epoch begins, the same to its end."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hermes.context.prompt import Tier
 from hermes.core.errors import HermesError
@@ -59,3 +59,22 @@ class MemorySection:
     def remarks(self) -> Sequence[str]:
         """What is wrong with the file."""
         return self._remarks
+
+
+class ProviderSection:
+    """What the session's memory provider adds to the prompt, as it was when the session was opened."""
+
+    name = "memory provider"
+    tier = Tier.VOLATILE
+
+    def __init__(self, block: Callable[[], str], lines: Callable[[], Sequence[str]]) -> None:
+        self._block = block
+        self._lines = lines
+
+    def text(self) -> str:
+        """Its text."""
+        return self._block()
+
+    def remarks(self) -> Sequence[str]:
+        """What went wrong while it was got ready."""
+        return self._lines()

@@ -1,12 +1,12 @@
 """The `memory` tool: short notes that outlive the session. What strangers may have put in waits for a person's yes."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from hermes.core.errors import HermesError, ToolError
-from hermes.memory.files import Target
+from hermes.memory.files import Change, Target
 from hermes.memory.journal import Action, MemoryJournal, Operation, Origin, Outcome
 from hermes.store.revisions import Author
 from hermes.tools.schema import Arguments
@@ -30,8 +30,12 @@ class Note(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     operations: Annotated[tuple[Operation, ...], Meta(description="Several at once, all or none.")] = ()
 
 
-def memory_tool(journal: MemoryJournal, *, approval: bool, tell: Callable[[str], None]) -> Tool:
-    """The tool over these memories. `approval`: everything waits for a yes; `tell` gives the person a line."""
+Wrote = Callable[[Sequence[Change]], Awaitable[None]]
+
+
+def memory_tool(journal: MemoryJournal, *, approval: bool, tell: Callable[[str], None], wrote: Wrote) -> Tool:
+    """The tool over these memories. `approval`: everything waits for a yes; `tell` gives the person a line; `wrote` is
+    told what was written."""
 
     @tool("memory", repeatable=True, housekeeping=True, summary=_summary)
     async def memory(ctx: ToolContext, note: Note) -> str:
@@ -45,6 +49,8 @@ def memory_tool(journal: MemoryJournal, *, approval: bool, tell: Callable[[str],
         except HermesError as error:
             raise ToolError(str(error)) from None
         usage = f"{note.target.file}: {journal.book(note.target).usage(done.entries)} characters."
+        if not held:
+            await wrote(done.changes)
         if not held or not done.ids:
             return f"{_said(done)} {usage}"
         why = "text from strangers stands in this conversation" if sources else "every change needs one"

@@ -11,14 +11,8 @@ INDEX_LIMIT = 3_000
 """Characters of the list of skills."""
 _LINES = (72, 45)
 """Characters of a description, the first that lets the list fit."""
-GUIDANCE = (
-    "Skills are instructions that have proved themselves. When one fits the task, read it with skill_view first and"
-    " follow it."
-)
-WRITING = (
-    " After work that took several attempts, keep what you learned with skill_manage: mend the skill you used, or"
-    " create one."
-)
+GUIDANCE = "Skills are proven instructions. When one fits the task, read it with skill_view first."
+WRITING = " What took several attempts to find out, keep with skill_manage: mend the skill you used, or create one."
 
 
 class SkillsSection:

@@ -93,7 +93,8 @@ class Skills:
         waiting = await self._own_pending(name, session_id)
         if waiting is not None:
             return folders.decoded(waiting.after)
-        own = await asyncio.to_thread(_own_files, self.catalogue, name)
+        async with self._locked():
+            own = await asyncio.to_thread(_own_files, self.catalogue, name)
         return own if own is not None else await asyncio.to_thread(_shipped, self.catalogue, name)
 
     async def propose(
@@ -116,7 +117,8 @@ class Skills:
             )
         if change.after is not None:
             check(change.after, change.name)
-        before = await asyncio.to_thread(_own_files, self.catalogue, change.name)
+        async with self._locked():  # nothing is taken away or put there while it is read
+            before = await asyncio.to_thread(_own_files, self.catalogue, change.name)
         if before == change.after:
             raise UsageError(f"That would change nothing of {change.name}.")
         earlier = await self._own_pending(change.name, session_id)

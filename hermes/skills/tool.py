@@ -28,14 +28,14 @@ Action = Literal["create", "patch", "edit", "delete", "write_file", "remove_file
 class Manage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `skill_manage` takes."""
 
-    action: Annotated[Action, Meta(description="edit replaces SKILL.md, patch a text in it.")]
-    name: str
-    content: Annotated[str, Meta(description="Whole SKILL.md: --- name, description --- steps.")] = ""
-    old_string: Annotated[str, Meta(description="Text that stands there once (patch).")] = ""
-    new_string: Annotated[str, Meta(description="Text in its place (patch).")] = ""
+    action: Annotated[Action, Meta(description="edit: whole SKILL.md; patch: a text in it.")]
+    name: Annotated[str, Meta(description="a-z, 0-9, hyphens.")]
+    content: Annotated[str, Meta(description="SKILL.md: --- name, description --- steps.")] = ""
+    old_string: Annotated[str, Meta(description="Stands there once (patch).")] = ""
+    new_string: Annotated[str, Meta(description="In its place (patch).")] = ""
     replace_all: Annotated[bool, Meta(description="Every place (patch).")] = False
     category: str = ""
-    file_path: Annotated[str, Meta(description="In references/, templates/, assets/ or scripts/.")] = ""
+    file_path: Annotated[str, Meta(description="In references/, templates/, assets/, scripts/.")] = ""
     file_content: Annotated[str, Meta(description="Its text (write_file).")] = ""
     absorbed_into: str = ""
     reason: Annotated[str, Meta(description="What showed the need.")] = ""

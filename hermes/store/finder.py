@@ -4,7 +4,7 @@ import functools
 import heapq
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import apsw
@@ -20,7 +20,7 @@ RANKED_HITS = 2_000
 """How many of the newest hits with every word are ranked."""
 COMMON_SHARE = 0.02
 """A word that stands in more than this part of the newest messages says little about what is looked for."""
-WEIGHED_HITS = 24_000
+WEIGHED_HITS = 10_000
 """How many hits of single words are put together, shared among the words."""
 _SAMPLE = 4_096
 _QUESTION_TERMS = 4
@@ -48,6 +48,8 @@ class _Form(NamedTuple):
     weight: float
     cut: bool
     """Whether there may be older messages than these."""
+    main: bool
+    """Whether it is the narrowest form of its word that stands anywhere."""
 
 
 class Finder:
@@ -69,11 +71,14 @@ class Finder:
         if not found or not self._shards or search.limit <= 0:
             return []
         words = self._telling(found) if len(found) >= _QUESTION_TERMS or not search.newest else found
-        asked = f"({' AND '.join(word.loose for word in words)})"
-        ids = self._newest(asked, self._wanted) if search.newest else self._ranked(asked)
-        if len(ids) < (
-            1 if search.newest else self._wanted
-        ):  # not enough with every word: some of them, or their parts
+        exact, asked = _all(word.exact for word in words), _all(word.loose for word in words)
+        if search.newest:
+            ids = self._newest(asked, self._wanted)
+        else:
+            ids = self._ranked(exact)
+            if exact != asked and len(words) < _QUESTION_TERMS:  # with more words these come from the second look
+                ids = list(dict.fromkeys([*ids, *self._ranked(asked)]))
+        if len(ids) < (1 if search.newest else self._wanted):  # too few with every word: some of them, or their parts
             pieces = self._telling(parts(found))
             words = [*words, *pieces]
             known = set(ids)
@@ -143,7 +148,7 @@ class Finder:
             worth = [0.0] * len(words)
             for number, form in enumerate(forms):
                 if mask >> number & 1:
-                    worth[form.word] = max(worth[form.word], form.weight * words[form.word].weight)
+                    worth[form.word] = max(worth[form.word], form.weight)
             return sum(worth)
 
         best: dict[int, int] = {}
@@ -178,17 +183,18 @@ class Finder:
 
     def _forms(self, words: Sequence[Term]) -> list[_Form]:
         """Each word as it is written, with other endings, and as it may have been meant, with the messages of each."""
-        limit = WEIGHED_HITS // max(4, len(words))
+        share = WEIGHED_HITS / max(4.0, sum(word.weight for word in words))
         forms: list[_Form] = []
         for number, word in enumerate(words):
+            limit = int(share * word.weight)
             exact = self._form(number, word.exact, limit)
             if not exact.ids:
                 near = " OR ".join(f'"{one}"' for one in self._near(word))
                 exact = self._form(number, f"({near})", limit) if near else exact
             forms.append(exact)
             if word.loose != word.exact and not exact.cut:
-                forms.append(self._form(number, word.loose, limit))
-        return [form for form in forms if form.ids]
+                forms.append(self._form(number, word.loose, limit)._replace(main=not exact.ids))
+        return [form._replace(weight=form.weight * words[form.word].weight) for form in forms if form.ids]
 
     def _form(self, word: int, expression: str, limit: int) -> _Form:
         """The form with its newest messages. Where these are not all, older ones are taken to go on as they began."""
@@ -196,21 +202,23 @@ class Finder:
         count, cut = float(len(ids)), len(ids) >= limit
         if cut:
             count *= self._last / (self._last - ids[-1] + 1)
-        return _Form(word, expression, ids, math.log1p(self._last / max(count, 1)), cut)
+        return _Form(word, expression, ids, math.log1p(self._last / max(count, 1)), cut, main=True)
 
     def _masks(self, forms: Sequence[_Form]) -> dict[int, int]:
         """Which of the forms (a bit each) stand in which messages."""
-        rarest = sorted(forms, key=lambda form: -form.weight)[:_ANCHORS]
+        anchors = {form.word: form for form in sorted(forms, key=lambda form: form.weight)}
+        rarest = sorted(anchors.values(), key=lambda form: -form.weight)[:_ANCHORS]
         masks: dict[int, int] = {}
         for number, form in enumerate(forms):
-            bit = 1 << number
-            for identity in form.ids:
-                masks[identity] = masks.get(identity, 0) | bit
-            others = [one.expression for one in rarest if one is not form]
-            if form.cut and others:  # of its older messages only those count that have a rare word too
+            ids = form.ids
+            others = [one.expression for one in rarest if one.word != form.word]
+            if form.cut and others and form.main:  # of its older messages those count that have a rare word too
                 both = f"({form.expression} AND ({' OR '.join(others)}))"
-                for identity in self._newest(both, _OLDER, below=form.ids[-1]):
-                    masks[identity] = masks.get(identity, 0) | bit
+                ids = ids + self._newest(both, _OLDER, below=ids[-1])
+            new = dict.fromkeys(ids, 1 << number)
+            for identity in masks.keys() & new.keys():
+                new[identity] |= masks[identity]
+            masks.update(new)
         return masks
 
     def _near(self, word: Term) -> list[str]:
@@ -220,10 +228,12 @@ class Finder:
             return []
         start = text[: max(_NEAR_LETTERS - 1, len(text) * 2 // 3)]
         found: dict[str, int] = {}
+        made = {row[0] for row in self._connection.execute("SELECT name FROM temp.sqlite_schema")}
         for shard in self._shards:
-            self._connection.execute(
-                f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.terms_{shard:d} USING fts5vocab(main, words_{shard:d}, row)"
-            )
+            if f"terms_{shard}" not in made:
+                self._connection.execute(
+                    f"CREATE VIRTUAL TABLE temp.terms_{shard:d} USING fts5vocab(main, words_{shard:d}, row)"
+                )
             rows = self._connection.execute(
                 f"SELECT term FROM temp.terms_{shard:d} WHERE term >= ? AND term < ? LIMIT {_NEAR_TERMS:d}",
                 (start, start + "\x7f"),
@@ -284,3 +294,7 @@ class Finder:
                     )
                 )
         return hits
+
+
+def _all(expressions: Iterable[str]) -> str:
+    return f"({' AND '.join(expressions)})"

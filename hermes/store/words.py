@@ -32,7 +32,7 @@ _PRIVATE = re.compile("[\0\ue000-\uf8ff\U000f0000-\U0010ffff]")
 _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{129,}")
 _FUNCTION = re.compile(
     "为什么|怎么样|什么样|有没有|是不是|能不能|我们|你们|他们|咱们|上次|之前|怎么|怎样|如何|什么|哪里|哪儿|哪个|谁|是否|记得|还是"
-    "|一下|[的了吗呢吧啊呀么着过是在和与或把被给对跟从就都也还很这那我你他她它]"
+    "|一下|[不的了吗呢吧啊呀么着过是在和与或把被给对跟从就都也还很这那我你他她它]"
 )
 """Words that a Chinese question consists of, whatever it is about."""
 _FUNCTION_WEIGHT = 0.3

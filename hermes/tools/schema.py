@@ -69,7 +69,9 @@ class Parameters:
     def schema(self) -> bytes:
         """The JSON Schema as compact bytes: references inlined, no titles, nothing that says nothing."""
         (node,), definitions = msgspec.json.schema_components([self._struct])
-        return msgspec.json.encode(_tidy(_inlined(node, definitions), definitions))
+        schema = _tidy(_inlined(node, definitions), definitions)
+        schema.pop("description", None)  # a Struct's own docstring, which is for who reads the code
+        return msgspec.json.encode(schema)
 
     def call(self, function: Callable[..., T], context: object, arguments: Arguments) -> T:
         """Call the function with decoded arguments."""

@@ -77,7 +77,7 @@ async def test_nothing_is_remembered_on_a_documents_order(target: str, tmp_path:
             assert len([one for one in events if isinstance(one, Notice) and "hermes memory pending" in one.text]) > 1
             async with open_desk(home.environ) as desk:
                 rows = await desk.pending()
-            assert len(rows) == (11 if target == "memory" else 4)  # the same change waits once
+            assert len(rows) == (12 if target == "memory" else 4)  # the same change waits once
             assert all(row["sources"] == [f"file:{home.cwd}"] for row in rows)
             shown = json.dumps(rows, ensure_ascii=False)
             assert not any(char in shown for char in ("\x1b", "\u202e", "\U000e0041", "\r"))

@@ -126,6 +126,6 @@ async def test_a_file_that_is_no_memory_is_told_and_kept() -> None:
 
 
 def test_the_schema_is_small_and_nobody_is_asked_by_the_gate() -> None:
-    tool = memory_tool(None, approval=False, tell=print)  # type: ignore[arg-type]
+    tool = memory_tool(None, approval=False, tell=print, wrote=None)  # type: ignore[arg-type]
     assert len(tool.schema.parameters) + len(tool.description) + len(tool.name) <= 1_000
     assert tool.keeps({"action": "add"}) == "" and tool.repeatable and tool.housekeeping

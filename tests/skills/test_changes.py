@@ -130,6 +130,7 @@ async def test_a_name_that_is_a_path_is_refused(name: str, tmp_path: Path) -> No
         ({**files("x"), **{f"assets/{n}": b"x" * (1 << 20) for n in range(9)}}, "8 MiB"),
         ({**files("x"), **{f"assets/{n}": b"" for n in range(300)}}, "200 files"),
     ],
+    ids=range(8),
 )
 async def test_what_cannot_be_a_skill_is_not_even_proposed(after: Files, said: str, tmp_path: Path) -> None:
     async with skills_in(tmp_path) as skills:

@@ -1,6 +1,7 @@
 """Skills from elsewhere: shown whole, kept after a yes to exactly that content, never run, never led out of."""
 
 import asyncio
+import hashlib
 import io
 import stat
 import sys
@@ -10,9 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from certificates import certificate
 from making import put, text
+from tools.websites import moved, page, site
 
-from hermes.core.errors import UsageError
+from hermes.app.skills import open_desk
+from hermes.core.errors import ToolError, UsageError
 from hermes.skills.install import from_bytes, from_path
 from hermes.testing.home import Finished, TempHome
 from hermes.testing.script import Say
@@ -81,7 +85,7 @@ def test_an_archive_is_read_whole(pack: type, tmp_path: Path) -> None:
         (text("Not A Name").encode(), "cannot be used"),
         (b"x" * ((16 << 20) + 1), "more than"),
     ],
-    ids=lambda value: value if isinstance(value, str) else "raw",
+    ids=range(21),
 )
 def test_what_is_no_skill_is_refused(raw: bytes, said: str) -> None:
     with pytest.raises(UsageError, match=said):
@@ -147,3 +151,27 @@ async def test_many_lookups_at_once_agree(tmp_path: Path) -> None:
     made = catalogue(tmp_path)
     found = await asyncio.gather(*(asyncio.to_thread(made.index) for _ in range(8)))
     assert all(len(one) == 30 for one in found)
+
+
+async def test_an_https_address_is_fetched_and_nothing_else(tmp_path: Path) -> None:
+    context, authority = certificate(tmp_path)
+    raw = tarred(SKILL)
+    pages = {"plain.tar.gz": page(raw, kind="application/gzip"), "moved": moved("https://example.com/x")}
+    async with site(context, **pages) as served:
+        config = {
+            "model": {"ca_bundle": str(authority)},
+            "security": {"allow_private_urls": [f"127.0.0.1:{served.port}"]},
+        }
+        with TempHome(config) as home:
+            async with open_desk(home.environ) as desk:
+                package = await desk.package(served.url("/plain.tar.gz?token=hidden", scheme="https"))
+                assert (package.name, package.sha256) == ("plain", hashlib.sha256(raw).hexdigest())
+                assert package.source.endswith("/plain.tar.gz")
+                for path, said in (("/moved", "leads to https://example.com/x"), ("/none", "answers 404")):
+                    with pytest.raises(UsageError, match=said):
+                        await desk.package(served.url(path, scheme="https"))
+                with pytest.raises(UsageError, match="no https address"):
+                    await desk.package(served.url("/plain.tar.gz"))
+                with pytest.raises(ToolError, match="not fetched"):
+                    await desk.package("https://169.254.169.254/plain.tar.gz")
+                assert await desk.pending() == [] and not (home.hermes / "skills").exists()

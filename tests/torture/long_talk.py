@@ -10,6 +10,7 @@ scripted model the share of each request's bytes that stood in the one before, o
 import argparse
 import asyncio
 import itertools
+import re
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -17,6 +18,7 @@ from msgspec import Struct, field
 
 from hermes.app.options import Options
 from hermes.app.wiring import App
+from hermes.config.trusted import change_trust
 from hermes.core.events import EpochBegan, Event, RequestEnded, RequestStarted
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import Inbound
@@ -29,6 +31,7 @@ from hermes.testing.script import Call, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
 RESTART = 20
+_TURN = re.compile(r"(?:/[a-z-]+ )?Turn (\d+):")
 WIRES = ("chat_completions", "responses", "anthropic_messages")
 
 
@@ -68,8 +71,8 @@ def scripted(request: RecordedRequest) -> Reply:
     """A summary where one is wanted, else the turn's calls, then its answer."""
     if not request.tool_names:
         return Say("## Goal\nA long talk.\n## Progress\n### Done\nMany turns.\nFINISHED:")
-    said = [step for step in request.conversation if step.role is StepRole.USER and step.text.startswith("Turn ")]
-    turn = int(said[-1].text.split()[1].rstrip(":"))
+    said = [match for step in request.conversation if step.role is StepRole.USER and (match := _TURN.match(step.text))]
+    turn = int(said[-1][1])
     wants = calls_for(turn)
     if wants and request.conversation[-1].role is StepRole.USER:
         return Say(f"I look ({turn}).", calls=wants)
@@ -175,6 +178,8 @@ async def scripted_talk(wire: str, turns: int, *, condense: Sequence[int] = (), 
     async with ScriptedServer(ScriptedModel(scripted)) as server:
         more = {"memory": {"memory_char_limit": 20_000}}
         with TempHome.for_server(server.url, api_mode=wire, more_config=more) as home:
+            # Of a folder that nobody vouches for the files are strangers' words, and memories wait for a yes.
+            change_trust(home.hermes / "trust.json", str(home.cwd), trusted=True)
             await Talk(home, report, server, options={}).go(turns, condense=condense, undo=undo)
             report.epochs.append(f"memory: {len(memory_of(home).split('§'))} entries")
     return report

@@ -1,0 +1,1 @@
+"""Memory providers that come with Hermes: a file each, with a function `provider(setup)`."""
