@@ -26,13 +26,17 @@ _QUESTION_TERMS = 4
 _BEST = 120
 """How many messages with some of the words are compared by length and by what else was said around them."""
 _ANCHORS = 3
+"""With how many of the rarest words older messages of a common one are looked for."""
 _OLDER = 500
 """How many older messages of a word with many hits are looked at."""
 _FEW = 20
+"""A word in no more messages of the sample than this is not common, however few messages there are."""
+_NEAR_WORDS = 4
+"""For how many words of a question that nobody wrote like this the nearest ones are looked for."""
 _NEAR_LETTERS = 5
 _NEAR_TERMS = 2_000
 _NEAR_MOST = 8
-MOST = 1 << 62
+_NO_END = 1 << 62
 _AROUND = 0.6
 """What a word is worth that does not stand in the message but in another good one of its session."""
 _BODY = msgspec.json.Decoder(Message)
@@ -102,7 +106,7 @@ class Finder:
         asked = [" OR ".join(f'"{one}"' for one in group) for group in groups if group]
         return "".join(f" AND labels : ({one})" for one in asked)
 
-    def _match(self, shard: int, expression: str, limit: int, *, above: int = 0, below: int = MOST) -> list[int]:
+    def _match(self, shard: int, expression: str, limit: int, *, above: int = 0, below: int = _NO_END) -> list[int]:
         rows = self._connection.execute(
             f"SELECT rowid FROM words_{shard:d} WHERE words_{shard:d} MATCH ? AND rowid > ? AND rowid < ?"
             " ORDER BY rowid DESC LIMIT ?",
@@ -110,7 +114,7 @@ class Finder:
         )
         return [row[0] for row in rows]
 
-    def _newest(self, words: str, limit: int, *, below: int = MOST) -> list[int]:
+    def _newest(self, words: str, limit: int, *, below: int = _NO_END) -> list[int]:
         found: list[int] = []
         for shard in self._shards:
             if shard << SHARD_BITS < below:
@@ -181,10 +185,12 @@ class Finder:
         """Each word as it is written, with other endings, and as it may have been meant, with the messages of each."""
         share = WEIGHED_HITS / max(4.0, sum(word.weight for word in words))
         forms: list[_Form] = []
+        looked = 0
         for number, word in enumerate(words):
             limit = int(share * word.weight)
             exact = self._form(number, word.exact, limit)
-            if not exact.ids:
+            if not exact.ids and looked < _NEAR_WORDS:
+                looked += 1
                 near = " OR ".join(f'"{one}"' for one in self._near(word))
                 exact = self._form(number, f"({near})", limit) if near else exact
             forms.append(exact)
@@ -202,7 +208,8 @@ class Finder:
 
     def _masks(self, forms: Sequence[_Form]) -> dict[int, int]:
         """Which of the forms (a bit each) stand in which messages."""
-        anchors = {form.word: form for form in sorted(forms, key=lambda form: form.weight)}
+        whole = [form for form in forms if not form.cut] or forms
+        anchors = {form.word: form for form in sorted(whole, key=lambda form: form.weight)}
         rarest = sorted(anchors.values(), key=lambda form: -form.weight)[:_ANCHORS]
         masks: dict[int, int] = {}
         for number, form in enumerate(forms):

@@ -156,8 +156,9 @@ def parts(found: list[Term]) -> list[Term]:
                     pair = msgspec.structs.replace(pair, weight=_FUNCTION_WEIGHT)
                 if pair.weight >= smaller.get(pair.exact, pair).weight:
                     smaller[pair.exact] = pair
-    ordered = sorted(smaller.values(), key=lambda term: -term.weight)
-    return ordered[:_TERM_LIMIT]
+    strong = [term for term in smaller.values() if term.weight == 1]
+    weak = [term for term in smaller.values() if term.weight < 1]
+    return [*strong[:_TERM_LIMIT], *weak[: max(0, _TERM_LIMIT // 2 - len(strong))]]
 
 
 def _term(pieces: list[str], *, typo: bool = False) -> Term:
