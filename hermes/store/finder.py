@@ -74,19 +74,22 @@ class Finder:
         if not found or not self._shards or search.limit <= 0:
             return []
         words = self._telling(found) if len(found) >= _QUESTION_TERMS or not search.newest else found
-        exact, asked = _all(word.exact for word in words), _all(word.loose for word in words)
-        if search.newest:
-            ids = self._newest(asked, self._wanted)
-        else:
-            ids = self._ranked(exact)
-            if exact != asked and len(words) < _QUESTION_TERMS:  # with more words these come from the second look
-                ids = list(dict.fromkeys([*ids, *self._ranked(asked)]))
+        ids = self._with_all(words)
         if len(ids) < (1 if search.newest else self._wanted):  # too few with every word: some of them, or their parts
             pieces = self._telling(parts(found))
             words = [*words, *pieces]
             known = set(ids)
             ids += [one for one in self._weighed(pieces) if one not in known]
         return self._fetch(ids[search.offset : self._wanted], words)
+
+    def _with_all(self, words: Sequence[Term]) -> list[int]:
+        """The messages with every word, in the order asked for; words as written before other endings."""
+        exact, loose = _all(word.exact for word in words), _all(word.loose for word in words)
+        if self._search.newest:
+            return self._newest(loose, self._wanted)
+        if exact == loose or len(words) >= _QUESTION_TERMS:  # with more words other endings come from the second look
+            return self._ranked(exact)
+        return list(dict.fromkeys([*self._ranked(exact), *self._ranked(loose)]))
 
     def _shards_of(self, session_id: str, shards: list[int]) -> list[int]:
         """The shards that may hold messages of the session."""
@@ -230,8 +233,21 @@ class Finder:
         if len(text) < _NEAR_LETTERS or not (text.isascii() and text.isalpha()):
             return []
         start = text[: max(_NEAR_LETTERS - 1, len(text) * 2 // 3)]
-        found: dict[str, int] = {}
+        tail = text[len(start) :]
+        found = {
+            term: slips(tail, term[len(start) :])
+            for term in self._beginning_with(start)
+            if abs(len(term) - len(text)) <= 2
+        }
+        least = min(found.values(), default=9)
+        if least > (1 if len(text) < 8 else 2):
+            return []
+        return [term for term, count in found.items() if count == least][:_NEAR_MOST]
+
+    def _beginning_with(self, start: str) -> set[str]:
+        """Words of the index that begin like this."""
         made = {row[0] for row in self._connection.execute("SELECT name FROM temp.sqlite_schema")}
+        found: set[str] = set()
         for shard in self._shards:
             if f"terms_{shard}" not in made:
                 self._connection.execute(
@@ -241,13 +257,8 @@ class Finder:
                 f"SELECT term FROM temp.terms_{shard:d} WHERE term >= ? AND term < ? LIMIT {_NEAR_TERMS:d}",
                 (start, start + "\x7f"),
             )
-            for (term,) in rows:
-                if term not in found and abs(len(term) - len(text)) <= 2:
-                    found[term] = slips(text[len(start) :], term[len(start) :])
-        least = min(found.values(), default=9)
-        if least > (1 if len(text) < 8 else 2):
-            return []
-        return [term for term, count in found.items() if count == least][:_NEAR_MOST]
+            found.update(row[0] for row in rows)
+        return found
 
     def _telling(self, words: list[Term]) -> list[Term]:
         """The words without the common ones; where all are common, the rarest. Endings that are too many are left out.
