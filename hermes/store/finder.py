@@ -27,13 +27,17 @@ _QUESTION_TERMS = 4
 _BEST = 120
 """How many messages with some of the words are compared by length and by what else was said around them."""
 _ANCHORS = 3
+"""With how many of the rarest words older messages of a common one are looked for."""
 _OLDER = 500
 """How many older messages of a word with many hits are looked at."""
 _FEW = 20
+"""A word in no more messages of the sample than this is not common, however few messages there are."""
+_NEAR_WORDS = 4
+"""For how many words of a question that nobody wrote like this the nearest ones are looked for."""
 _NEAR_LETTERS = 5
 _NEAR_TERMS = 2_000
 _NEAR_MOST = 8
-MOST = 1 << 62
+_NO_END = 1 << 62
 _AROUND = 0.6
 """What a word is worth that does not stand in the message but in another good one of its session."""
 _BODY = msgspec.json.Decoder(Message)
@@ -71,19 +75,22 @@ class Finder:
         if not found or not self._shards or search.limit <= 0:
             return []
         words = self._telling(found) if len(found) >= _QUESTION_TERMS or not search.newest else found
-        exact, asked = _all(word.exact for word in words), _all(word.loose for word in words)
-        if search.newest:
-            ids = self._newest(asked, self._wanted)
-        else:
-            ids = self._ranked(exact)
-            if exact != asked and len(words) < _QUESTION_TERMS:  # with more words these come from the second look
-                ids = list(dict.fromkeys([*ids, *self._ranked(asked)]))
+        ids = self._with_all(words)
         if len(ids) < (1 if search.newest else self._wanted):  # too few with every word: some of them, or their parts
             pieces = self._telling(parts(found))
             words = [*words, *pieces]
             known = set(ids)
             ids += [one for one in self._weighed(pieces) if one not in known]
         return self._fetch(ids[search.offset : self._wanted], words)
+
+    def _with_all(self, words: Sequence[Term]) -> list[int]:
+        """The messages with every word, in the order asked for; words as written before other endings."""
+        exact, loose = _all(word.exact for word in words), _all(word.loose for word in words)
+        if self._search.newest:
+            return self._newest(loose, self._wanted)
+        if exact == loose or len(words) >= _QUESTION_TERMS:  # with more words other endings come from the second look
+            return self._ranked(exact)
+        return list(dict.fromkeys([*self._ranked(exact), *self._ranked(loose)]))
 
     def _shards_of(self, session_id: str, shards: list[int]) -> list[int]:
         """The shards that may hold messages of the session."""
@@ -106,7 +113,7 @@ class Finder:
         asked = [" OR ".join(f'"{one}"' for one in group) for group in groups if group]
         return "".join(f" AND labels : ({one})" for one in asked)
 
-    def _match(self, shard: int, expression: str, limit: int, *, above: int = 0, below: int = MOST) -> list[int]:
+    def _match(self, shard: int, expression: str, limit: int, *, above: int = 0, below: int = _NO_END) -> list[int]:
         rows = self._connection.execute(
             f"SELECT rowid FROM words_{shard:d} WHERE words_{shard:d} MATCH ? AND rowid > ? AND rowid < ?"
             " ORDER BY rowid DESC LIMIT ?",
@@ -114,7 +121,7 @@ class Finder:
         )
         return [row[0] for row in rows]
 
-    def _newest(self, words: str, limit: int, *, below: int = MOST) -> list[int]:
+    def _newest(self, words: str, limit: int, *, below: int = _NO_END) -> list[int]:
         found: list[int] = []
         for shard in self._shards:
             if shard << SHARD_BITS < below:
@@ -185,10 +192,12 @@ class Finder:
         """Each word as it is written, with other endings, and as it may have been meant, with the messages of each."""
         share = WEIGHED_HITS / max(4.0, sum(word.weight for word in words))
         forms: list[_Form] = []
+        looked = 0
         for number, word in enumerate(words):
             limit = int(share * word.weight)
             exact = self._form(number, word.exact, limit)
-            if not exact.ids:
+            if not exact.ids and looked < _NEAR_WORDS:
+                looked += 1
                 near = " OR ".join(f'"{one}"' for one in self._near(word))
                 exact = self._form(number, f"({near})", limit) if near else exact
             forms.append(exact)
@@ -206,7 +215,8 @@ class Finder:
 
     def _masks(self, forms: Sequence[_Form]) -> dict[int, int]:
         """Which of the forms (a bit each) stand in which messages."""
-        anchors = {form.word: form for form in sorted(forms, key=lambda form: form.weight)}
+        whole = [form for form in forms if not form.cut] or forms
+        anchors = {form.word: form for form in sorted(whole, key=lambda form: form.weight)}
         rarest = sorted(anchors.values(), key=lambda form: -form.weight)[:_ANCHORS]
         masks: dict[int, int] = {}
         for number, form in enumerate(forms):
@@ -227,8 +237,21 @@ class Finder:
         if len(text) < _NEAR_LETTERS or not (text.isascii() and text.isalpha()):
             return []
         start = text[: max(_NEAR_LETTERS - 1, len(text) * 2 // 3)]
-        found: dict[str, int] = {}
+        tail = text[len(start) :]
+        found = {
+            term: slips(tail, term[len(start) :])
+            for term in self._beginning_with(start)
+            if abs(len(term) - len(text)) <= 2
+        }
+        least = min(found.values(), default=9)
+        if least > (1 if len(text) < 8 else 2):
+            return []
+        return [term for term, count in found.items() if count == least][:_NEAR_MOST]
+
+    def _beginning_with(self, start: str) -> set[str]:
+        """Words of the index that begin like this."""
         made = {row[0] for row in self._connection.execute("SELECT name FROM temp.sqlite_schema")}
+        found: set[str] = set()
         for shard in self._shards:
             if f"terms_{shard}" not in made:
                 self._connection.execute(
@@ -238,13 +261,8 @@ class Finder:
                 f"SELECT term FROM temp.terms_{shard:d} WHERE term >= ? AND term < ? LIMIT {_NEAR_TERMS:d}",
                 (start, start + "\x7f"),
             )
-            for (term,) in rows:
-                if term not in found and abs(len(term) - len(text)) <= 2:
-                    found[term] = slips(text[len(start) :], term[len(start) :])
-        least = min(found.values(), default=9)
-        if least > (1 if len(text) < 8 else 2):
-            return []
-        return [term for term, count in found.items() if count == least][:_NEAR_MOST]
+            found.update(row[0] for row in rows)
+        return found
 
     def _telling(self, words: list[Term]) -> list[Term]:
         """The words without the common ones; where all are common, the rarest. Endings that are too many are left out.

@@ -149,15 +149,23 @@ def parts(found: list[Term]) -> list[Term]:
             if not _RUN.match(piece) or len(piece) <= 2:
                 smaller.setdefault(piece, _term([piece], typo=True))
                 continue
-            function = {place for match in _FUNCTION.finditer(piece) for place in range(*match.span())}
-            for start in range(len(piece) - 1):
-                pair = _term([piece[start : start + 2]])
-                if start in function or start + 1 in function:
-                    pair = msgspec.structs.replace(pair, weight=_FUNCTION_WEIGHT)
+            for pair in _pairs(piece):
                 if pair.weight >= smaller.get(pair.exact, pair).weight:
                     smaller[pair.exact] = pair
-    ordered = sorted(smaller.values(), key=lambda term: -term.weight)
-    return ordered[:_TERM_LIMIT]
+    strong = [term for term in smaller.values() if term.weight == 1]
+    weak = [term for term in smaller.values() if term.weight < 1]
+    return [*strong[:_TERM_LIMIT], *weak[: max(0, _TERM_LIMIT // 2 - len(strong))]]
+
+
+def _pairs(run: str) -> list[Term]:
+    """The overlapping pairs of a run; those with a part of a function word weigh little."""
+    function = {place for match in _FUNCTION.finditer(run) for place in range(*match.span())}
+    return [
+        msgspec.structs.replace(
+            _term([run[start : start + 2]]), weight=_FUNCTION_WEIGHT if function & {start, start + 1} else 1.0
+        )
+        for start in range(len(run) - 1)
+    ]
 
 
 def _term(pieces: list[str], *, typo: bool = False) -> Term:

@@ -63,7 +63,7 @@ class Scene:
     @property
     def context(self) -> ToolContext:
         """What the session's tools work with."""
-        return self.app._tools[self.actor.session_id].context
+        return self.app._live[self.actor.session_id][0].tools.context
 
     def open_tmp(self) -> None:
         """Let a sandbox see this machine's /tmp, where the scene's folders are: read-only, like the rest."""

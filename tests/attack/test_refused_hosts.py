@@ -35,7 +35,7 @@ async def fetch() -> AsyncIterator[str]:
 
 
 def taint(one: Scene) -> tuple[str, ...]:
-    return one.app._tools[one.actor.session_id].context.state.taint.sources()
+    return one.app._live[one.actor.session_id][0].tools.context.state.taint.sources()
 
 
 async def test_the_model_is_told_and_nothing_came_in(fetch: str) -> None:

@@ -33,7 +33,7 @@ SENDS = {
 
 def decided(one: Scene, command: str) -> Decision:
     """What the session's gate says to a command, which is not run."""
-    tools = one.app._tools[one.actor.session_id]
+    tools = one.app._live[one.actor.session_id][0].tools
     tool = tools.toolbox.find("terminal")
     assert tool is not None and isinstance(tools.gate, RuleGate)
     return tools.gate.decide(tool, tool.parameters.decode(json.dumps({"command": command})), tools.context)

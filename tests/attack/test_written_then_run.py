@@ -161,7 +161,7 @@ async def test_only_what_a_command_would_run_is_named(command: str, runs: bool) 
     async with scene("local", trusted=True) as one:
         (one.home.cwd / "package.json").write_text(json.dumps({"scripts": scripts}))
         await one.call("write_file", path="calc.py", content="VALUE = 1\n")
-        tool = one.app._tools[one.actor.session_id].toolbox.find("terminal")
+        tool = one.app._live[one.actor.session_id][0].tools.toolbox.find("terminal")
         assert tool is not None
         weighed = weigh(tool, tool.parameters.decode(json.dumps({"command": command})), one.context, ())
         assert ("runs-own-file" in [finding.rule for finding in weighed.findings]) is runs

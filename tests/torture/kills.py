@@ -41,6 +41,7 @@ JOB = re.compile(r"JOB (w\d+)\.(\d+) ([\w,.:!]+)")
 WORD = re.compile(r"(?:JOB|MORE) w\d+\.\d+\b")
 CONDENSED = "[CONTEXT COMPACTION"
 TOO_LONG = Fail(400, message="This model's maximum context length is 8192 tokens. However, you requested 9000 tokens.")
+NEWEST_EPOCH = "SELECT session_id, number FROM epochs ORDER BY began_at DESC, number DESC LIMIT 1"
 MAX_ROW = 3
 """Kills in a row before a process may finish."""
 
@@ -111,6 +112,8 @@ class World:
     random: random.Random
     home: TempHome
     requests: list[RecordedRequest] = field(default_factory=list)
+    epochs: list[object] = field(default_factory=list)
+    """The epoch that was open at each request."""
     generation: int = 0
     pid: int = 0
     fresh: bool = False
@@ -125,6 +128,7 @@ class World:
     def saw(self, request: RecordedRequest) -> None:
         """A request has arrived."""
         self.requests.append(request)
+        self.epochs += stored(self.home, NEWEST_EPOCH)
         for step in request.conversation:
             if step.role is StepRole.USER:
                 self.acknowledged.update(WORD.findall(step.text))
@@ -276,11 +280,13 @@ async def check(world: World) -> None:
             export = await store.export_session(session.id)
             assert export is not None
             begins += [epoch.begin_reason for epoch in export.epochs]
+            made = {one for row in await store.compactions(session.id) for one in row.made}
             calls = {call.call_id: call.arguments for row in export.messages for call in row.message.calls()}
             if await store.open_turns(session.id) or await store.inbox(session.id):
                 world.problems.append(f"session {session.id} is not at rest")
             for row in export.messages:
-                if not row.message.synthetic:  # words that join a turn stand beside its results
+                # Words that join a turn stand beside its results, and with them in a cleared copy.
+                if not row.message.synthetic and row.id not in made:
                     texts.append(row.message.text)
                 effects |= _effects(calls, row.message)
     finally:
@@ -326,17 +332,17 @@ def _check_effects(world: World, effects: dict[str, str]) -> None:
 
 
 def _check_requests(world: World, begins: list[str]) -> None:
-    """What was sent stays sent, but for the one epoch that is named."""
-    main = [request for request in world.requests if request.tool_names]
+    """What was sent stays sent, but where an epoch begins by name."""
+    pairs = [pair for pair in zip(world.epochs, world.requests, strict=True) if pair[1].tool_names]
+    main = [request for _, request in pairs]
     condensed = [CONDENSED in request.body.decode() for request in main]
     if condensed != sorted(condensed):
         world.problems.append("a request after the condensed one is whole again")
     if any(condensed) and "compressed" not in begins:
         world.problems.append(f"a condensed request in an epoch that is not named so: {begins}")
-    for part in (False, True):
-        own = [request for request, is_condensed in zip(main, condensed, strict=True) if is_condensed is part]
+    for epoch in {one for one, _ in pairs}:
         try:
-            check_prefixes(own)
+            check_prefixes([request for one, request in pairs if one == epoch])
         except PrefixError as error:
             world.problems.append(f"what was sent has changed: {error}")
 
