@@ -23,6 +23,7 @@ from hermes.config.environment import with_dotenv
 from hermes.config.home import Home
 from hermes.config.load import load_settings
 from hermes.config.settings import SideTaskSettings
+from hermes.core.protocols import HttpTimeouts
 from hermes.llm.auxiliary import SideTask
 from hermes.llm.client import ModelClient
 from hermes.llm.metering import Meter
@@ -59,6 +60,8 @@ class Premises:
         )
         self.framing = Framing(home, self.settings, options)
         self.windows = Windows()
+        self.timeouts = HttpTimeouts()
+        """How long a model's server may take."""
         self.model: Model
         self.models: Models
         self.store: Store
@@ -104,7 +107,15 @@ class Premises:
         """How a session calls a model."""
         tries = max(self.settings.agent.api_max_retries, 1)
         keys = self.credentials.keys(model.endpoint, model.choice)
-        return ModelClient(model.endpoint, model.transport, self.clock, keys=keys, meter=meter, retries=tries - 1)
+        return ModelClient(
+            model.endpoint,
+            model.transport,
+            self.clock,
+            keys=keys,
+            meter=meter,
+            retries=tries - 1,
+            timeouts=self.timeouts,
+        )
 
     def side_task(self, purpose: str, chosen: SideTaskSettings, meter: SpendMeter) -> SideTask:
         """Who does a side task: the models that its settings name, then those of the conversation."""

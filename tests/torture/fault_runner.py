@@ -23,7 +23,6 @@ from hermes.app.wiring import App  # noqa: E402
 from hermes.core.events import EpochBegan, Event, TurnEnded  # noqa: E402
 from hermes.core.protocols import HttpTimeouts  # noqa: E402
 from hermes.core.stream import TextDelta  # noqa: E402
-from hermes.llm.client import ModelClient  # noqa: E402
 from hermes.runtime.actor import SessionActor  # noqa: E402
 from hermes.runtime.mailbox import Inbound  # noqa: E402
 from hermes.store.store import Store  # noqa: E402
@@ -51,10 +50,10 @@ class HastyApp(App):
 
     read_seconds = 600.0
 
-    async def _client(self, *arguments: object) -> ModelClient:
-        client = await super()._client(*arguments)  # type: ignore[arg-type]
-        client._timeouts = HttpTimeouts(read=self.read_seconds)
-        return client
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        self._on.timeouts = HttpTimeouts(read=self.read_seconds)
+        return self
 
 
 @dataclass
