@@ -50,7 +50,7 @@ class HastyApp(App):
 
     read_seconds = 600.0
 
-    async def __aenter__(self) -> Self:
+    async def __aenter__(self) -> "HastyApp":
         await super().__aenter__()
         self._on.timeouts = HttpTimeouts(read=self.read_seconds)
         return self
