@@ -14,6 +14,7 @@
 # make fuzz           half an hour each of guided fuzzing of the analyser and the redactor (needs atheris; MINUTES=30)
 # make cap-race       a cap on money against 50 turns at once in 4 processes, kills among them, ten times
 # make skills         the built-in skills against the reference tool (AGENTSKILLS=path/of/agentskills), examples run
+# make talk           200 turns with tools, memory and skills over ten processes on three wires; URL=... against a server
 # make shape          the shape table of the tree
 # make lock           resolve the locked requirements anew (needs uv)
 
@@ -96,6 +97,9 @@ bench: $(VENV)/dev.stamp
 
 recall: $(VENV)/dev.stamp
 	@$(BIN)/python -m bench.recall --misses
+
+talk: $(VENV)/dev.stamp
+	@$(BIN)/python tests/torture/long_talk.py --url "$(URL)"
 
 # A stamp stands for a complete step: a set-up that was broken off is done again from where it stopped.
 $(VENV)/bin/python:
