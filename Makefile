@@ -13,7 +13,6 @@
 # make backends       every place where commands run, containers too (needs podman or docker and a static busybox)
 # make fuzz           half an hour each of guided fuzzing of the analyser and the redactor (needs atheris; MINUTES=30)
 # make cap-race       a cap on money against 50 turns at once in 4 processes, kills among them, ten times
-# make skills         the built-in skills against the reference tool (AGENTSKILLS=path/of/agentskills), examples run
 # make talk           200 turns with tools, memory and skills over ten processes on three wires; URL=... against a server
 # make shape          the shape table of the tree
 # make lock           resolve the locked requirements anew (needs uv)
@@ -23,7 +22,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test check matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench recall skills talk \
+.PHONY: run test check matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench recall talk \
   shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
@@ -88,9 +87,6 @@ escapes: $(VENV)/dev.stamp
 
 backends: $(VENV)/dev.stamp
 	HERMES_BACKENDS=1 $(BIN)/python -m pytest -n 2 -rs tests/tools/test_backends.py tests/tools/test_ssh.py tests/torture/test_far.py
-
-skills: $(VENV)/dev.stamp
-	AGENTSKILLS="$(AGENTSKILLS)" $(BIN)/python -m pytest -n 2 -rs tests/skills/test_starter.py tests/skills/test_catalogue.py
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -52,11 +53,9 @@ def test_the_reference_tool_and_ours_agree(name: str, tmp_path: Path) -> None:
     folder = put(tmp_path, name, (BROKEN | GOOD)[name])
     ours = problems(str(folder))
     assert bool(ours) == (name in BROKEN), ours
-    program = os.environ.get("AGENTSKILLS") or shutil.which("agentskills")
-    if program is not None:
-        asked = [program, "validate", str(folder)]
-        done = subprocess.run(asked, check=False, capture_output=True, text=True, timeout=30)
-        assert (done.returncode != 0) == (name in BROKEN), (ours, done.stdout + done.stderr)
+    asked = [str(Path(sys.executable).with_name("agentskills")), "validate", str(folder)]
+    done = subprocess.run(asked, check=False, capture_output=True, text=True, timeout=30)
+    assert (done.returncode != 0) == (name in BROKEN), (ours, done.stdout + done.stderr)
 
 
 def test_limits_of_our_own(tmp_path: Path) -> None:
