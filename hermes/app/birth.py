@@ -19,6 +19,7 @@ from hermes.app.spending import SpendMeter
 from hermes.app.toolbox import Plan, SessionTools, session_tools
 from hermes.config.home import Home
 from hermes.config.settings import Evolution
+from hermes.config.trusted import TrustFile
 from hermes.context.engine import ContextEngine, Setup, open_engine
 from hermes.core.errors import StoreError
 from hermes.core.events import Level, TurnEnded
@@ -123,6 +124,10 @@ class Birth:
             turn=lambda: recorder.turn_id,
         )
         self._stack.push_async_callback(approvals.close)
+        from hermes.context.subfolders import SubfolderHints
+
+        hints = SubfolderHints(plan.cwd, TrustFile(on.home.trust_file).vouches, lambda: tools.state.seen)
+        hints.recall(conversation.messages)
         actor: SessionActor
         deps = Deps(
             toolbox=tools.toolbox,
@@ -133,7 +138,7 @@ class Birth:
             epochs=epochs,
             meter=self._meter,
             publish=recorder.publish,
-            steering=lambda: [*tools.notices(), *actor.joining()],
+            steering=lambda: [*tools.notices(), *hints.news(), *actor.joining()],
         )
         parts = Parts(
             deps=deps,
