@@ -27,17 +27,18 @@ _LONGEST_PATH = 200
 _MAX_SCANNED = 20_000
 """Characters of one call or message in which files' names are looked for."""
 
-_RULE = re.compile(
+# Texts, which are compiled when there is something to condense.
+_RULE = (
     r"\b(?:always|never|from now on|henceforth|in (?:the )?future|must(?:n't|n’t)?|(?:do not|don't|don’t)|"
     r"ask me|check with me|tell me before|without (?:asking|my)|unless i|make sure|ensure|remember|whenever|"
     r"(?:every|each) time|at all times|only (?:ever|use|with)|no matter|under no circumstances|keep in mind|"
     r"siempre|nunca|toujours|jamais|immer|niemals|sempre|mai)\b"
     r"|总是|始终|永远|永不|从不|绝不|以后|今后|从现在|必须|务必|一定要|不要|不许|不准|不能|禁止|不得|每次|每当|先问|问过我|"
-    r"记住|只能|切勿|千万|別|别(?![的人处墅])|必ず|絶対|常に|今後|しないで",
-    re.IGNORECASE,
+    r"记住|只能|切勿|千万|別|别(?![的人处墅])|必ず|絶対|常に|今後|しないで"
 )
-_SENTENCE = re.compile(r"[^\n.!?。!?;;]*(?:[.!?;](?!\s|$)[^\n.!?。!?;;]*)*(?:[.!?。!?;;]+|$|(?=\n))", re.MULTILINE)
-_PATH = re.compile(
+_END = ".!?;\u3002\uff01\uff1f\uff1b"
+_SENTENCE = rf"[^\n{_END}]*(?:[.!?;](?!\s|$)[^\n{_END}]*)*(?:[{_END}]+|$|(?=\n))"
+_PATH = (
     r"(?<![\w:/.~-])(?:(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[\w.@+-]+[/\\])*|(?:[\w.@+-]+[/\\])+)[\w.@+-]*\w"
     r"|(?<![\w:/.@-])[\w-][\w.-]*\.(?:py|js|ts|tsx|jsx|go|rs|c|h|cc|cpp|hpp|java|kt|rb|php|sh|sql|md|txt|rst|json|"
     r"ya?ml|toml|ini|cfg|conf|env|csv|tsv|html?|css|xml|lock|log|ipynb|pdf|docx?|xlsx?|png|jpe?g|svg)(?![\w/])"
@@ -93,7 +94,7 @@ def rules_in(said: Iterable[Said], quotes: Mapping[int, Sequence[tuple[int, int]
     for one in said:
         room = _PASTE_RULES if len(one.text) > PASTE else 1 << 30
         for sentence in sentences(one.text):
-            if _RULE.search(sentence) and room >= len(sentence) <= _longest(one.text):
+            if re.search(_RULE, sentence, re.IGNORECASE) and room >= len(sentence) <= _longest(one.text):
                 found.setdefault(sentence, Rule(one.number, sentence))
                 room -= len(sentence)
         for start, end in quotes.get(one.number, ()):
@@ -110,7 +111,7 @@ def _longest(text: str) -> int:
 
 def sentences(text: str) -> list[str]:
     """The sentences and lines of a text."""
-    return [sentence for match in _SENTENCE.finditer(text) if (sentence := match[0].strip())]
+    return [sentence for match in re.finditer(_SENTENCE, text, re.MULTILINE) if (sentence := match[0].strip())]
 
 
 def kept_words(said: Sequence[Said], budget: int, most: int, lookup: Lookup) -> tuple[list[Said], int]:
@@ -164,8 +165,8 @@ def _named(message: Message) -> Iterable[str]:
     named: dict[str, None] = {}
     for call in message.calls():
         for text in _strings(call.arguments):
-            named |= dict.fromkeys(_PATH.findall(text[:_MAX_SCANNED]))
-    named |= dict.fromkeys(_PATH.findall(person_text(message)[:_MAX_SCANNED]))
+            named |= dict.fromkeys(re.findall(_PATH, text[:_MAX_SCANNED]))
+    named |= dict.fromkeys(re.findall(_PATH, person_text(message)[:_MAX_SCANNED]))
     return named
 
 

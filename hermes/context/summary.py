@@ -31,10 +31,9 @@ _NOW = 1_000
 """Characters of what the person wants now."""
 _NUMBERED = 80
 """The newest messages of the person stand in that list."""
-_REFUSAL = re.compile(
+_REFUSAL = (
     r"\s*(?:i(?:'m| am) (?:very |so )?(?:sorry|unable|not able)|sorry,|i (?:can't|cannot|won't|can not)|as an ai|"
-    r"抱歉|对不起|我(?:无法|不能))",
-    re.IGNORECASE,
+    r"抱歉|对不起|我(?:无法|不能))"
 )
 _FINISHED = re.compile(r"^\W*FINISHED\W*:([\d,;\s#]*)\s*$", re.MULTILINE)
 _QUOTED = re.compile(r"^\W*RULE\W*(\d+)\W*:\s*[\"“'«]?(.+?)[\"”'»]?\s*$", re.MULTILINE)
@@ -177,7 +176,7 @@ def _cut_short(outcome: Answer | Failure) -> bool:
 
 
 def _refused(text: str) -> bool:
-    return len(text) < 400 and "##" not in text and _REFUSAL.match(text) is not None
+    return len(text) < 400 and "##" not in text and re.match(_REFUSAL, text, re.IGNORECASE) is not None
 
 
 def _prompt(material: str, before: str, wish: Wish, budget: int) -> str:

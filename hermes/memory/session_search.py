@@ -11,7 +11,6 @@ from hermes.core.messages import Role
 from hermes.core.parts import Provenance
 from hermes.store.rows import Glimpse, Hit, Search, SessionRow, StoredMessage
 from hermes.store.store import Store
-from hermes.store.words import message_text
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import derived, sources_of
 from hermes.tools.tool import Parallel, Tool, ToolOutput, tool
@@ -140,11 +139,15 @@ def _headline(row: SessionRow) -> str:
 
 
 def _row(row: StoredMessage, word: str = "") -> str:
+    from hermes.store.words import message_text
+
     label = f"{word}: " if word else ""
     return f"  #{row.id} {row.message.role.value}: {label}{one_line(message_text(row.message), _LINE)}"
 
 
 def _whole(row: StoredMessage, most: int) -> str:
+    from hermes.store.words import message_text
+
     text = message_text(row.message)
     if len(text) <= most:
         return text
