@@ -112,7 +112,7 @@ class Redactor:
         if not held and not shaped:
             return []
         placeholders = [match.span() for match in _PLACEHOLDER.finditer(text)] if "[" in text else []
-        return _apart(held, shaped, placeholders)
+        return _apart(held, [(min(_behind_escape(text, a), b), b, shown) for a, b, shown in shaped], placeholders)
 
     def resolve(self, text: str, original: str) -> str | Refusal:
         """The text with its placeholders put back, to be written where `original` stood ("" for a new file).
@@ -236,6 +236,18 @@ def _widened(text: str, start: int, end: int) -> tuple[int, int]:
 def _moved(view: View, spans: list[Span] | Iterator[Span]) -> Iterator[Span]:
     for start, end, shown in spans:
         yield *view.span(start, end), shown
+
+
+def _behind_escape(text: str, start: int) -> int:
+    """Where a secret begins that seems to begin in the middle of an escape: `\\n` in JSON before it is a line's end."""
+    slashes = 0
+    while slashes < start and text[start - 1 - slashes] == "\\":
+        slashes += 1
+    if not slashes % 2:
+        return start
+    if text[start] == "u":
+        return start + 5
+    return start + (text[start] in "nrtbf")
 
 
 def _apart(held: list[Span], shaped: list[Span], closed: list[tuple[int, int]]) -> list[Span]:

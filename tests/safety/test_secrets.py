@@ -247,3 +247,12 @@ def test_work_grows_with_the_text_whatever_is_in_it(unit: str) -> None:
     small, large = spent(16_384), spent(131_072)
     assert large < 0.02 + 20 * small
     assert large < 0.4
+
+
+@pytest.mark.parametrize("before", ["x\n", "x\t", 'a"', "\\", "C:\\new ", "é\n", "\x01", "\\\n"])
+def test_a_secret_behind_an_escape_leaves_the_json_whole(before: str) -> None:
+    token = "ghp_" + "".join(random.Random(5).choices(string.ascii_letters + string.digits, k=36))
+    raw = json.dumps({"content": f"{before}{token}\nmore"})
+    found = Redactor().redact(raw)
+    assert token not in found
+    assert json.loads(found)["content"].startswith(f"{before}[redacted:")
