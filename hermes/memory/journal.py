@@ -6,24 +6,22 @@ leaves the row `applying`; whoever comes next looks at the file and settles it.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
-from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
+from hermes.core.errors import HermesError, NotFoundError, UsageError
 from hermes.memory.files import Change, Notebook, Target, changed, clean, meant, quoted
 from hermes.safety.secrets import Redactor
-from hermes.store.revisions import Author, NewRevision, Revision, RevisionState
+from hermes.store.revisions import Author, NewRevision, Revision, RevisionState, writing_alone
 from hermes.store.store import Store
-from hermes.util.flock import alone
 from hermes.util.scopes import whole
 
 KIND = "memory"
 WAITING = 50
 """Changes that may wait for a person at once; more of them nobody reads."""
-_PATIENCE = 10.0
 _REASON = 600
 _UNDOING = "undo: "
 """How `decided_by` begins while a change is being undone."""
@@ -113,7 +111,7 @@ class MemoryJournal:
 
     async def write(self, target: Target, operations: Sequence[Operation], origin: Origin) -> Outcome:
         """Do all of it at once, or nothing. Raises UsageError for what cannot be done, StoreError."""
-        async with self._locked():
+        async with writing_alone(self._lock, "memories"):
             return await whole(self._write(target, operations, origin))
 
     async def hold(self, target: Target, operations: Sequence[Operation], origin: Origin) -> Outcome:
@@ -158,7 +156,7 @@ class MemoryJournal:
     async def apply(self, revision_id: int, by: str) -> Revision:
         """Say yes to a change and write it. Raises NotFoundError; UsageError when it does not wait, or does not fit
         what stands there by now; StoreError when it cannot be written. It waits on then."""
-        async with self._locked():
+        async with writing_alone(self._lock, "memories"):
             revision = await self.revision(revision_id)
             if revision.state is not RevisionState.PENDING:
                 decided = f" ({revision.decided_by})" if revision.decided_by else ""
@@ -179,7 +177,7 @@ class MemoryJournal:
     async def undo(self, revision_id: int, by: str) -> Revision:
         """Put back what stood there before a change; other entries stay as they are. Raises NotFoundError; UsageError
         when it was not applied, or what it made no longer stands there; StoreError."""
-        async with self._locked():
+        async with writing_alone(self._lock, "memories"):
             revision = await self.revision(revision_id)
             if revision.state is not RevisionState.APPLIED:
                 raise UsageError(f"Change {revision_id} cannot be undone: it is {revision.state}.")
@@ -195,7 +193,9 @@ class MemoryJournal:
         none."""
         if not await self._store.revisions(KIND, states=(RevisionState.APPLYING,), limit=1):
             return
-        async with self._locked():  # whoever is alive and writes holds the lock until its rows say so
+        async with writing_alone(
+            self._lock, "memories"
+        ):  # whoever is alive and writes holds the lock until its rows say so
             for revision in await self._store.revisions(KIND, states=(RevisionState.APPLYING,), limit=1_000):
                 with contextlib.suppress(UsageError):  # the file is not one now: it is asked again next time
                     await self._settled(revision)
@@ -287,18 +287,6 @@ class MemoryJournal:
         if not isinstance(found, str):
             raise UsageError(f"A placeholder of a secret cannot be kept: {found.reason}")
         return clean(self._redactor.redact(found))
-
-    @contextlib.asynccontextmanager
-    async def _locked(self) -> AsyncIterator[None]:
-        async with contextlib.AsyncExitStack() as stack:
-            try:
-                await stack.enter_async_context(alone(self._lock, _PATIENCE))
-            except TimeoutError:
-                raise BusyError("Another Hermes is writing memories.", "Try again in a moment.") from None
-            except OSError as error:
-                said = f"The lock of the memories cannot be made: {error.strerror}."
-                raise StoreError(said, f"Make {self._lock.parent} writable.") from None
-            yield
 
 
 def change_of(revision: Revision) -> Change:

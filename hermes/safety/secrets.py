@@ -112,7 +112,7 @@ class Redactor:
         if not held and not shaped:
             return []
         placeholders = [match.span() for match in _PLACEHOLDER.finditer(text)] if "[" in text else []
-        return _apart(held, [(min(_behind_escape(text, a), b), b, shown) for a, b, shown in shaped], placeholders)
+        return _apart(held, _behind_escapes(text, shaped), placeholders)
 
     def resolve(self, text: str, original: str) -> str | Refusal:
         """The text with its placeholders put back, to be written where `original` stood ("" for a new file).
@@ -236,6 +236,10 @@ def _widened(text: str, start: int, end: int) -> tuple[int, int]:
 def _moved(view: View, spans: list[Span] | Iterator[Span]) -> Iterator[Span]:
     for start, end, shown in spans:
         yield *view.span(start, end), shown
+
+
+def _behind_escapes(text: str, found: Sequence[Span]) -> list[Span]:
+    return [(min(_behind_escape(text, start), end), end, shown) for start, end, shown in found]
 
 
 def _behind_escape(text: str, start: int) -> int:

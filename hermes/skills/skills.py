@@ -6,27 +6,22 @@ the folder, and whoever comes next finishes it (`settle`).
 """
 
 import asyncio
-import contextlib
-import fcntl
-import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from hermes.core.errors import BusyError, NotFoundError, StoreError, UsageError
+from hermes.core.errors import NotFoundError, StoreError, UsageError
 from hermes.skills import files as folders
 from hermes.skills.catalogue import Catalogue, Skill, Tier
 from hermes.skills.diff import diff_lines
 from hermes.skills.files import MAIN, Files
 from hermes.skills.skill import is_name, parted
 from hermes.skills.validate import check
-from hermes.store.revisions import Author, NewRevision, Revision, RevisionState, Usefulness
+from hermes.store.revisions import Author, NewRevision, Revision, RevisionState, Usefulness, writing_alone
 from hermes.store.store import Store
 
 KIND = "skill"
-_PATIENCE = 10.0
-_POLL = 0.02
 _WAITING = 50
 """Changes that may wait for a person at once; more of them nobody reads."""
 _REASON = 600
@@ -93,7 +88,7 @@ class Skills:
         waiting = await self._own_pending(name, session_id)
         if waiting is not None:
             return folders.decoded(waiting.after)
-        async with self._locked():
+        async with writing_alone(self._lock, "skills"):
             own = await asyncio.to_thread(_own_files, self.catalogue, name)
         return own if own is not None else await asyncio.to_thread(_shipped, self.catalogue, name)
 
@@ -117,7 +112,7 @@ class Skills:
             )
         if change.after is not None:
             check(change.after, change.name)
-        async with self._locked():  # nothing is taken away or put there while it is read
+        async with writing_alone(self._lock, "skills"):  # nothing is taken away or put there while it is read
             before = await asyncio.to_thread(_own_files, self.catalogue, change.name)
         if before == change.after:
             raise UsageError(f"That would change nothing of {change.name}.")
@@ -176,7 +171,7 @@ class Skills:
     async def apply(self, revision_id: int, by: str) -> Revision:
         """Say yes to a change and write it. Raises NotFoundError, UsageError when it does not wait or the skill has
         changed since, StoreError when it cannot be written; it waits on then."""
-        async with self._locked():
+        async with writing_alone(self._lock, "skills"):
             revision = await self.revision(revision_id)
             if revision.state is not RevisionState.PENDING:
                 decided = f" ({revision.decided_by})" if revision.decided_by else ""
@@ -223,7 +218,7 @@ class Skills:
         """Finish what processes that died have left half done. Costs one look at the folder where nothing is."""
         if not folders.leftovers(self._own):
             return
-        async with self._locked():
+        async with writing_alone(self._lock, "skills"):
             for revision in await self._store.revisions(KIND, states=(RevisionState.APPLYING,)):
                 now = await asyncio.to_thread(_own_files, self.catalogue, revision.name)
                 if now is None or now in (folders.decoded(revision.before), folders.decoded(revision.after)):
@@ -255,30 +250,6 @@ class Skills:
         if not session_id:
             return None
         return next((one for one in await self.pending() if one.session_id == session_id and one.name == name), None)
-
-    @contextlib.asynccontextmanager
-    async def _locked(self) -> AsyncIterator[None]:
-        """Only one process at a time writes skills; the kernel opens the lock when its holder dies."""
-        self._lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            waited = 0.0
-            while not _taken(handle):
-                if waited > _PATIENCE:
-                    raise BusyError("Another Hermes is writing skills.", "Try again in a moment.")
-                await asyncio.sleep(_POLL)
-                waited += _POLL
-            yield
-        finally:
-            os.close(handle)
-
-
-def _taken(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _standing(catalogue: Catalogue, name: str) -> Skill | None:

@@ -3,15 +3,20 @@
 The thing itself is a file in the home, which its owner writes; a row says what stood there before and what after.
 """
 
-from collections.abc import Collection
+import contextlib
+from collections.abc import AsyncIterator, Collection
 from enum import StrEnum
+from pathlib import Path
 
 import apsw
 import msgspec
 from msgspec import Struct
 
+from hermes.core.errors import BusyError, StoreError
 from hermes.store.access import Access
+from hermes.util.flock import alone
 
+_PATIENCE = 10.0
 _FIELDS = (
     "id, kind, name, author, reason, sources, session_id, turn_id, before, after,"
     " state, made_at, decided_at, decided_by"
@@ -175,3 +180,20 @@ def _revision(row: tuple[object, ...]) -> Revision:
     values = dict(zip(_FIELDS.split(", "), row, strict=True))
     values["sources"] = msgspec.json.decode(str(values["sources"]))
     return msgspec.convert(values, Revision)
+
+
+@contextlib.asynccontextmanager
+async def writing_alone(lock: Path, what: str) -> AsyncIterator[None]:
+    """Be the only process that writes these files; the kernel opens the lock when its holder dies.
+
+    Raises BusyError when another one writes for ten seconds, StoreError when the lock cannot be made.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(alone(lock, _PATIENCE))
+        except TimeoutError:
+            raise BusyError(f"Another Hermes is writing {what}.", "Try again in a moment.") from None
+        except OSError as error:
+            said = f"The lock of the {what} cannot be made: {error.strerror}."
+            raise StoreError(said, f"Make {lock.parent} writable.") from None
+        yield
