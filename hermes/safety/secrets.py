@@ -8,7 +8,7 @@ neither passes through unchanged, the same object. The work grows with the text'
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
