@@ -20,6 +20,8 @@ def to_openai(message: Message, *, hidden: bool = False) -> list[Plain]:
     """
     if message.synthetic and not hidden:
         return []
+    if hidden and not message.synthetic:
+        message = msgspec.structs.replace(message, synthetic=True)  # then all of its text counts
     if message.role is Role.TOOL:
         return _plain_results(message)
     return [_plain_answer(message) if message.role is Role.ASSISTANT else {"role": "user", "content": _plain(message)}]

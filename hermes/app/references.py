@@ -1,6 +1,9 @@
 """Brings along what a person's message refers to: tool calls in their name, through the gate, without questions."""
 
+import os
 from collections.abc import Callable, Sequence
+
+from msgspec import structs
 
 from hermes.context.references import ALL_LIMIT, MOST, ONE_LIMIT, WINDOW_SHARE, Reference, references
 from hermes.core.events import Level
@@ -10,9 +13,10 @@ from hermes.core.protocols import Intent
 from hermes.runtime.mailbox import Inbound
 from hermes.tools.executor import Batch, Executor
 from hermes.tools.gate import Gate
+from hermes.tools.git_programs import programs_around
 from hermes.tools.registry import Registry
 from hermes.tools.session import ToolContext
-from hermes.util.text import head_and_tail, one_line
+from hermes.util.text import head_and_tail, one_line, visible
 
 _CHARACTERS_PER_TOKEN = 4
 _TOOLSETS = ("file", "terminal", "web")
@@ -47,26 +51,51 @@ class References:
             return []
         if len(found) > MOST:
             self._notify(Level.WARNING, f"Only the first {MOST} of {len(found)} references were brought along.")
-        found = found[:MOST]
+        found = [self._judged(one) for one in found[:MOST]]
         calls = {number: one.call(number) for number, one in enumerate(found) if not one.wrong}
         batch = Batch(tuple(calls.values()))
-        results = await self._executor.run(batch, self._context, _NoJournal(), lambda event: None)
-        by_id = {result.call_id: result for result in results}
+        await self._executor.run(batch, self._context, _NoJournal(), lambda event: None)
+        by_id = {result.call_id: result for result in batch.results()}
         parts: list[ImagePart | TextPart] = []
         room = self._room
         for number, one in enumerate(found):
-            call = calls.get(number)
-            result = by_id[call.call_id] if call is not None else None
-            part = self._part(one, result, max(room, 200))
-            room -= len(part.text)
-            parts += [part, *(result.images if result is not None else ())]
+            result = by_id[calls[number].call_id] if number in calls else None
+            if result is None or _missed(result, batch):
+                parts.append(self._failed(one, result))
+                continue
+            text = head_and_tail(result.text, min(ONE_LIMIT, max(room, 200)))  # a fence keeps its first and last line
+            room -= len(text)
+            parts += [TextPart(f"[{one.written}]\n{text}", result.provenance or PROGRAM), *result.images]
         return parts
 
-    def _part(self, reference: Reference, result: ToolResultPart | None, room: int) -> TextPart:
-        if result is None or result.status is not ToolStatus.OK:
-            why = reference.wrong if result is None else one_line(result.text, 300)
-            self._notify(Level.WARNING, f"{reference.written} was not brought along: {why}")
+    def _judged(self, one: Reference) -> Reference:
+        """The reference, or what is wrong with running git for it: no option switches all off that it could run."""
+        if one.name != "terminal" or self._context.backend.contained:
+            return one
+        folder = os.path.realpath(self._context.state.cwd)
+        trusted = not self._context.trust.source(folder, self._context.places.workspace)
+        if trusted or programs_around(folder) == []:
+            return one
+        said = "this repository could run programs of its own; `hermes trust` vouches for it."
+        return structs.replace(one, wrong=said)
+
+    def _failed(self, reference: Reference, result: ToolResultPart | None) -> TextPart:
+        """What the model is told; the person is told why, too."""
+        why = reference.wrong if result is None else _why(result.text)
+        self._notify(Level.WARNING, f"{reference.written} was not brought along: {why}")
+        if result is None:
             return TextPart(f"[{reference.written} could not be brought along: {why}]", PROGRAM)
-        # Cut inside of the fence, if there is one: its first and last line stay.
-        text = head_and_tail(result.text, min(ONE_LIMIT, room))
-        return TextPart(f"[{reference.written}]\n{text}", result.provenance or PROGRAM)
+        text = head_and_tail(result.text, 2_000)
+        return TextPart(f"[{reference.written} could not be brought along]\n{text}", result.provenance or PROGRAM)
+
+
+def _missed(result: ToolResultPart, batch: Batch) -> bool:
+    """Whether a call has not brought what it was made for, by its own word or by that of what it ran."""
+    return result.status is not ToolStatus.OK or result.call_id in batch.failed
+
+
+def _why(text: str) -> str:
+    """A failure in the person's words: without the fence, and without what is said to the model alone."""
+    lines = [line for line in text.splitlines() if not line.startswith(("<untrusted", "</untrusted"))]
+    told = " ".join(lines).partition("Nothing was done.")[0]
+    return one_line(visible(told), 200) or "it failed."

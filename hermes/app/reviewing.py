@@ -159,7 +159,9 @@ class Reviewing:
                 _LOG.info("a change that a review wanted cannot be: %s", error)
             else:
                 told += [f"{_named(wish)} ({number})" for number in numbers]
-        if told:
+        if not told:
+            self._notify(Level.INFO, "The last turns were looked back at: nothing new to keep.")
+        else:
             listed = ", ".join(told)
             said = f"Kept from the last turns: {listed}." if automatic else f"Worth keeping, if you say so: {listed}."
             self._notify(Level.INFO, f"{said} `hermes memory log` and `hermes skills pending` tell more.")

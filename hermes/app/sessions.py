@@ -95,17 +95,22 @@ class Sessions:
         return [to_plain(hit) for hit in hits]
 
     async def delete(self, name: str) -> str:
-        """Delete a session with every word of it, files that belong to it included; returns its id.
+        """Delete a session with every word of it, files that belong to it included; what was done, in words.
 
         Raises BusyError while another process has it open, or what goes on from it.
         """
         row = await find_session(self._store, name)
         tip = await self._store.tip(row.id)
+        before = set(await self._store.lineage(tip))
         async with session_lock(self._home.locks, tip):
             _delete_files(self._home, row.id)
             await self._store.delete_session(row.id)
             (self._home.locks / f"{row.id}.lock").unlink(missing_ok=True)
-        return row.id
+        if tip == row.id:
+            return row.id
+        gone = len(before) - len(await self._store.lineage(tip)) - 1
+        others = f", and with it {gone} more parts of the past of {tip}" if gone > 0 else ""
+        return f"{row.id}{others}; what was condensed since then stands in {tip} again as it was"
 
 
 def _delete_files(home: Home, session_id: str) -> None:

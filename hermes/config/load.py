@@ -189,8 +189,6 @@ def _clamped(given: CompressionSettings, warnings: list[str]) -> CompressionSett
         if within != value:
             changed[name] = type(value)(within)
             warnings.append(f"config.yaml: compression.{name} is {value}; {changed[name]} is used ({low} to {high}).")
-    if not given.in_place:
-        warnings.append("config.yaml: compression.in_place: false is not acted on yet; the session keeps its id.")
     return structs.replace(given, **changed) if changed else given
 
 

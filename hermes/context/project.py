@@ -22,8 +22,8 @@ _CHARACTERS_PER_TOKEN = 4
 _ALL_FILES = 2
 """All files together may fill this times the limit of one."""
 _DEPTH = 32
-_IMPORTS = 5
-"""How deep files may include others, and how many of them in all times four."""
+_MOST_INCLUDED = 20
+"""Files that one file may bring along, itself counted."""
 _IMPORT = re.compile(r"(?m)^[ \t]*@((?:\./)?[\w./-]+\.(?:md|mdc|txt))[ \t]*$")
 _FENCED = re.compile(r"(?ms)^(```|~~~).*?^\1")
 
@@ -80,29 +80,42 @@ class ProjectFiles:
         except (FileNotFoundError, NotTextError) as error:
             self._remarks.append(f"{_shown(path)} is not used: it {error if str(error) else 'is gone'}.")
             return ""
+        if os.path.getsize(real) > limit * 4 or "characters left out ...]" in text:
+            self._remarks.append(f"{_shown(path)} is longer than {limit:,} characters: its middle is not used.")
         return _marked(text, path, self._remarks)
 
     def _included(self, text: str, of: str, seen: list[str]) -> str:
         """The text with each line `@FILE.md` replaced by that file, where it is the project's and not there yet."""
         fenced = [match.span() for match in _FENCED.finditer(text)]
-        folder = os.path.dirname(of)
 
         def put(match: re.Match[str]) -> str:
-            real = os.path.realpath(os.path.join(folder, match[1]))
             if any(begin <= match.start() < end for begin, end in fenced):
                 return match[0]
+            real = os.path.realpath(os.path.join(os.path.dirname(of), match[1]))
             if real in seen:
                 self._remarks.append(f"{_shown(of)} includes {match[1]}, which is there already; once is enough.")
                 return f"[{match[1]} stands here already]"
-            if len(seen) >= _IMPORTS * 4 or not self._vouches(real):
+            found = self._read(real, len(seen))
+            if isinstance(found, NotTextError):
+                self._remarks.append(f"{_shown(of)} includes {match[1]}, which is not used: {found}.")
                 return match[0]
             seen.append(real)
-            try:
-                return self._included(read_text(real, self._limit), real, seen)
-            except (FileNotFoundError, NotTextError):
-                return match[0]
+            return self._included(found, real, seen)
 
         return _IMPORT.sub(put, text) if text else ""
+
+    def _read(self, real: str, many: int) -> str | NotTextError:
+        """An included file's text, or why it is not used."""
+        if many >= _MOST_INCLUDED:
+            return NotTextError("there are too many of them")
+        if not self._vouches(real):
+            return NotTextError("nobody vouches for it")
+        try:
+            return read_text(real, self._limit)
+        except FileNotFoundError:
+            return NotTextError("there is no such file")
+        except NotTextError as error:
+            return error
 
 
 def repository_root(folder: str) -> str:

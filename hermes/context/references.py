@@ -22,13 +22,16 @@ ALL_LIMIT = 60_000
 """Characters of all of them."""
 WINDOW_SHARE = 0.25
 """Part of the model's window that all of them may fill; of a small window that is less than `ALL_LIMIT`."""
+_ENDS = "\u3001\u3002\uff0c\uff01\uff1f\uff1b\uff1a\uff09\u3011\u300b\u201d"
+"""Marks that end a name in Chinese, where no blank stands behind it."""
 _WORD = re.compile(
-    r"""(?<![\w@/.])@(?:(file|folder|url|git):("[^"\n]+"|'[^'\n]+'|[^\s"'`]+)|(diff|staged)(?![\w:/-]|\.\w))"""
+    rf"""(?<![A-Za-z0-9_@/.])@(?:(file|folder|url|git):("[^"\n]+"|'[^'\n]+'|[^\s"'`{_ENDS}]+)"""
+    r"""|(diff|staged)(?![A-Za-z0-9_:/-]|\.\w))"""
 )
 _CODE = re.compile(r"(?ms)^(```|~~~).*?(?:^\1|\Z)|`[^`\n]+`")
 _LINES = re.compile(r"(.+?):(\d{1,7})(?:-(\d{1,7}))?")
 _REVISION = re.compile(r"[A-Za-z0-9_][\w./~^@{}-]{0,199}", re.ASCII)
-_GIT = "git -c core.fsmonitor=false --no-pager"
+_GIT = "git --no-pager -c core.fsmonitor=false -c log.showSignature=false"
 _PLAIN = "--no-color --no-ext-diff --no-textconv"
 _TRAILING = ".,;:!?)]}>。，；：！？）】》"
 
@@ -47,15 +50,18 @@ class Reference(Struct, frozen=True):
 
 
 def references(text: str) -> list[Reference]:
-    """The references in a message, in order, each once."""
+    """The references in a message, in order, each once; one more than `MOST` when there are more than that."""
     if "@" not in text:
         return []
-    code = [match.span() for match in _CODE.finditer(text)] if "`" in text or "~~~" in text else []
+    # Code becomes blanks of the same length: no reference stands in it, and none begins with what stands before it.
+    if "`" in text or "~~~" in text:
+        text = _CODE.sub(lambda match: " " * len(match[0]), text)
     found: dict[str, Reference] = {}
     for match in _WORD.finditer(text):
-        if not any(begin <= match.start() < end for begin, end in code):
-            one = _reference(match[1] or match[3], match[2] or "")
-            found.setdefault(one.written, one)
+        one = _reference(match[1] or match[3], match[2] or "")
+        found.setdefault(one.written, one)
+        if len(found) > MOST:
+            break
     return list(found.values())
 
 

@@ -136,7 +136,7 @@ class Compression:
 
     async def asked(self, emit: Emit) -> bool:
         """Condense between two turns."""
-        load = await self._load(self._conversation.lineage, self._conversation.client)
+        load = await self._load(self._conversation.lineage, self._client(None))
         return await self._run(Trigger.ASKED, load, None, emit)
 
     async def undo(self, emit: Emit) -> bool:
@@ -169,16 +169,22 @@ class Compression:
         found = await self._engine.compress(await self._occasion(trigger, load, state, emit), emit)
         if isinstance(found, Kept):
             if not quietly:
-                await emit(Notice(level=Level.WARNING, text=_kept(trigger, found.reason)))
+                await emit(Notice(level=Level.WARNING, text=_too_small(load) or _kept(trigger, found.reason)))
             return False
         await whole(self._condensed(found, state, emit))
-        said = [found.notice] if found.notice else []
+        now = await self._load(self._conversation.lineage if state is None else state.lineage, self._client(state))
+        covered = sum(len(change.covered) for change in found.changes)
+        what = "1 message was" if covered == 1 else f"{covered} messages were"
+        said = [f"{what} made shorter: about {load.estimated:,} tokens before, {now.estimated:,} now."]
+        said += [found.notice] if found.notice else []
         if not self._in_place and (row := await self._store.session(self._conversation.session_id)) is not None:
             said.append(f"The originals are kept as session {row.parent_id}, from which this one goes on.")
-        if said:
-            level = Level.WARNING if found.warning else Level.INFO
-            await emit(Notice(level=level, text=f"{' '.join(said)} `/compress --undo` puts back what stood there."))
+        level = Level.WARNING if found.warning else Level.INFO
+        await emit(Notice(level=level, text=f"{' '.join(said)} `/compress --undo` puts back what stood there."))
         return True
+
+    def _client(self, state: TurnState | None) -> ModelClient:
+        return self._conversation.client if state is None else state.model
 
     async def _occasion(self, trigger: Trigger, load: Load, state: TurnState | None, emit: Emit) -> Occasion:
         session_id = self._conversation.session_id
@@ -269,6 +275,16 @@ def _kept(trigger: Trigger, reason: str) -> str:
     if trigger is Trigger.OVERFLOW:
         return f"The conversation is too long. {reason} Everything is kept."
     return f"The conversation was not condensed. {reason} Everything is kept."
+
+
+def _too_small(load: Load) -> str:
+    """What to say where no conversation would fit; empty where one does."""
+    if load.window is None or load.frame < load.window:
+        return ""
+    return (
+        f"The model's window ({load.window:,} tokens) is smaller than what each request begins with (about"
+        f" {load.frame:,}). Fewer tool sets (`-t`), or another model; `hermes prompt-size` shows the parts."
+    )
 
 
 def _near(url: str) -> bool:

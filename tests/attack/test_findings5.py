@@ -191,10 +191,6 @@ def hostile(cwd: Path, marker: Path) -> Path:
     return program
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="@diff and @git run filters, hooks, gpg.program and upload-pack of an untrusted repository unasked (context/references.py)",
-)
 @pytest.mark.parametrize("how", ["filter", "hook", "gpg", "lazy"])
 async def test_a_reference_runs_nothing_of_a_repository(how: str) -> None:
     async with scene("local") as one:
@@ -255,7 +251,6 @@ async def test_a_reference_runs_nothing_of_a_repository(how: str) -> None:
         assert not marker.exists()
 
 
-@pytest.mark.xfail(strict=True, reason="a failed reference's text is marked as Hermes' own (app/references.py _part)")
 async def test_why_a_reference_failed_is_a_strangers_word() -> None:
     async with scene("local") as one:
         (one.home.cwd / f"READNE {EVIL}").write_text("x")
@@ -378,9 +373,6 @@ def test_files_named_are_found_in_time() -> None:
     assert time.perf_counter() - begun < 0.3
 
 
-@pytest.mark.xfail(
-    strict=True, reason="every reference is compared with every code span (context/references.py references)"
-)
 def test_references_beside_code_are_found_in_time() -> None:
     from hermes.context.references import references
 

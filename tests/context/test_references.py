@@ -25,6 +25,7 @@ from hermes.testing.server import ScriptedServer
         ("(@folder:src) @diff. @staged!", ["@folder:src", "@diff", "@staged"]),
         ('@file:"my notes.md" @url:https://a.example/x?y=1#z', ["@file:my notes.md", "@url:https://a.example/x?y=1#z"]),
         ("看 @file:说明.md。", ["@file:说明.md"]),
+        ("请看@file:说明.md，再看@diff。", ["@file:说明.md", "@diff"]),
         ("mail me@file:x or x@diff, @different @diff-tool @diff/x", []),
         ("`@file:a` and\n```\n@diff\n```\n~~~\n@staged", []),
         ("@git:HEAD~2", ["@git:HEAD~2"]),
@@ -80,13 +81,17 @@ async def test_what_is_closed_missing_or_private_is_said_and_not_brought() -> No
         with TempHome.for_server(server.url) as home:
             (home.home / ".ssh").mkdir()
             (home.home / ".ssh" / "id_rsa").write_text("PRIVATE WORDS")
-            text = "@file:~/.ssh/id_rsa @file:nowhere.txt @url:http://169.254.169.254/latest @file:a:9-1"
+            (home.cwd / "bin.dat").write_bytes(b"\0" * 50)
+            (home.cwd / "short.txt").write_text("one\n")
+            refused = "@file:~/.ssh/id_rsa @file:nowhere.txt @url:http://169.254.169.254/latest @file:a:9-1"
+            text = f"{refused} @diff @git:nope @file:bin.dat @file:short.txt:5-9"
             notices, reason = await told(home, server.url, text)
         sent = server.requests[0].last_user_text
         assert reason is ExitReason.TEXT_RESPONSE
         assert "PRIVATE WORDS" not in server.requests[0].body.decode()
-        assert len(notices) == 4 and all("was not brought along" in line for line in notices)
-        assert sent.count("could not be brought along") == 4
+        assert len(notices) == 8 and all("was not brought along" in line for line in notices)
+        assert not any("untrusted" in line or "Do not try" in line for line in notices)
+        assert sent.count("could not be brought along") == 8
 
 
 async def test_a_large_file_is_cut_and_all_together_are_too() -> None:

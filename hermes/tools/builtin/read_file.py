@@ -58,7 +58,9 @@ async def read_file(
         else:
             window = await asyncio.to_thread(_read, file, first, count, stamp)
     files.remember(ctx.state, target, stamp)
-    return ToolOutput(text=_shown(window, first, path), provenance=Provenance(source=Source.FILE, label=path))
+    nothing = not window.lines and window.total != 0  # a binary file, or a line after the end
+    provenance = Provenance(source=Source.FILE, label=path)
+    return ToolOutput(text=_shown(window, first, path), provenance=provenance, failed=nothing)
 
 
 def _read(file: BinaryIO, first: int, count: int, stamp: FileStamp) -> _Window:
