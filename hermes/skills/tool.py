@@ -118,7 +118,7 @@ def _manage_tool(skills: Skills, *, automatic: bool) -> Tool:
                 sources=sources,
                 session_id=ctx.session_id,
             )
-            if automatic and not sources:
+            if automatic and not (await skills.revision(revision_id)).sources:  # those that it builds on count too
                 await skills.apply(revision_id, "automatic")
                 return f"Done (change {revision_id} of {change.name}). It counts from the next session on."
         except HermesError as error:

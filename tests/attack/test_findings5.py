@@ -94,10 +94,6 @@ async def test_cleared_results_do_not_lift_what_the_agent_has_taken_from_them() 
         assert "Held" in said, said
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="automatic mode looks at the newest change's sources, not at those it builds on (skills/tool.py, app/reviewing.py)",
-)
 async def test_a_tainted_proposal_is_not_applied_by_a_clean_one_on_top_of_it() -> None:
     config = {"skills": {"evolution": "automatic"}, "memory": {"nudge_interval": 0}}
     async with scene("local", config=config) as one:
@@ -504,9 +500,6 @@ async def test_the_rest_of_a_long_change_can_be_seen(tmp_path: Path) -> None:
     assert any(EVIL in line for line in diff_lines(None, {"SKILL.md": body.encode()}))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a used unvouched skill's body goes unfenced to the review (app/reviewing.py _review)"
-)
 async def test_a_review_is_shown_no_unvouched_skill(tmp_path: Path) -> None:
     put(tmp_path / "ext", "helper", skill("helper", body=EVIL))
     config = {"skills": {"external_dirs": [str(tmp_path / "ext")]}, "memory": {"nudge_interval": 1}}
