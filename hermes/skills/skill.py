@@ -21,6 +21,8 @@ _NODES = 500
 _DEEP = 6
 _TOO_DEEP = "its head is nested too deeply, or too long"
 _FLOW = "it uses [..] or {..}, which some readers refuse"
+_WORD = re.compile(r"[\w./+-]{1,40}")
+"""A category, a program, a variable: a name, with no room for sentences."""
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _HEAD = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*\r?(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -49,6 +51,11 @@ class Head(Struct, frozen=True, kw_only=True):
 def is_name(name: str) -> bool:
     """Whether a skill can have this name: lower-case letters and digits, single hyphens between, 64 at the most."""
     return len(name) <= NAME_LIMIT and _NAME.fullmatch(name) is not None
+
+
+def word(text: str) -> str:
+    """The text when it is a plain name of a category, program or variable; else nothing."""
+    return text if _WORD.fullmatch(text) else ""
 
 
 def parted(text: str) -> tuple[str, str]:
@@ -87,7 +94,7 @@ def read_head(text: str, folder: str) -> Head:
         description=" ".join(_text(fields.get("description")).split()),
         license=_text(fields.get("license")),
         compatibility=_text(fields.get("compatibility")),
-        category=_text(meta.get("category") or (theirs.get("category") if isinstance(theirs, dict) else "")),
+        category=word(_text(meta.get("category") or (theirs.get("category") if isinstance(theirs, dict) else ""))),
         platforms=_words(meta.get("platforms"), fields.get("platforms")),
         programs=_words(needs.get("programs"), meta.get("requires-programs"), older.get("commands")),
         env=_words(
@@ -209,7 +216,8 @@ def _text(value: Value | None) -> str:
 
 
 def _words(*values: Value | None) -> tuple[str, ...]:
-    """Words of lists, and of texts in which spaces or commas part them; of mappings their `name`."""
+    """Words of lists, and of texts in which spaces or commas part them; of mappings their `name`. What is no plain
+    name is left out."""
     found: list[str] = []
     for value in values:
         if isinstance(value, str):
@@ -217,4 +225,4 @@ def _words(*values: Value | None) -> tuple[str, ...]:
         elif isinstance(value, list):
             for one in value:
                 found.append(_text(one.get("name")) if isinstance(one, dict) else _text(one))
-    return tuple(dict.fromkeys(word for word in found if word))
+    return tuple(dict.fromkeys(filter(None, map(word, found))))
