@@ -32,7 +32,7 @@ _PLATFORMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 
 
 class Tier(StrEnum):
-    """Where a skill comes from, in the order in which names count."""
+    """Where a skill comes from, in the order in which names count; what nobody vouches for goes last."""
 
     OWN = "own"
     """In the home: written by the person, approved by them, or installed."""
@@ -177,7 +177,7 @@ class Catalogue:
         taken: dict[str, Skill] = {}
         have: dict[str, bool] = {}
         settled = []
-        for skill in found:
+        for skill in sorted(found, key=lambda skill: not skill.vouched):  # a stranger's takes nobody's place
             first = taken.get(skill.name)
             if first is not None and not skill.hidden_by:
                 where = first.folder if first.tier is skill.tier else f"the {first.tier} one"
