@@ -215,17 +215,18 @@ class Skills:
         return await self.apply(revision_id, by)
 
     async def settle(self) -> None:
-        """Finish what processes that died have left half done. Costs one look at the folder where nothing is."""
-        if not folders.leftovers(self._own):
+        """Finish what processes that died have left half done: rows, and folders. Costs a look at both where nothing
+        is."""
+        broken_off = (RevisionState.APPLYING,)
+        if not await self._store.revisions(KIND, states=broken_off) and not folders.leftovers(self._own):
             return
         async with writing_alone(self._lock, "skills"):
-            for revision in await self._store.revisions(KIND, states=(RevisionState.APPLYING,)):
+            for revision in await self._store.revisions(KIND, states=broken_off):
                 now = await asyncio.to_thread(_own_files, self.catalogue, revision.name)
                 if now is None or now in (folders.decoded(revision.before), folders.decoded(revision.after)):
                     await self._written(revision, folders.decoded(revision.after), revision.decided_by)
                 else:  # the person has changed it by hand meanwhile: they are asked again
-                    again = (RevisionState.APPLYING,)
-                    await self._store.move_revision(revision.id, RevisionState.PENDING, expecting=again)
+                    await self._store.move_revision(revision.id, RevisionState.PENDING, expecting=broken_off)
             await asyncio.to_thread(folders.clear, self._own)
 
     async def _written(self, revision: Revision, after: Files | None, by: str) -> None:

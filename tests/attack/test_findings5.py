@@ -417,9 +417,6 @@ def test_an_unvouched_skill_does_not_take_a_built_in_ones_place(tmp_path: Path) 
     assert "debug-python: (nobody vouches" not in told
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a created skill leaves no leftover, so its row stays applying (skills/skills.py settle)"
-)
 async def test_a_new_skill_whose_process_died_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hermes.skills import files as folders
     from hermes.skills.skills import Change, Skills
