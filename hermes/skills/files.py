@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import logging
 import os
 import re
 import shutil
@@ -25,6 +26,7 @@ MOST_FILES = 200
 _DEPTH = 6
 _PATH_LENGTH = 200
 _UNUSABLE = re.compile("[\x00-\x1f\x7f-\x9f\\\\:\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+_LOG = logging.getLogger(__name__)
 STAGING = ".hermes-"
 """How folders begin that stand in the skills' folder while a change is being made."""
 
@@ -193,7 +195,8 @@ def write_staged(root: Path, name: str, files: Files | None) -> Path:
 def swap(staged: Path, target: Path, *, gone: bool) -> None:
     """Put a staged folder in the place of `target`; with `gone` only take `target` away. Raises OSError.
 
-    A crash in between leaves a folder whose name begins with `STAGING`; nothing is lost.
+    What begins with a dot, such as `.git`, is not the skill's and stays where it was. A crash in between leaves a
+    folder whose name begins with `STAGING`; nothing is lost.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     old = staged.with_name(f"{staged.name}.old")
@@ -203,9 +206,7 @@ def swap(staged: Path, target: Path, *, gone: bool) -> None:
         staged.rmdir()
     else:
         os.rename(staged, target)
-        for entry in os.scandir(old) if old.is_dir() else ():
-            if entry.name.startswith("."):  # not the skill's, such as `.git`; it stays where it was
-                os.rename(entry.path, target / entry.name)
+    _carry(old, target)
     _sync(target.parent)
 
 
@@ -218,9 +219,36 @@ def leftovers(root: Path) -> list[Path]:
 
 
 def clear(root: Path) -> None:
-    """Remove what is left over, where no change is under way."""
+    """Remove what is left over, where no change is under way. What is in it and not a skill's is carried over to the
+    skill's folder, or kept beside."""
     for path in leftovers(root):
-        shutil.rmtree(path, ignore_errors=True)
+        name = path.name.removeprefix(STAGING).partition("-")[2].removesuffix(".old")
+        if name and _carry(path, root / name):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            kept = path.with_name(f".kept-{path.name.removeprefix(STAGING)}")
+            os.rename(path, kept)
+            _LOG.warning("files that are no skill's were kept in %s", kept)
+
+
+def _carry(old: Path, target: Path) -> bool:
+    """Move what is not the skill's to the same place below `target`. Whether all of it is there now."""
+    whole = True
+    for above, folders, names in os.walk(old):
+        for name in (*folders, *names):
+            there = target / os.path.relpath(above, old) / name
+            if not name.startswith("."):
+                continue
+            if os.path.lexists(there):
+                whole = False
+                continue
+            try:
+                there.parent.mkdir(parents=True, exist_ok=True)
+                os.rename(os.path.join(above, name), there)
+            except OSError:  # a file is in the way: it stays in the old folder, which is kept
+                whole = False
+        folders[:] = [name for name in folders if not name.startswith(".")]
+    return whole
 
 
 def _stored(data: bytes) -> str | _Binary:

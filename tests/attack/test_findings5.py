@@ -451,9 +451,6 @@ async def test_a_new_skill_whose_process_died_is_settled(tmp_path: Path, monkeyp
         await store.close()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a removal deletes .git and all dot files for good (skills/files.py swap, clear)"
-)
 async def test_a_skills_own_repository_survives_a_crash_and_a_removal(tmp_path: Path) -> None:
     from hermes.skills.skills import Change, Skills
     from hermes.store.revisions import Author

@@ -8,6 +8,7 @@ import pytest
 from making import put, skills_in, text
 
 from hermes.core.errors import NotFoundError, UsageError
+from hermes.skills import files as folders
 from hermes.skills.diff import diff_lines, escaped
 from hermes.skills.files import MAIN, Files, decoded, encoded, write_staged
 from hermes.skills.skills import Change, Skills
@@ -56,7 +57,7 @@ async def test_versions_go_back_and_forth(tmp_path: Path) -> None:
         assert (tmp_path / "skills/plain/.git").is_dir()
         assert (tmp_path / "skills/plain/scripts/run").stat().st_mode & 0o111 == 0
         await skills.apply(await propose(skills, None), "person")
-        assert [path.name for path in (tmp_path / "skills").iterdir()] == []
+        assert [path.name for path in (tmp_path / "skills").rglob("*")] == ["plain", ".git"]
         await skills.rollback("plain")
         assert await skills.body("plain") == "one"
         with pytest.raises(UsageError, match="none that was applied"):
@@ -237,3 +238,23 @@ async def test_use_is_counted(tmp_path: Path) -> None:
         await skills.note_outcome("plain", helped=False)
         known = (await skills.usefulness())["plain"]
         assert (known.used, known.helped, known.failed) == (2, 1, 1)
+
+
+def test_what_is_no_skills_outlives_a_swap_that_was_broken_off(tmp_path: Path) -> None:
+    left = tmp_path / f"{folders.STAGING}0123456789ab-two-words.old"
+    for path in (".git/work", "references/.notes", "SKILL.md"):
+        (left / path).parent.mkdir(parents=True, exist_ok=True)
+        (left / path).write_text("a year of work")
+    folders.clear(tmp_path)
+    there = sorted(str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*") if one.is_file())
+    assert there == ["two-words/.git/work", "two-words/references/.notes"]
+
+
+def test_what_has_no_place_to_go_back_to_is_kept_beside(tmp_path: Path) -> None:
+    for folder in (f"{folders.STAGING}0123456789ab-plain.old", "plain"):
+        (tmp_path / folder / ".git").mkdir(parents=True)
+        (tmp_path / folder / ".git/work").write_text(folder)
+    folders.clear(tmp_path)
+    assert (tmp_path / ".kept-0123456789ab-plain.old/.git/work").exists()
+    assert (tmp_path / "plain/.git/work").read_text() == "plain"
+    assert not folders.leftovers(tmp_path)
