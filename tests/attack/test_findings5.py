@@ -638,7 +638,6 @@ def test_deep_arguments_name_no_files() -> None:
     _strings('{"a": ' + "[" * 50_000 + "]" * 50_000 + "}")
 
 
-@pytest.mark.xfail(strict=True, reason="ValueError and others are no UsageError (skills/install.py _DAMAGED)")
 def test_a_damaged_archive_is_said_to_be_damaged() -> None:
     import io
     import zipfile
