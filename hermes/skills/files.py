@@ -25,7 +25,9 @@ ALL_LIMIT = 8 << 20
 MOST_FILES = 200
 _DEPTH = 6
 _PATH_LENGTH = 200
-_UNUSABLE = re.compile("[\x00-\x1f\x7f-\x9f\\\\:\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+_PART_BYTES = 255
+"""What a file system takes of a name."""
+_UNUSABLE = re.compile("[\x00-\x1f\x7f-\x9f\\\\:\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 _LOG = logging.getLogger(__name__)
 STAGING = ".hermes-"
 """How folders begin that stand in the skills' folder while a change is being made."""
@@ -73,6 +75,7 @@ def check_path(path: str) -> str:
         or len(parts) > _DEPTH
         or _UNUSABLE.search(path) is not None
         or any(part in ("", ".", "..") or part.startswith((".", "~")) or part != part.strip() for part in parts)
+        or any(len(part.encode()) > _PART_BYTES for part in parts)
     )
     if wrong:
         raise UsageError(
@@ -178,8 +181,17 @@ def write_staged(root: Path, name: str, files: Files | None) -> Path:
     """Write the files into a new folder in `root`, on disk; it is empty where the skill is to go. Raises OSError."""
     staged = root / f"{STAGING}{os.urandom(6).hex()}-{name}"
     staged.mkdir(parents=True, mode=0o755)
+    try:
+        _fill(staged, files or {})
+    except OSError:
+        shutil.rmtree(staged, ignore_errors=True)
+        raise
+    return staged
+
+
+def _fill(staged: Path, files: Files) -> None:
     folders = {staged}
-    for path, data in (files or {}).items():
+    for path, data in files.items():
         target = staged / check_path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         folders |= {target.parent}
@@ -189,7 +201,6 @@ def write_staged(root: Path, name: str, files: Files | None) -> Path:
             os.fsync(file.fileno())
     for folder in folders:
         _sync(folder)
-    return staged
 
 
 def swap(staged: Path, target: Path, *, gone: bool) -> None:

@@ -258,3 +258,9 @@ def test_what_has_no_place_to_go_back_to_is_kept_beside(tmp_path: Path) -> None:
     assert (tmp_path / ".kept-0123456789ab-plain.old/.git/work").exists()
     assert (tmp_path / "plain/.git/work").read_text() == "plain"
     assert not folders.leftovers(tmp_path)
+
+
+def test_what_cannot_be_written_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(OSError):
+        write_staged(tmp_path, "plain", {"assets": b"x", "assets/below": b"x"})
+    assert not list(tmp_path.iterdir())
