@@ -166,7 +166,7 @@ class Skills:
         if before is None or after is None:  # a built-in one stands behind it
             shipped = await asyncio.to_thread(_shipped, self.catalogue, revision.name)
             before, after = before or shipped, after or (shipped if before is not None else None)
-        return diff_lines(before, after)
+        return await asyncio.to_thread(diff_lines, before, after)
 
     async def apply(self, revision_id: int, by: str) -> Revision:
         """Say yes to a change and write it. Raises NotFoundError, UsageError when it does not wait or the skill has

@@ -374,7 +374,6 @@ def test_references_beside_code_are_found_in_time() -> None:
     assert time.perf_counter() - begun < 2
 
 
-@pytest.mark.xfail(strict=True, reason="difflib is cubic here and runs before the cut (skills/diff.py _lines)")
 def test_a_difference_is_shown_in_time() -> None:
     from hermes.skills.diff import diff_lines
 
@@ -475,7 +474,6 @@ async def test_a_skills_own_repository_survives_a_crash_and_a_removal(tmp_path: 
         await store.close()
 
 
-@pytest.mark.xfail(strict=True, reason="no way to see a change beyond 3,000 lines before the yes (skills/diff.py)")
 async def test_the_rest_of_a_long_change_can_be_seen(tmp_path: Path) -> None:
     from hermes.skills.diff import diff_lines
 

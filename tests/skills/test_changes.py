@@ -225,7 +225,8 @@ def test_a_diff_hides_nothing() -> None:
     shown = diff_lines({"a": b"x\n"}, {"a": "x\x1b[31m\u202eevil\u200b\U000e0041，\n".encode(), "b": b"\0\1"})
     assert "+x\\u{1b}[31m\\u{202e}evil\\u{200b}\\u{e0041}，" in shown
     assert any(line.startswith("+++ b: binary, 2 bytes, sha256 ") for line in shown)
-    assert len(diff_lines({}, {"a": b"x\n" * 10_000})) == 3_001
+    assert len(diff_lines({}, {"a": b"x\n" * 10_000})) == 2 + 1 + 10_001, "it is whole, however long"
+    assert diff_lines({}, {"a": b""}) == ["--- a: (none)", "+++ a: empty"]
     assert diff_lines({}, {}) == ["(nothing differs)"]
     assert escaped("天气，好　 é") == "天气，好　 é"
 
@@ -264,3 +265,20 @@ def test_what_cannot_be_written_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(OSError):
         write_staged(tmp_path, "plain", {"assets": b"x", "assets/below": b"x"})
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("at", "gone"), [(0, 0), (0, 3), (2_500, 1), (2_500, 0), (4_999, 1), (5_000, 0), (1, 4_999)])
+@pytest.mark.parametrize("put_there", [[], ["new"], ["new", "newer"]])
+def test_a_long_change_is_one_block_that_leads_from_one_to_the_other(at: int, gone: int, put_there: list[str]) -> None:
+    before = [str(number) for number in range(5_000)]
+    after = [*before[:at], *put_there, *before[at + gone :]]
+    if before == after:
+        return
+    head, *block = diff_lines({"a": "\n".join(before).encode()}, {"a": "\n".join(after).encode()})[2:]
+    old = [line[1:] for line in block if line[0] in " -"]
+    new = [line[1:] for line in block if line[0] in " +"]
+    start = max(at - 3, 0)
+    assert head == f"@@ -{start + 1},{len(old)} +{start + 1},{len(new)} @@"
+    assert before[:start] + new + before[start + len(old) :] == after
+    assert before[start : start + len(old)] == old
+    assert [line[1:] for line in block if line[0] == "-"] == before[at : at + gone]
