@@ -115,7 +115,8 @@ class Reviewing:
         bodies = {}
         for name in used:
             try:
-                bodies[name] = await self._skills.body(name)
+                if (await self._skills.find(name)).vouched:  # a stranger's is not the agent's to mend
+                    bodies[name] = await self._skills.body(name)
             except HermesError:  # gone or broken since: nothing to be mended
                 continue
         material = Material(
@@ -145,26 +146,24 @@ class Reviewing:
 
     async def _kept(self, found: Findings, sources: Sequence[str]) -> None:
         """Propose what was found, and say so."""
-        automatic = self._mode is Evolution.AUTOMATIC and not sources
-        told: list[str] = []
+        automatic = self._mode is Evolution.AUTOMATIC
+        done: list[str] = []
+        waiting: list[str] = []
         wishes: list[MemoryWish | SkillWish] = [*found.memory, *found.skills]
         for wish in wishes:
             if self._redactor.redact(str(wish)) != str(wish):
                 continue  # keys and passwords are kept nowhere, and a model that wants to is not argued with
             try:
-                numbers = await self._proposed(wish, sources)
-                for number in numbers if automatic else ():
-                    await self._applied(wish, number)
+                for number in await self._proposed(wish, sources):
+                    applied = automatic and await self._applied(wish, number)
+                    (done if applied else waiting).append(f"{_named(wish)} ({number})")
             except HermesError as error:  # it does not fit what stands there: the next review may do better
                 _LOG.info("a change that a review wanted cannot be: %s", error)
-            else:
-                told += [f"{_named(wish)} ({number})" for number in numbers]
-        if not told:
-            self._notify(Level.INFO, "The last turns were looked back at: nothing new to keep.")
-        else:
-            listed = ", ".join(told)
-            said = f"Kept from the last turns: {listed}." if automatic else f"Worth keeping, if you say so: {listed}."
-            self._notify(Level.INFO, f"{said} `hermes memory log` and `hermes skills pending` tell more.")
+        said = [f"Kept from the last turns: {', '.join(done)}."] if done else []
+        said += [f"Worth keeping, if you say so: {', '.join(waiting)}."] if waiting else []
+        more = "`hermes memory log` and `hermes skills pending` tell more."
+        nothing = "The last turns were looked back at: nothing new to keep."
+        self._notify(Level.INFO, " ".join([*said, more]) if said else nothing)
 
     async def _proposed(self, wish: MemoryWish | SkillWish, sources: Sequence[str]) -> tuple[int, ...]:
         """Write a change down; the numbers of its rows. Raises HermesError for one that cannot be."""
@@ -181,10 +180,14 @@ class Reviewing:
         operation = Operation(action=wish.action, content=wish.content, old_text=wish.old_text)
         return (await self._memory.hold(Target(wish.target), (operation,), origin)).ids
 
-    async def _applied(self, wish: MemoryWish | SkillWish, number: int) -> None:
+    async def _applied(self, wish: MemoryWish | SkillWish, number: int) -> bool:
+        """Write a change without a person's yes, unless strangers' words stand in it or in what it builds on: the row
+        knows, since a proposal is joined to the one that waits."""
         owner = self._skills if isinstance(wish, SkillWish) else self._memory
-        if owner is not None:
-            await owner.apply(number, "automatic")
+        if owner is None or (await owner.revision(number)).sources:
+            return False
+        await owner.apply(number, "automatic")
+        return True
 
     async def _learn(self, wish: SkillWish, sources: Sequence[str]) -> int:
         """Propose a change of a skill; its number. Raises HermesError for one that cannot be."""

@@ -146,7 +146,7 @@ class SkillDesk:
             "files": {path: len(data) for path, data in sorted(package.files.items())},
             "findings": list(package.findings),
             "new": before is None,
-            "diff": diff_lines(before, package.files),
+            "diff": await asyncio.to_thread(diff_lines, before, package.files),
         }
 
     async def install(self, package: "Package") -> Plain:

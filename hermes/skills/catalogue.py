@@ -19,10 +19,10 @@ from msgspec import Struct, structs
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.plugins import suggestion
 from hermes.skills.files import FILE_LIMIT, MAIN, as_text, read_file
-from hermes.skills.skill import Head, is_name, read_head
+from hermes.skills.skill import Head, is_name, read_head, word
 from hermes.util.atomic import write_atomic
 
-_CACHE_VERSION = 1
+_CACHE_VERSION = 2
 _CACHE_LIMIT = 8 << 20
 _MOST = 2_000
 """Skills of one folder."""
@@ -32,7 +32,7 @@ _PLATFORMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 
 
 class Tier(StrEnum):
-    """Where a skill comes from, in the order in which names count."""
+    """Where a skill comes from, in the order in which names count; what nobody vouches for goes last."""
 
     OWN = "own"
     """In the home: written by the person, approved by them, or installed."""
@@ -124,7 +124,9 @@ class Catalogue:
             if skill.usable:
                 return skill
         if found and found[0].head.wrong:
-            raise UsageError(f"The skill {name!r} cannot be used: {'; '.join(found[0].head.wrong)}.")
+            first = found[0]  # what is wrong with a stranger's quotes it
+            why = "; ".join(first.head.wrong) if first.vouched else "`hermes skills list` says why"
+            raise UsageError(f"The skill {name!r} cannot be used: {why}.")
         if found:
             raise UsageError(f"The skill {name!r} is not used: {found[0].hidden_by}.")
         near = suggestion(name[:100], [skill.name for skill in skills if skill.usable])
@@ -145,7 +147,7 @@ class Catalogue:
             tier=tier,
             folder=folder,
             head=head,
-            category=head.category or ("" if above == "." else above),
+            category=head.category or ("" if above == "." else word(above)),
             hidden_by="`skills.disabled` names it" if name in self._roots.disabled else hidden,
             vouched=tier is not Tier.EXTERNAL or self._trusts(folder),
         )
@@ -175,7 +177,7 @@ class Catalogue:
         taken: dict[str, Skill] = {}
         have: dict[str, bool] = {}
         settled = []
-        for skill in found:
+        for skill in sorted(found, key=lambda skill: not skill.vouched):  # a stranger's takes nobody's place
             first = taken.get(skill.name)
             if first is not None and not skill.hidden_by:
                 where = first.folder if first.tier is skill.tier else f"the {first.tier} one"

@@ -19,10 +19,9 @@ def named(text: str) -> str:
 def skill_part(skill: Skill, body: str) -> TextPart:
     """The skill's instructions as a part of the person's message; a stranger's are fenced."""
     origin = provenance(skill)
-    text = fence(body, origin) if origin.untrusted else body
     missing = f"\n[It lacks here: {', '.join(skill.missing)}.]" if skill.missing else ""
-    files = f"\n[Its other files lie in {skill.folder}.]"
-    return TextPart(f"{CALLED.format(name=skill.name)}\n{text}{missing}{files}", origin)
+    text = f"{body}{missing}\n[Its other files lie in {skill.folder}.]"
+    return TextPart(f"{CALLED.format(name=skill.name)}\n{fence(text, origin) if origin.untrusted else text}", origin)
 
 
 def provenance(skill: Skill) -> Provenance:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from hermes.skills.files import Files, as_text
 
-_MOST_LINES = 3_000
+_FINE_LINES = 4_000
+"""Lines that are compared one by one, of all files together: the time for it grows with the cube of them."""
+_AROUND = 3
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f"
     "\u205f-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
@@ -20,13 +22,9 @@ def escaped(text: str) -> str:
 
 
 def diff_lines(before: Files | None, after: Files | None) -> list[str]:
-    """The change from one state of a skill to another, a line each; a long one is cut, and says so."""
-    lines: list[str] = []
-    for line in _lines(before or {}, after or {}):
-        lines.append(escaped(line))
-        if len(lines) > _MOST_LINES:
-            return [*lines[:_MOST_LINES], f"[cut here: more than {_MOST_LINES:,} lines]"]
-    return lines or ["(nothing differs)"]
+    """The change from one state of a skill to another, a line each. It is whole, however long: who says yes must have
+    been able to see all of it."""
+    return [escaped(line) for line in _lines(before or {}, after or {})] or ["(nothing differs)"]
 
 
 def digest(files: Files) -> str:
@@ -38,19 +36,41 @@ def digest(files: Files) -> str:
 
 
 def _lines(before: Files, after: Files) -> Iterator[str]:
+    room = _FINE_LINES
     for path in sorted({*before, *after}):
         one, other = before.get(path), after.get(path)
         if one == other:
             continue
         texts = [as_text(data) if data is not None else "" for data in (one, other)]
-        if None in texts:
+        if None in texts or not any(texts):
             yield f"--- {path}: {_about(one)}"
             yield f"+++ {path}: {_about(other)}"
             continue
         parts = [str(text).split("\n") if text else [] for text in texts]
         names = [path if data is not None else "(none)" for data in (one, other)]
-        yield from difflib.unified_diff(parts[0], parts[1], names[0], names[1], lineterm="")
+        room -= len(parts[0]) + len(parts[1])
+        if room >= 0:
+            yield from difflib.unified_diff(parts[0], parts[1], names[0], names[1], lineterm="")
+        else:
+            yield from (f"--- {names[0]}", f"+++ {names[1]}")
+            yield from _block(*parts)
+
+
+def _block(one: list[str], other: list[str]) -> Iterator[str]:
+    """All from the first line that differs to the last one, as one block: in time that grows with the lines."""
+    least = min(len(one), len(other))
+    first = next((at for at in range(least) if one[at] != other[at]), least)
+    last = next((at for at in range(least - first) if one[-1 - at] != other[-1 - at]), least - first)
+    start, below = max(first - _AROUND, 0), min(last, _AROUND)
+    sizes = [len(lines) - last + below - start for lines in (one, other)]
+    yield "@@ -{0},{1} +{0},{2} @@".format(start + 1, *sizes)
+    yield from (f" {line}" for line in one[start:first])
+    yield from (f"-{line}" for line in one[first : len(one) - last])
+    yield from (f"+{line}" for line in other[first : len(other) - last])
+    yield from (f" {line}" for line in one[len(one) - last : len(one) - last + below])
 
 
 def _about(data: bytes | None) -> str:
-    return "(none)" if data is None else f"binary, {len(data):,} bytes, sha256 {hashlib.sha256(data).hexdigest()}"
+    if not data:
+        return "(none)" if data is None else "empty"
+    return f"binary, {len(data):,} bytes, sha256 {hashlib.sha256(data).hexdigest()}"

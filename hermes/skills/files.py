@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import logging
 import os
 import re
 import shutil
@@ -24,7 +25,10 @@ ALL_LIMIT = 8 << 20
 MOST_FILES = 200
 _DEPTH = 6
 _PATH_LENGTH = 200
-_UNUSABLE = re.compile("[\x00-\x1f\x7f-\x9f\\\\:\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+_PART_BYTES = 255
+"""What a file system takes of a name."""
+_UNUSABLE = re.compile("[\x00-\x1f\x7f-\x9f\\\\:\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+_LOG = logging.getLogger(__name__)
 STAGING = ".hermes-"
 """How folders begin that stand in the skills' folder while a change is being made."""
 
@@ -71,6 +75,7 @@ def check_path(path: str) -> str:
         or len(parts) > _DEPTH
         or _UNUSABLE.search(path) is not None
         or any(part in ("", ".", "..") or part.startswith((".", "~")) or part != part.strip() for part in parts)
+        or any(len(part.encode()) > _PART_BYTES for part in parts)
     )
     if wrong:
         raise UsageError(
@@ -176,8 +181,17 @@ def write_staged(root: Path, name: str, files: Files | None) -> Path:
     """Write the files into a new folder in `root`, on disk; it is empty where the skill is to go. Raises OSError."""
     staged = root / f"{STAGING}{os.urandom(6).hex()}-{name}"
     staged.mkdir(parents=True, mode=0o755)
+    try:
+        _fill(staged, files or {})
+    except OSError:
+        shutil.rmtree(staged, ignore_errors=True)
+        raise
+    return staged
+
+
+def _fill(staged: Path, files: Files) -> None:
     folders = {staged}
-    for path, data in (files or {}).items():
+    for path, data in files.items():
         target = staged / check_path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         folders |= {target.parent}
@@ -187,13 +201,13 @@ def write_staged(root: Path, name: str, files: Files | None) -> Path:
             os.fsync(file.fileno())
     for folder in folders:
         _sync(folder)
-    return staged
 
 
 def swap(staged: Path, target: Path, *, gone: bool) -> None:
     """Put a staged folder in the place of `target`; with `gone` only take `target` away. Raises OSError.
 
-    A crash in between leaves a folder whose name begins with `STAGING`; nothing is lost.
+    What begins with a dot, such as `.git`, is not the skill's and stays where it was. A crash in between leaves a
+    folder whose name begins with `STAGING`; nothing is lost.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     old = staged.with_name(f"{staged.name}.old")
@@ -203,9 +217,7 @@ def swap(staged: Path, target: Path, *, gone: bool) -> None:
         staged.rmdir()
     else:
         os.rename(staged, target)
-        for entry in os.scandir(old) if old.is_dir() else ():
-            if entry.name.startswith("."):  # not the skill's, such as `.git`; it stays where it was
-                os.rename(entry.path, target / entry.name)
+    _carry(old, target)
     _sync(target.parent)
 
 
@@ -218,9 +230,36 @@ def leftovers(root: Path) -> list[Path]:
 
 
 def clear(root: Path) -> None:
-    """Remove what is left over, where no change is under way."""
+    """Remove what is left over, where no change is under way. What is in it and not a skill's is carried over to the
+    skill's folder, or kept beside."""
     for path in leftovers(root):
-        shutil.rmtree(path, ignore_errors=True)
+        name = path.name.removeprefix(STAGING).partition("-")[2].removesuffix(".old")
+        if name and _carry(path, root / name):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            kept = path.with_name(f".kept-{path.name.removeprefix(STAGING)}")
+            os.rename(path, kept)
+            _LOG.warning("files that are no skill's were kept in %s", kept)
+
+
+def _carry(old: Path, target: Path) -> bool:
+    """Move what is not the skill's to the same place below `target`. Whether all of it is there now."""
+    whole = True
+    for above, folders, names in os.walk(old):
+        for name in (*folders, *names):
+            there = target / os.path.relpath(above, old) / name
+            if not name.startswith("."):
+                continue
+            if os.path.lexists(there):
+                whole = False
+                continue
+            try:
+                there.parent.mkdir(parents=True, exist_ok=True)
+                os.rename(os.path.join(above, name), there)
+            except OSError:  # a file is in the way: it stays in the old folder, which is kept
+                whole = False
+        folders[:] = [name for name in folders if not name.startswith(".")]
+    return whole
 
 
 def _stored(data: bytes) -> str | _Binary:

@@ -3,9 +3,11 @@
 import gzip
 import hashlib
 import io
+import lzma
 import os
 import re
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -31,7 +33,20 @@ _NETWORK = re.compile(
     r"\b(?:curl|wget|ncat|netcat|scp|sftp|ssh|rsync|telnet|urllib|requests|httpx|aiohttp|socket|fetch|XMLHttpRequest)\b"
     r"|\bnc -|https?://|ftp://"
 )
-_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, NotImplementedError)
+_DAMAGED = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    OSError,
+    ValueError,
+    LookupError,
+    OverflowError,
+    RuntimeError,
+)
+"""All that the readers of archives, whose bytes are anyone's, raise."""
 
 
 class Package(Struct, frozen=True, kw_only=True):

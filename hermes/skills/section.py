@@ -45,7 +45,15 @@ class SkillsSection:
 
 
 def listing(skills: Sequence[Skill], limit: int = INDEX_LIMIT) -> str:
-    """Names with descriptions, as long as the list fits; else names by category, and how many are left."""
+    """Names with descriptions, as long as the list fits; else names by category, and how many are left. Of those that
+    nobody vouches for only how many there are: what they are called is a stranger's choice too."""
+    strangers = sum(not skill.vouched for skill in skills)
+    told = f"- {strangers} in folders that nobody vouches for: skills_list names them" if strangers else ""
+    known = _vouched([skill for skill in skills if skill.vouched], limit - len(told) - 1)
+    return "\n".join(filter(None, (known, told)))
+
+
+def _vouched(skills: Sequence[Skill], limit: int) -> str:
     for width in _LINES:
         text = "\n".join(f"- {skill.name}: {described(skill, width)}" for skill in skills)
         if len(text) <= limit:

@@ -16,10 +16,13 @@ BODY_LIMIT = 100_000
 """Characters of instructions."""
 FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 """The fields of the specification; what is Hermes' own stands under `metadata`."""
-_HEAD_LIMIT = 32_000
+_HEAD_LIMIT = 8_000
 _NODES = 500
 _DEEP = 6
+_TOO_DEEP = "its head is nested too deeply, or too long"
 _FLOW = "it uses [..] or {..}, which some readers refuse"
+_WORD = re.compile(r"[\w./+-]{1,40}")
+"""A category, a program, a variable: a name, with no room for sentences."""
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _HEAD = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*\r?(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -48,6 +51,11 @@ class Head(Struct, frozen=True, kw_only=True):
 def is_name(name: str) -> bool:
     """Whether a skill can have this name: lower-case letters and digits, single hyphens between, 64 at the most."""
     return len(name) <= NAME_LIMIT and _NAME.fullmatch(name) is not None
+
+
+def word(text: str) -> str:
+    """The text when it is a plain name of a category, program or variable; else nothing."""
+    return text if _WORD.fullmatch(text) else ""
 
 
 def parted(text: str) -> tuple[str, str]:
@@ -86,7 +94,7 @@ def read_head(text: str, folder: str) -> Head:
         description=" ".join(_text(fields.get("description")).split()),
         license=_text(fields.get("license")),
         compatibility=_text(fields.get("compatibility")),
-        category=_text(meta.get("category") or (theirs.get("category") if isinstance(theirs, dict) else "")),
+        category=word(_text(meta.get("category") or (theirs.get("category") if isinstance(theirs, dict) else ""))),
         platforms=_words(meta.get("platforms"), fields.get("platforms")),
         programs=_words(needs.get("programs"), meta.get("requires-programs"), older.get("commands")),
         env=_words(
@@ -137,8 +145,7 @@ def _fields(head: str) -> tuple[dict[str, Value], list[str]]:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        if "&" in head and any(getattr(event, "anchor", None) for event in yaml.parse(head, Loader=loader)):
-            raise HeadError("its head has anchors (&name), which no skill needs")
+        _check_events(yaml.parse(head, Loader=loader))
         node = yaml.compose(head, Loader=loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -153,6 +160,25 @@ def _fields(head: str) -> tuple[dict[str, Value], list[str]]:
     return found, reader.odd
 
 
+def _check_events(events: Iterable["yaml.Event"]) -> None:
+    """Raise HeadError for a head that cannot be composed safely.
+
+    The C library composes by recursion: a few thousand open brackets overflow its stack and end the process, which
+    nothing can catch. Its events come one by one, from a stack on the heap, and reading stops with the first that is
+    too deep.
+    """
+    from yaml import CollectionEndEvent, CollectionStartEvent, NodeEvent
+
+    depth = nodes = 0
+    for event in events:
+        if getattr(event, "anchor", None):
+            raise HeadError("its head has anchors (&name), which no skill needs")
+        nodes += isinstance(event, NodeEvent)
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if depth > _DEEP + 1 or nodes > 2 * _NODES:
+            raise HeadError(_TOO_DEEP)
+
+
 class _Reader:
     """Turns nodes into plain values; every scalar stays the text that it is."""
 
@@ -164,7 +190,7 @@ class _Reader:
         """The value of a node. Raises HeadError for one that is too deep, too large, or has a key twice."""
         self._nodes += 1
         if self._nodes > _NODES or depth > _DEEP:
-            raise HeadError("its head is nested too deeply, or too long")
+            raise HeadError(_TOO_DEEP)
         if not isinstance(node.value, list):
             return str(node.value)
         if getattr(node, "flow_style", False) and _FLOW not in self.odd:
@@ -190,7 +216,8 @@ def _text(value: Value | None) -> str:
 
 
 def _words(*values: Value | None) -> tuple[str, ...]:
-    """Words of lists, and of texts in which spaces or commas part them; of mappings their `name`."""
+    """Words of lists, and of texts in which spaces or commas part them; of mappings their `name`. What is no plain
+    name is left out."""
     found: list[str] = []
     for value in values:
         if isinstance(value, str):
@@ -198,4 +225,4 @@ def _words(*values: Value | None) -> tuple[str, ...]:
         elif isinstance(value, list):
             for one in value:
                 found.append(_text(one.get("name")) if isinstance(one, dict) else _text(one))
-    return tuple(dict.fromkeys(word for word in found if word))
+    return tuple(dict.fromkeys(filter(None, map(word, found))))

@@ -166,7 +166,7 @@ class Skills:
         if before is None or after is None:  # a built-in one stands behind it
             shipped = await asyncio.to_thread(_shipped, self.catalogue, revision.name)
             before, after = before or shipped, after or (shipped if before is not None else None)
-        return diff_lines(before, after)
+        return await asyncio.to_thread(diff_lines, before, after)
 
     async def apply(self, revision_id: int, by: str) -> Revision:
         """Say yes to a change and write it. Raises NotFoundError, UsageError when it does not wait or the skill has
@@ -215,17 +215,18 @@ class Skills:
         return await self.apply(revision_id, by)
 
     async def settle(self) -> None:
-        """Finish what processes that died have left half done. Costs one look at the folder where nothing is."""
-        if not folders.leftovers(self._own):
+        """Finish what processes that died have left half done: rows, and folders. Costs a look at both where nothing
+        is."""
+        broken_off = (RevisionState.APPLYING,)
+        if not await self._store.revisions(KIND, states=broken_off) and not folders.leftovers(self._own):
             return
         async with writing_alone(self._lock, "skills"):
-            for revision in await self._store.revisions(KIND, states=(RevisionState.APPLYING,)):
+            for revision in await self._store.revisions(KIND, states=broken_off):
                 now = await asyncio.to_thread(_own_files, self.catalogue, revision.name)
                 if now is None or now in (folders.decoded(revision.before), folders.decoded(revision.after)):
                     await self._written(revision, folders.decoded(revision.after), revision.decided_by)
                 else:  # the person has changed it by hand meanwhile: they are asked again
-                    again = (RevisionState.APPLYING,)
-                    await self._store.move_revision(revision.id, RevisionState.PENDING, expecting=again)
+                    await self._store.move_revision(revision.id, RevisionState.PENDING, expecting=broken_off)
             await asyncio.to_thread(folders.clear, self._own)
 
     async def _written(self, revision: Revision, after: Files | None, by: str) -> None:

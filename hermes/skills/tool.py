@@ -69,10 +69,12 @@ def _listed(skills: Sequence[Skill], category: str) -> str:
 
 
 def _category(skill: Skill) -> str:
-    return skill.category or "other"
+    return (skill.category if skill.vouched else "") or "other"
 
 
 def _line(skill: Skill) -> str:
+    if not skill.vouched:  # all else of its head is a stranger's words, and this list stands in no fence
+        return f"{skill.name}: {described(skill, _DESCRIPTION)}"
     missing = f" [cannot be used here, it lacks: {', '.join(skill.missing)}]" if skill.missing else ""
     return f"{skill.name} ({_category(skill)}): {described(skill, _DESCRIPTION)}{missing}"
 
@@ -87,10 +89,14 @@ def _view_tool(skills: Skills) -> Tool:
         """Read a skill's instructions, or a file of it."""
         try:
             skill = await skills.find(name)
-            text = await skills.text(name, file_path or MAIN)
-            files = [path for path in await skills.files(name) if path != MAIN]
         except HermesError as error:
             raise ToolError(str(error)) from None
+        try:
+            text = await skills.text(name, file_path or MAIN)
+            files = [path for path in await skills.files(name) if path != MAIN]
+        except HermesError as error:  # it may quote the name of a file
+            why = str(error) if skill.vouched else f"That cannot be read; `hermes skills view {skill.name}` says why."
+            raise ToolError(why) from None
         if not file_path:
             await skills.used(name)
             said = [f"[It lacks here: {', '.join(skill.missing)}.]"] if skill.missing else []
@@ -118,7 +124,7 @@ def _manage_tool(skills: Skills, *, automatic: bool) -> Tool:
                 sources=sources,
                 session_id=ctx.session_id,
             )
-            if automatic and not sources:
+            if automatic and not (await skills.revision(revision_id)).sources:  # those that it builds on count too
                 await skills.apply(revision_id, "automatic")
                 return f"Done (change {revision_id} of {change.name}). It counts from the next session on."
         except HermesError as error:

@@ -108,8 +108,8 @@ def test_the_own_one_goes_first_and_a_second_of_the_name_is_named(tmp_path: Path
     assert [(one.tier, one.usable) for one in found] == [
         (Tier.OWN, True),
         (Tier.OWN, False),
-        (Tier.EXTERNAL, False),
         (Tier.BUILT_IN, False),
+        (Tier.EXTERNAL, False),
     ]
     assert "home/plain of that name goes before it" in found[1].hidden_by
     assert found[3].hidden_by == "the own one of that name goes before it"

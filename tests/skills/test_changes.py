@@ -8,6 +8,7 @@ import pytest
 from making import put, skills_in, text
 
 from hermes.core.errors import NotFoundError, UsageError
+from hermes.skills import files as folders
 from hermes.skills.diff import diff_lines, escaped
 from hermes.skills.files import MAIN, Files, decoded, encoded, write_staged
 from hermes.skills.skills import Change, Skills
@@ -56,7 +57,7 @@ async def test_versions_go_back_and_forth(tmp_path: Path) -> None:
         assert (tmp_path / "skills/plain/.git").is_dir()
         assert (tmp_path / "skills/plain/scripts/run").stat().st_mode & 0o111 == 0
         await skills.apply(await propose(skills, None), "person")
-        assert [path.name for path in (tmp_path / "skills").iterdir()] == []
+        assert [path.name for path in (tmp_path / "skills").rglob("*")] == ["plain", ".git"]
         await skills.rollback("plain")
         assert await skills.body("plain") == "one"
         with pytest.raises(UsageError, match="none that was applied"):
@@ -224,7 +225,8 @@ def test_a_diff_hides_nothing() -> None:
     shown = diff_lines({"a": b"x\n"}, {"a": "x\x1b[31m\u202eevil\u200b\U000e0041，\n".encode(), "b": b"\0\1"})
     assert "+x\\u{1b}[31m\\u{202e}evil\\u{200b}\\u{e0041}，" in shown
     assert any(line.startswith("+++ b: binary, 2 bytes, sha256 ") for line in shown)
-    assert len(diff_lines({}, {"a": b"x\n" * 10_000})) == 3_001
+    assert len(diff_lines({}, {"a": b"x\n" * 10_000})) == 2 + 1 + 10_001, "it is whole, however long"
+    assert diff_lines({}, {"a": b""}) == ["--- a: (none)", "+++ a: empty"]
     assert diff_lines({}, {}) == ["(nothing differs)"]
     assert escaped("天气，好　 é") == "天气，好　 é"
 
@@ -237,3 +239,46 @@ async def test_use_is_counted(tmp_path: Path) -> None:
         await skills.note_outcome("plain", helped=False)
         known = (await skills.usefulness())["plain"]
         assert (known.used, known.helped, known.failed) == (2, 1, 1)
+
+
+def test_what_is_no_skills_outlives_a_swap_that_was_broken_off(tmp_path: Path) -> None:
+    left = tmp_path / f"{folders.STAGING}0123456789ab-two-words.old"
+    for path in (".git/work", "references/.notes", "SKILL.md"):
+        (left / path).parent.mkdir(parents=True, exist_ok=True)
+        (left / path).write_text("a year of work")
+    folders.clear(tmp_path)
+    there = sorted(str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*") if one.is_file())
+    assert there == ["two-words/.git/work", "two-words/references/.notes"]
+
+
+def test_what_has_no_place_to_go_back_to_is_kept_beside(tmp_path: Path) -> None:
+    for folder in (f"{folders.STAGING}0123456789ab-plain.old", "plain"):
+        (tmp_path / folder / ".git").mkdir(parents=True)
+        (tmp_path / folder / ".git/work").write_text(folder)
+    folders.clear(tmp_path)
+    assert (tmp_path / ".kept-0123456789ab-plain.old/.git/work").exists()
+    assert (tmp_path / "plain/.git/work").read_text() == "plain"
+    assert not folders.leftovers(tmp_path)
+
+
+def test_what_cannot_be_written_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(OSError):
+        write_staged(tmp_path, "plain", {"assets": b"x", "assets/below": b"x"})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("at", "gone"), [(0, 0), (0, 3), (2_500, 1), (2_500, 0), (4_999, 1), (5_000, 0), (1, 4_999)])
+@pytest.mark.parametrize("put_there", [[], ["new"], ["new", "newer"]])
+def test_a_long_change_is_one_block_that_leads_from_one_to_the_other(at: int, gone: int, put_there: list[str]) -> None:
+    before = [str(number) for number in range(5_000)]
+    after = [*before[:at], *put_there, *before[at + gone :]]
+    if before == after:
+        return
+    head, *block = diff_lines({"a": "\n".join(before).encode()}, {"a": "\n".join(after).encode()})[2:]
+    old = [line[1:] for line in block if line[0] in " -"]
+    new = [line[1:] for line in block if line[0] in " +"]
+    start = max(at - 3, 0)
+    assert head == f"@@ -{start + 1},{len(old)} +{start + 1},{len(new)} @@"
+    assert before[:start] + new + before[start + len(old) :] == after
+    assert before[start : start + len(old)] == old
+    assert [line[1:] for line in block if line[0] == "-"] == before[at : at + gone]
