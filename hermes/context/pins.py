@@ -174,7 +174,7 @@ def _strings(arguments: str) -> list[str]:
     """The texts in a call's arguments."""
     try:
         decoded: object = msgspec.json.decode(arguments)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):  # Not JSON, or nested too deeply to be read.
         return [arguments]
     values = list(decoded.values()) if isinstance(decoded, dict) else [decoded]
     texts = [value for value in values if isinstance(value, str)]

@@ -645,9 +645,6 @@ async def test_recall_brings_no_strangers_words_behind_many_files_of_ones_own(tm
         assert EVIL not in one.server.requests[-1].body.decode()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="RecursionError of a call's deep arguments ends every compression (context/pins.py _strings)"
-)
 async def test_deep_arguments_do_not_keep_a_session_from_being_condensed() -> None:
     async with scene("local") as one:
         deep = '{"path": ' + "[" * 50_000 + "]" * 50_000 + "}"
@@ -659,7 +656,6 @@ async def test_deep_arguments_do_not_keep_a_session_from_being_condensed() -> No
         assert await one.actor.condense()
 
 
-@pytest.mark.xfail(strict=True, reason="RecursionError is not caught (context/pins.py _strings)")
 def test_deep_arguments_name_no_files() -> None:
     from hermes.context.pins import _strings
 
