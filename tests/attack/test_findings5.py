@@ -356,9 +356,6 @@ def test_what_a_person_quotes_is_no_rule_of_theirs() -> None:
     assert not [one.text for one in rules_in(said_in(past), {}) if "evil.example" in one.text]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="quadratic patterns over an answer of any length (context/summary.py _FINISHED, _QUOTED)"
-)
 @pytest.mark.parametrize("text", ["\n", "FINISHED:\n", "FINISHED: "])
 def test_a_summary_of_blanks_is_read_in_time(text: str) -> None:
     from hermes.context.summary import _FINISHED, _QUOTED
