@@ -52,7 +52,7 @@ class Said(Struct, frozen=True):
     text: str
     answered: bool
     done: bool = False
-    """Whether a summary's model called it finished."""
+    """Whether a summary's model called it finished, and an answer followed."""
 
 
 class Rule(Struct, frozen=True):
@@ -84,7 +84,7 @@ def said_in(rows: Sequence[StoredMessage], finished: Collection[int] = ()) -> li
         if message.role is Role.ASSISTANT:
             answered = answered or (not message.synthetic and bool(message.text.strip()) and not any(message.calls()))
         elif text := person_text(message):
-            found.append(Said(row.id, text, answered, row.id in finished))
+            found.append(Said(row.id, text, answered, answered and row.id in finished))
     return found[::-1]
 
 

@@ -328,7 +328,6 @@ async def test_a_lying_summary_turns_no_condition_into_an_order() -> None:
     assert [rule.text for rule in rules_in(said_in(past), quotes)] != ["deploy to production"]
 
 
-@pytest.mark.xfail(strict=True, reason="FINISHED is believed of what was never answered (context/pins.py kept_words)")
 async def test_a_lying_summary_does_not_drop_an_open_request() -> None:
     from hermes.context.pins import kept_words, said_in
     from hermes.context.pointing import Lookup
