@@ -3,6 +3,7 @@
 All of it is found anew in the original messages at each compaction, so it cannot drift from one to the next.
 """
 
+import bisect
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -89,19 +90,34 @@ def said_in(rows: Sequence[StoredMessage], finished: Collection[int] = ()) -> li
 
 
 def rules_in(said: Iterable[Said], quotes: Mapping[int, Sequence[tuple[int, int]]]) -> list[Rule]:
-    """The standing instructions: sentences that sound like one, and places (`quotes`) that a model has named."""
+    """The standing instructions: sentences that sound like one, and those that a model has named a place in (`quotes`).
+
+    Always the whole sentence: a piece of it may say the opposite.
+    """
     found: dict[str, Rule] = {}
     for one in said:
         room = _PASTE_RULES if len(one.text) > PASTE else 1 << 30
-        for sentence in sentences(one.text):
-            if re.search(_RULE, sentence, re.IGNORECASE) and room >= len(sentence) <= _longest(one.text):
+        spans = _spans(one.text)
+        named = _named_by(quotes.get(one.number, ()), spans)
+        for place, (start, end) in enumerate(spans):
+            sentence = one.text[start:end]
+            if room < len(sentence) or len(sentence) > _longest(one.text):
+                continue
+            if place in named or re.search(_RULE, sentence, re.IGNORECASE):
                 found.setdefault(sentence, Rule(one.number, sentence))
                 room -= len(sentence)
-        for start, end in quotes.get(one.number, ()):
-            quote = one.text[start:end].strip()
-            if quote and not any(quote in known for known in found):
-                found[quote] = Rule(one.number, quote)
     return list(found.values())
+
+
+def _named_by(quotes: Iterable[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> set[int]:
+    """The numbers of the sentences that these places are in."""
+    starts = [start for start, _ in spans]
+    ends = [end for _, end in spans]
+    return {
+        place
+        for start, end in quotes
+        for place in range(bisect.bisect_right(ends, start), bisect.bisect_left(starts, end))
+    }
 
 
 def _longest(text: str) -> int:
@@ -111,7 +127,17 @@ def _longest(text: str) -> int:
 
 def sentences(text: str) -> list[str]:
     """The sentences and lines of a text."""
-    return [sentence for match in re.finditer(_SENTENCE, text, re.MULTILINE) if (sentence := match[0].strip())]
+    return [text[start:end] for start, end in _spans(text)]
+
+
+def _spans(text: str) -> list[tuple[int, int]]:
+    """Where its sentences and lines begin and end, without the blanks around them."""
+    spans: list[tuple[int, int]] = []
+    for match in re.finditer(_SENTENCE, text, re.MULTILINE):
+        if sentence := match[0].strip():
+            start = match.end() - len(match[0].lstrip())
+            spans.append((start, start + len(sentence)))
+    return spans
 
 
 def kept_words(said: Sequence[Said], budget: int, most: int, lookup: Lookup) -> tuple[list[Said], int]:

@@ -313,10 +313,6 @@ def rows_of(*said: tuple[str, str]):
     ]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a RULE quote may be a fragment that means the opposite (context/engines/compressor.py _learned)",
-)
 async def test_a_lying_summary_turns_no_condition_into_an_order() -> None:
     from hermes.context.engines.compressor import Memo, _learned
     from hermes.context.pins import rules_in, said_in

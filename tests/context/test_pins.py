@@ -84,6 +84,12 @@ def test_what_a_model_names_counts_only_at_its_place() -> None:
     assert rule.text == "Greet me in Latin."
 
 
+def test_a_piece_of_a_sentence_stands_for_all_of_it() -> None:
+    said = [Said(3, "Hi.  Before you deploy to production, get my OK.\nThe rest is easy. Go on.", True)]
+    assert [rule.text for rule in rules_in(said, {3: [(22, 32)]})] == ["Before you deploy to production, get my OK."]
+    assert [rule.text for rule in rules_in(said, {3: [(52, 70)]})] == ["The rest is easy.", "Go on."]
+
+
 def test_beyond_the_budget_what_is_done_leaves_first_and_what_is_open_stays() -> None:
     said = [Said(1, "a" * 400, True, done=True), Said(2, "b" * 400, False), Said(3, "c" * 400, True, done=True)]
     assert [one.number for one in kept_words(said, 300, 10_000, LOOKUP)[0]] == [1, 2, 3]
