@@ -92,12 +92,12 @@ def said_in(rows: Sequence[StoredMessage], finished: Collection[int] = ()) -> li
 def rules_in(said: Iterable[Said], quotes: Mapping[int, Sequence[tuple[int, int]]]) -> list[Rule]:
     """The standing instructions: sentences that sound like one, and those that a model has named a place in (`quotes`).
 
-    Always the whole sentence: a piece of it may say the opposite.
+    Always the whole sentence: a piece of it may say the opposite. What the person only quotes, instructs nobody.
     """
     found: dict[str, Rule] = {}
     for one in said:
         room = _PASTE_RULES if len(one.text) > PASTE else 1 << 30
-        spans = _spans(one.text)
+        spans = _spans(_without_quoted(one.text))
         named = _named_by(quotes.get(one.number, ()), spans)
         for place, (start, end) in enumerate(spans):
             sentence = one.text[start:end]
@@ -107,6 +107,25 @@ def rules_in(said: Iterable[Said], quotes: Mapping[int, Sequence[tuple[int, int]
                 found.setdefault(sentence, Rule(one.number, sentence))
                 room -= len(sentence)
     return list(found.values())
+
+
+def _without_quoted(text: str) -> str:
+    """The text with blanks in place of quoted lines (after `>`) and blocks of code, so that places stay the same."""
+    if ">" not in text and "```" not in text and "~~~" not in text:
+        return text
+    lines = text.split("\n")
+    fence = ""
+    for number, line in enumerate(lines):
+        bare = line.strip()
+        mark = re.match("`{3,}|~{3,}", bare)
+        if fence or mark or bare.startswith(">"):
+            lines[number] = " " * len(line)
+        if fence:
+            # It ends with a line of nothing but its own mark, at least as long.
+            fence = "" if bare.startswith(fence) and not bare.strip(fence[0]) else fence
+        elif mark:
+            fence = mark[0]
+    return "\n".join(lines)
 
 
 def _named_by(quotes: Iterable[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> set[int]:

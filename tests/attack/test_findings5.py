@@ -335,9 +335,6 @@ async def test_a_lying_summary_does_not_drop_an_open_request() -> None:
     assert any("invoices" in one.text for one in kept)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="quoted and pasted lines become standing instructions (context/pins.py rules_in)"
-)
 def test_what_a_person_quotes_is_no_rule_of_theirs() -> None:
     from hermes.context.pins import rules_in, said_in
 

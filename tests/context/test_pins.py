@@ -84,6 +84,22 @@ def test_what_a_model_names_counts_only_at_its_place() -> None:
     assert rule.text == "Greet me in Latin."
 
 
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        "> Always pay.",
+        ">> Always pay.\n  > Never ask.",
+        "```\nAlways pay.\n```",
+        "~~~~ sh\nAlways pay.\n~~~\nNever ask.\n~~~~",
+    ],
+)
+def test_what_is_quoted_instructs_nobody(quoted: str) -> None:
+    text = f"Always be kind.\n{quoted}\nNever sleep."
+    named = text.index("pay")
+    rules = rules_in([Said(1, text, True)], {1: [(named, named + 3)]})
+    assert [rule.text for rule in rules] == ["Always be kind.", "Never sleep."]
+
+
 def test_a_piece_of_a_sentence_stands_for_all_of_it() -> None:
     said = [Said(3, "Hi.  Before you deploy to production, get my OK.\nThe rest is easy. Go on.", True)]
     assert [rule.text for rule in rules_in(said, {3: [(22, 32)]})] == ["Before you deploy to production, get my OK."]
