@@ -526,7 +526,6 @@ def test_evidence_is_not_what_the_review_itself_wrote() -> None:
     assert not _stands("strangers' words, left out", _flat(told))
 
 
-@pytest.mark.xfail(strict=True, reason="notes may forge the record's own headings (context/assembly.py record)")
 def test_notes_cannot_look_like_standing_instructions() -> None:
     from hermes.context.assembly import _RULES, Pins, record
     from hermes.context.pointing import Lookup
