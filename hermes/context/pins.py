@@ -40,7 +40,7 @@ _RULE = (
 _END = ".!?;\u3002\uff01\uff1f\uff1b"
 _SENTENCE = rf"[^\n{_END}]*(?:[.!?;](?!\s|$)[^\n{_END}]*)*(?:[{_END}]+|$|(?=\n))"
 _PATH = (
-    r"(?<![\w:/.~-])(?:(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[\w.@+-]+[/\\])*|(?:[\w.@+-]+[/\\])+)[\w.@+-]*\w"
+    r"(?<![\w:/\\.~@+-])(?:(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[\w.@+-]+[/\\])*|(?:[\w.@+-]+[/\\])+)[\w.@+-]*\w"
     r"|(?<![\w:/.@-])[\w-][\w.-]*\.(?:py|js|ts|tsx|jsx|go|rs|c|h|cc|cpp|hpp|java|kt|rb|php|sh|sql|md|txt|rst|json|"
     r"ya?ml|toml|ini|cfg|conf|env|csv|tsv|html?|css|xml|lock|log|ipynb|pdf|docx?|xlsx?|png|jpe?g|svg)(?![\w/])"
 )

@@ -354,15 +354,6 @@ def test_a_summary_of_blanks_is_read_in_time(text: str) -> None:
     assert time.perf_counter() - begun < 1
 
 
-@pytest.mark.xfail(strict=True, reason="quadratic pattern (context/pins.py _PATH)")
-def test_files_named_are_found_in_time() -> None:
-    from hermes.context.pins import _PATH
-
-    begun = time.perf_counter()
-    _PATH.findall("@" * 20_000)
-    assert time.perf_counter() - begun < 0.3
-
-
 @pytest.mark.xfail(
     strict=True, reason="every reference is compared with every code span (context/references.py references)"
 )

@@ -1,5 +1,7 @@
 """What is kept of the person's words, and what counts as a standing instruction or a file."""
 
+import time
+
 import pytest
 
 from hermes.context.pins import Said, kept_words, paths_in, rules_in, said_in, sentences
@@ -146,3 +148,15 @@ def test_files_are_listed_the_newest_first() -> None:
         call("broken e/f.py"),
     )
     assert paths_in(rows) == ["e/f.py", "src/b.py", "./c/d.sh", "/var/log/app", "docs/a.md", "~/notes.txt"]
+
+
+@pytest.mark.parametrize("piece", ["@", "+", "-", "-\\", "-/", "@/", "~/@", "a:/@", "a.", "./", "..", "\\"])
+def test_files_are_found_in_time(piece: str) -> None:
+    begun = time.perf_counter()
+    paths_in(rows_of(user_message(piece * (20_000 // len(piece)))))
+    assert time.perf_counter() - begun < 0.5
+
+
+def test_a_file_is_found_whatever_stands_before_it() -> None:
+    rows = rows_of(user_message(r"(a/b.py) '@c/d.py' +e/f.py \\host\share\g.py C:\h\i.py =j/k.py"))
+    assert set(paths_in(rows)) >= {"a/b.py", "@c/d.py", "+e/f.py", r"C:\h\i.py", "j/k.py"}
