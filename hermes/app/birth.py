@@ -4,13 +4,14 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from typing import TypeVar
 
 from msgspec import Struct
 
 from hermes.agent.turn import Deps, TurnState
-from hermes.app.keeping import Kept, kept_for
+from hermes.app.keeping import Kept, kept_for, vouching
 from hermes.app.limits import guard_limits
 from hermes.app.policy import mode_of
 from hermes.app.premises import Premises
@@ -19,7 +20,6 @@ from hermes.app.spending import SpendMeter
 from hermes.app.toolbox import Plan, SessionTools, session_tools
 from hermes.config.home import Home
 from hermes.config.settings import Evolution
-from hermes.config.trusted import TrustFile
 from hermes.context.engine import ContextEngine, Setup, open_engine
 from hermes.core.errors import StoreError
 from hermes.core.events import Level, TurnEnded
@@ -40,6 +40,7 @@ from hermes.store.rows import MessageState, NewSession
 from hermes.store.store import Store
 from hermes.tools.executor import Executor
 from hermes.tools.gate import Reviewer
+from hermes.tools.marked import Mark, Marked
 from hermes.tools.recall import recall_written
 
 T = TypeVar("T")
@@ -67,12 +68,16 @@ class Birth:
         """The live session; whatever it needs is pushed onto the stack. Raises ConfigError, StoreError."""
         on, plan, stack = self._on, self._plan, self._stack
         engine, remark = self._engine()
-        kept = kept_for(plan, on.shelf)
+        marked = Marked(
+            starmap(Mark, await on.store.marked_files()),
+            lambda mark: on.store.mark_file(mark.path, mark.digest, mark.sources),
+        )
+        kept = kept_for(plan, on.shelf, marked)
         for ready in kept.opening:
             await ready()
         more = (*kept.tools, *engine.tools())
         tools = session_tools(
-            plan, home=on.home, settings=on.settings, options=on.options, process=on.shared, more=more
+            plan, home=on.home, settings=on.settings, options=on.options, process=on.shared, more=more, marked=marked
         )
         stack.push_async_callback(tools.close)
         on.remark([*tools.remarks, *([remark] if remark else [])])
@@ -126,7 +131,7 @@ class Birth:
         self._stack.push_async_callback(approvals.close)
         from hermes.context.subfolders import SubfolderHints
 
-        hints = SubfolderHints(plan.cwd, TrustFile(on.home.trust_file).vouches, lambda: tools.state.seen)
+        hints = SubfolderHints(plan.cwd, vouching(on.home, tools.context.marked), lambda: tools.state.seen)
         hints.recall(conversation.messages)
         actor: SessionActor
         deps = Deps(

@@ -11,12 +11,14 @@ from hermes.agent.turn import TurnState
 from hermes.app.toolbox import Plan
 from hermes.config.home import Home
 from hermes.config.settings import Evolution, Settings
+from hermes.config.trusted import TrustFile
 from hermes.context.prompt import PromptSection
 from hermes.core.events import TurnEnded
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.bringing import Bringer
 from hermes.safety.secrets import Redactor
 from hermes.store.store import Store
+from hermes.tools.marked import Marked
 from hermes.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -63,13 +65,26 @@ class Kept(Struct, frozen=True, kw_only=True):
         )
 
 
-def kept_for(plan: Plan, shelf: Shelf) -> Kept:
-    """Everything that the session of `plan` has."""
-    from hermes.app.prompting import own_sections
-
+def kept_for(plan: Plan, shelf: Shelf, marked: Marked) -> Kept:
+    """Everything that the session of `plan` has; files that are `marked` are no project's own words."""
     owners = [make(plan, shelf) for make in OWNERS]
-    own = Kept(sections=own_sections(shelf.home, shelf.settings, shelf.environ, plan.cwd, shelf.window))
-    return reduce(Kept.__add__, owners, own)
+    return reduce(Kept.__add__, owners, _surroundings(plan, shelf, marked))
+
+
+def vouching(home: Home, marked: Marked) -> Callable[[str], bool]:
+    """Whether a resolved path is vouched for: its folder is, and no stranger's words were put into it."""
+    trust = TrustFile(home.trust_file)
+    return lambda path: trust.vouches(path) and not marked.sources(path)
+
+
+def _surroundings(plan: Plan, shelf: Shelf, marked: Marked) -> Kept:
+    """The machine, and the project in whose folder the session works."""
+    from hermes.context.project import ProjectFiles
+    from hermes.context.surroundings import Surroundings
+
+    limit = shelf.settings.context_file_max_chars
+    project = ProjectFiles(plan.cwd, vouching(shelf.home, marked), window=shelf.window, limit=limit)
+    return Kept(sections=(Surroundings(shelf.environ), project))
 
 
 def _past(_plan: Plan, shelf: Shelf) -> Kept:

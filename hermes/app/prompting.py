@@ -9,7 +9,6 @@ from msgspec import Struct
 from hermes.app.openai_form import closed_history
 from hermes.config.home import Home
 from hermes.config.settings import PlatformHint, Settings
-from hermes.config.trusted import TrustFile
 from hermes.context.prompt import (
     PLATFORM_HINTS,
     PromptPart,
@@ -44,18 +43,6 @@ def system_parts(
         has_tools=has_tools,
     )
     return prompt_parts(plan, sections)
-
-
-def own_sections(
-    home: Home, settings: Settings, environ: dict[str, str], cwd: str, window: int | None
-) -> tuple[PromptSection, ...]:
-    """The sections that need nothing that is kept: the machine, and the project in whose folder the session works."""
-    from hermes.context.project import ProjectFiles
-    from hermes.context.surroundings import Surroundings
-
-    trust = TrustFile(home.trust_file)
-    project = ProjectFiles(cwd, trust.vouches, window=window, limit=settings.context_file_max_chars)
-    return (Surroundings(environ), project)
 
 
 def aside_of(settings: Settings, home: Home, *, ephemeral: str, prefill: Sequence[Message]) -> Aside:

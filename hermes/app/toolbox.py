@@ -19,6 +19,7 @@ from hermes.safety.places import Places
 from hermes.safety.secrets import Redactor
 from hermes.tools import toolsets
 from hermes.tools.backends.base import Stopped
+from hermes.tools.marked import Marked
 from hermes.tools.registry import Registry, Toolbox
 from hermes.tools.rulegate import RuleGate
 from hermes.tools.session import Asker, Limits, ToolContext, ToolState
@@ -98,8 +99,10 @@ def session_tools(
     options: Options,
     process: Process,
     more: Sequence[Tool] = (),
+    marked: Marked | None = None,
 ) -> SessionTools:
-    """Select and prepare the tools of a session. `more` are tools that are bound to it, such as that of its memory.
+    """Select and prepare the tools of a session. `more` are tools that are bound to it, such as that of its memory;
+    `marked` are files with strangers' words that other sessions wrote.
 
     Raises ConfigError for an unknown tool set or back end, and when what was asked for holds no tool.
     """
@@ -129,6 +132,7 @@ def session_tools(
         asker=plan.asker,
         redactor=process.redactor,
         catalogue=toolbox if toolbox.find("tool_search") else None,
+        marked=marked or Marked(),
         search_path=trusted_path(environ.get("PATH", ""), places.workspace),
         web=WebAccess(
             environ=environ,

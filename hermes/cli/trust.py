@@ -1,12 +1,14 @@
 """`hermes trust`: the folders whose files the person vouches for."""
 
+import asyncio
 import os
 import sys
 
+from hermes.app.trust import vouch_for
 from hermes.cli.arguments import Parser
 from hermes.cli.report import failed
 from hermes.config.environment import process_environment
-from hermes.config.home import locate_home
+from hermes.config.home import Home, locate_home
 from hermes.config.trusted import change_trust, is_trusted, too_wide, trusted_folders
 from hermes.core.errors import HermesError, UsageError
 from hermes.util.text import visible
@@ -39,17 +41,24 @@ def run(arguments: list[str]) -> int:
         if not given.remove:
             _check_width(given.folder, all_of_it=given.all_of_it)
         home.ensure()
-        changed = change_trust(home.trust_file, given.folder, trusted=not given.remove)
-        real = visible(os.path.realpath(os.path.expanduser(given.folder)))
-        if given.remove:
-            inside = is_trusted(os.path.realpath(given.folder), trusted_folders(home.trust_file))
-            note = " It lies in a folder that still is." if inside else ""
-            print(f"{real} is {'trusted no more' if changed else 'not among the trusted folders'}.{note}")
-        else:
-            print(f"{real} is trusted{'' if changed else ' already'}, with all below it.")
+        print(_changed(home, given.folder, trusted=not given.remove))
         return 0
     except HermesError as error:
         return failed(error)
+
+
+def _changed(home: Home, folder: str, *, trusted: bool) -> str:
+    """Vouch for a folder or no more; what there is to say."""
+    changed = change_trust(home.trust_file, folder, trusted=trusted)
+    path = os.path.realpath(os.path.expanduser(folder))
+    real = visible(path)
+    if not trusted:
+        inside = is_trusted(path, trusted_folders(home.trust_file))
+        note = " It lies in a folder that still is." if inside else ""
+        return f"{real} is {'trusted no more' if changed else 'not among the trusted folders'}.{note}"
+    files = asyncio.run(vouch_for(home, path))
+    note = f" Files in it that were written beside strangers' words count as yours now: {files}." if files else ""
+    return f"{real} is trusted{'' if changed else ' already'}, with all below it.{note}"
 
 
 def _check_width(folder: str, *, all_of_it: bool) -> None:

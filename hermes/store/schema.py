@@ -249,4 +249,16 @@ CREATE TABLE compactions (
 ) STRICT, WITHOUT ROWID;
 """
 
-HERMES = Schema(application_id=0x4845524D, steps=(_FIRST, _SECOND, _THIRD, _FOURTH))
+_FIFTH = """
+-- Files that were written while strangers' words stood in a conversation: by path, with a hash of the content and the
+-- sources as a JSON list. Gone when the person vouches for them.
+CREATE TABLE marked_files (
+    path TEXT PRIMARY KEY,
+    digest BLOB NOT NULL,
+    sources TEXT NOT NULL,
+    at REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX marked_files_at ON marked_files (at);
+"""
+
+HERMES = Schema(application_id=0x4845524D, steps=(_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH))

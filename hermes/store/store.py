@@ -17,6 +17,7 @@ from hermes.store.approvals import ApprovalAccess
 from hermes.store.db import Database
 from hermes.store.keys import KeyAccess, any_key_notes
 from hermes.store.ledger import SpendAccess
+from hermes.store.marks import MarkAccess
 from hermes.store.revisions import RevisionAccess
 from hermes.store.rows import Hit, IndexReport, Search
 from hermes.store.schema import HERMES
@@ -32,7 +33,9 @@ FOLLOW_EVERY = 512
 """The index is brought up to date whenever a message's id passes a multiple of this, so no search has much to do."""
 
 
-class Store(SessionAccess, TranscriptAccess, TurnAccess, SpendAccess, KeyAccess, ApprovalAccess, RevisionAccess):
+class Store(
+    SessionAccess, TranscriptAccess, TurnAccess, SpendAccess, KeyAccess, ApprovalAccess, RevisionAccess, MarkAccess
+):
     """One folder's `hermes.db` and `search.db`, used from one event loop; any number of processes may have it open.
 
     A write is on disk when it returns; a read sees every write that was awaited before. Methods raise `StoreError`

@@ -331,6 +331,9 @@ class _Round:
             for path in written.by_command:
                 known = filter(None, wrote.get(path, "").split("\n"))
                 wrote[path] = "\n".join(dict.fromkeys([*known, *sources_of(origin)]))
+        for path in (*written.own, *written.by_command):
+            if sources := wrote.get(path):
+                self._context.marked.note(path, sources.split("\n"))
 
     def _origin(self, item: _Prepared, output: ToolOutput) -> Provenance | None:
         """Whose text a result is."""

@@ -14,6 +14,7 @@ from hermes.core.parts import Provenance
 from hermes.safety.places import Places
 from hermes.safety.secrets import Redactor
 from hermes.tools.backends.base import Door, TerminalBackend
+from hermes.tools.marked import Marked
 from hermes.tools.processes import ProcessTable
 from hermes.tools.taint import Taint, Trust
 from hermes.tools.web.access import WebAccess
@@ -85,6 +86,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 DEFAULT_LIMITS = Limits()
 NOTHING_TRUSTED = Trust()
+NOTHING_MARKED = Marked()
 
 
 class ToolState(Struct):
@@ -136,6 +138,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     catalogue: Catalogue | None = None
     search_path: str = ""
     web: WebAccess | None = None
+    marked: Marked = NOTHING_MARKED
+    """Files that hold strangers' words since they were written."""
     search_seconds: float = 30.0
     call_id: str = ""
     """The call that it is for; this and what follows is what the gate let that call do."""

@@ -491,5 +491,7 @@ def _sources_of_file(path: str, context: ToolContext, spill: str) -> Sequence[st
     made = context.state.wrote.get(path)
     if made:
         return made.split("\n")
+    if made is None and (marked := context.marked.sources(path)):
+        return marked
     folder = context.trust.source(path, context.places.workspace) if made is None else ""
     return (f"{Source.FILE}:{folder}",) if folder else ()

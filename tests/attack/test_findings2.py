@@ -235,7 +235,6 @@ async def test_a_path_that_is_open_once_is_open_to_the_same_script() -> None:
         assert "mine" in target.read_text()
 
 
-@open_("medium: what a tainted session wrote is the person's own text to every other session of a trusted folder")
 async def test_what_is_made_of_strangers_text_is_strange_in_the_next_session() -> None:
     async with scene(trusted=True) as one:
         await _tainted(one)

@@ -275,7 +275,7 @@ async def test_memory_secret_prompt() -> None:
         put(
             one.home.hermes / "skills",
             "helper",
-            skill("helper", body=f"use {TOKEN} zQ8Lk2Lp9Xw3Vb7Nm1Ra5", description=f"desc zQ8Lk2Lp9Xw3Vb7Nm1Ra5"),
+            skill("helper", body=f"use {TOKEN} zQ8Lk2Lp9Xw3Vb7Nm1Ra5", description="desc zQ8Lk2Lp9Xw3Vb7Nm1Ra5"),
         )
         (one.home.hermes / "SOUL.md").write_text("I am zQ8Lk2Lp9Xw3Vb7Nm1Ra5")
         actor = await one.app.open_session()
@@ -375,9 +375,6 @@ def test_a_difference_is_shown_in_time() -> None:
     assert time.perf_counter() - begun < 2
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the n of an escaped line feed is taken for the key's first letter (safety/shapes)"
-)
 @pytest.mark.parametrize("lead", ["\n", "\r"])
 def test_a_redacted_argument_stays_json(lead: str) -> None:
     from hermes.safety.secrets import Redactor
@@ -526,10 +523,6 @@ def test_notes_cannot_look_like_standing_instructions() -> None:
     assert _RULES not in "".join(part.text for part in made.parts)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="what the agent wrote in a tainted session is vouched for in the next one (tools/taint.py Trust)",
-)
 async def test_a_strangers_words_in_a_file_of_the_agents_stay_a_strangers(tmp_path: Path) -> None:
     async with scene("local", trusted=True) as one:
         elsewhere = tmp_path / "evil.md"
@@ -680,10 +673,6 @@ async def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
         await store.close()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="an included file that the agent rewrote in a tainted turn is in the next system prompt (context/project.py _included, gate)",
-)
 async def test_a_strangers_words_do_not_come_into_the_prompt_through_an_include(tmp_path: Path) -> None:
     async with scene("local", trusted=True) as one:
         (one.home.cwd / "AGENTS.md").write_text("Use tabs.\n@docs/guide.md\n")
