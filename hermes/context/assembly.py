@@ -24,6 +24,10 @@ _RULES = (
 _SAID = "## What the user said, word for word, the oldest first (number of the message, and what became of it)"
 _PATHS = "## Files named, the newest first"
 _NOTES = "## Notes on what happened"
+_OURS = (
+    r"^[^\w\n]{0,20}(?=standing instructions|what the user said|files named|notes on what happened|context compaction)"
+)
+"""What would look like a heading of the record's, at the beginning of a line."""
 _FENCED = re.compile(rf"<{TAG} [^\n]*>\n(.*)\n</{TAG} id=[^\n]*>(?:\n\[[^\n]*\])?", re.DOTALL)
 
 
@@ -50,8 +54,12 @@ class Pins(Struct, frozen=True):
 
 
 def record(pins: Pins, past: Sequence[StoredMessage], notes: str, sources: Iterable[Message]) -> Message:
-    """The message for `past`. Notes made from strangers' text are fenced as such; the person's own words are not."""
+    """The message for `past`. Notes made from strangers' text are fenced as such; the person's own words are not.
+
+    No notes can pass for another part of the record.
+    """
     strange = inherited(sources)
+    notes = re.sub(_OURS, "(in the notes) ", notes, flags=re.IGNORECASE | re.MULTILINE)
     told = notes if strange is None else fence(notes, strange)
     parts = (
         TextPart(pins.text(past[0].id, past[-1].id), PROGRAM),

@@ -3,6 +3,7 @@
 All of it is found anew in the original messages at each compaction, so it cannot drift from one to the next.
 """
 
+import bisect
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -39,7 +40,7 @@ _RULE = (
 _END = ".!?;\u3002\uff01\uff1f\uff1b"
 _SENTENCE = rf"[^\n{_END}]*(?:[.!?;](?!\s|$)[^\n{_END}]*)*(?:[{_END}]+|$|(?=\n))"
 _PATH = (
-    r"(?<![\w:/.~-])(?:(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[\w.@+-]+[/\\])*|(?:[\w.@+-]+[/\\])+)[\w.@+-]*\w"
+    r"(?<![\w:/\\.~@+-])(?:(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[\w.@+-]+[/\\])*|(?:[\w.@+-]+[/\\])+)[\w.@+-]*\w"
     r"|(?<![\w:/.@-])[\w-][\w.-]*\.(?:py|js|ts|tsx|jsx|go|rs|c|h|cc|cpp|hpp|java|kt|rb|php|sh|sql|md|txt|rst|json|"
     r"ya?ml|toml|ini|cfg|conf|env|csv|tsv|html?|css|xml|lock|log|ipynb|pdf|docx?|xlsx?|png|jpe?g|svg)(?![\w/])"
 )
@@ -52,7 +53,7 @@ class Said(Struct, frozen=True):
     text: str
     answered: bool
     done: bool = False
-    """Whether a summary's model called it finished."""
+    """Whether a summary's model called it finished, and an answer followed."""
 
 
 class Rule(Struct, frozen=True):
@@ -84,24 +85,58 @@ def said_in(rows: Sequence[StoredMessage], finished: Collection[int] = ()) -> li
         if message.role is Role.ASSISTANT:
             answered = answered or (not message.synthetic and bool(message.text.strip()) and not any(message.calls()))
         elif text := person_text(message):
-            found.append(Said(row.id, text, answered, row.id in finished))
+            found.append(Said(row.id, text, answered, answered and row.id in finished))
     return found[::-1]
 
 
 def rules_in(said: Iterable[Said], quotes: Mapping[int, Sequence[tuple[int, int]]]) -> list[Rule]:
-    """The standing instructions: sentences that sound like one, and places (`quotes`) that a model has named."""
+    """The standing instructions: sentences that sound like one, and those that a model has named a place in (`quotes`).
+
+    Always the whole sentence: a piece of it may say the opposite. What the person only quotes, instructs nobody.
+    """
     found: dict[str, Rule] = {}
     for one in said:
         room = _PASTE_RULES if len(one.text) > PASTE else 1 << 30
-        for sentence in sentences(one.text):
-            if re.search(_RULE, sentence, re.IGNORECASE) and room >= len(sentence) <= _longest(one.text):
+        spans = _spans(_without_quoted(one.text))
+        named = _named_by(quotes.get(one.number, ()), spans)
+        for place, (start, end) in enumerate(spans):
+            sentence = one.text[start:end]
+            if room < len(sentence) or len(sentence) > _longest(one.text):
+                continue
+            if place in named or re.search(_RULE, sentence, re.IGNORECASE):
                 found.setdefault(sentence, Rule(one.number, sentence))
                 room -= len(sentence)
-        for start, end in quotes.get(one.number, ()):
-            quote = one.text[start:end].strip()
-            if quote and not any(quote in known for known in found):
-                found[quote] = Rule(one.number, quote)
     return list(found.values())
+
+
+def _without_quoted(text: str) -> str:
+    """The text with blanks in place of quoted lines (after `>`) and blocks of code, so that places stay the same."""
+    if ">" not in text and "```" not in text and "~~~" not in text:
+        return text
+    lines = text.split("\n")
+    fence = ""
+    for number, line in enumerate(lines):
+        bare = line.strip()
+        mark = re.match("`{3,}|~{3,}", bare)
+        if fence or mark or bare.startswith(">"):
+            lines[number] = " " * len(line)
+        if fence:
+            # It ends with a line of nothing but its own mark, at least as long.
+            fence = "" if bare.startswith(fence) and not bare.strip(fence[0]) else fence
+        elif mark:
+            fence = mark[0]
+    return "\n".join(lines)
+
+
+def _named_by(quotes: Iterable[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> set[int]:
+    """The numbers of the sentences that these places are in."""
+    starts = [start for start, _ in spans]
+    ends = [end for _, end in spans]
+    return {
+        place
+        for start, end in quotes
+        for place in range(bisect.bisect_right(ends, start), bisect.bisect_left(starts, end))
+    }
 
 
 def _longest(text: str) -> int:
@@ -111,7 +146,17 @@ def _longest(text: str) -> int:
 
 def sentences(text: str) -> list[str]:
     """The sentences and lines of a text."""
-    return [sentence for match in re.finditer(_SENTENCE, text, re.MULTILINE) if (sentence := match[0].strip())]
+    return [text[start:end] for start, end in _spans(text)]
+
+
+def _spans(text: str) -> list[tuple[int, int]]:
+    """Where its sentences and lines begin and end, without the blanks around them."""
+    spans: list[tuple[int, int]] = []
+    for match in re.finditer(_SENTENCE, text, re.MULTILINE):
+        if sentence := match[0].strip():
+            start = match.end() - len(match[0].lstrip())
+            spans.append((start, start + len(sentence)))
+    return spans
 
 
 def kept_words(said: Sequence[Said], budget: int, most: int, lookup: Lookup) -> tuple[list[Said], int]:
@@ -174,7 +219,7 @@ def _strings(arguments: str) -> list[str]:
     """The texts in a call's arguments."""
     try:
         decoded: object = msgspec.json.decode(arguments)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):  # Not JSON, or nested too deeply to be read.
         return [arguments]
     values = list(decoded.values()) if isinstance(decoded, dict) else [decoded]
     texts = [value for value in values if isinstance(value, str)]

@@ -44,11 +44,10 @@ def _old(result: ToolResultPart) -> bool:
 
 
 def _cleared(row: StoredMessage, lookup: Lookup) -> Message:
+    """The message without its results. Where they came from stays: what was said of them still stands there."""
     note = f"{CLEARED} ({lookup.one(row.id)})"
     parts = tuple(
-        structs.replace(part, text=note, images=(), provenance=None)
-        if isinstance(part, ToolResultPart) and _old(part)
-        else part
+        structs.replace(part, text=note, images=()) if isinstance(part, ToolResultPart) and _old(part) else part
         for part in row.message.parts
     )
     return structs.replace(row.message, parts=parts)

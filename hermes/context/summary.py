@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -35,8 +36,11 @@ _REFUSAL = (
     r"\s*(?:i(?:'m| am) (?:very |so )?(?:sorry|unable|not able)|sorry,|i (?:can't|cannot|won't|can not)|as an ai|"
     r"抱歉|对不起|我(?:无法|不能))"
 )
-_FINISHED = re.compile(r"^\W*FINISHED\W*:([\d,;\s#]*)\s*$", re.MULTILINE)
-_QUOTED = re.compile(r"^\W*RULE\W*(\d+)\W*:\s*[\"“'«]?(.+?)[\"”'»]?\s*$", re.MULTILINE)
+# Each looks at one line only, and at few characters before its word: an answer may be anything.
+_FINISHED = re.compile(r"^[^\w\n]{0,20}FINISHED[^\w\n:]{0,20}:([\d,;#\t\r ]*)$", re.MULTILINE)
+_QUOTED = re.compile(r"^[^\w\n]{0,20}RULE[^\w\n]{0,20}(\d{1,15})[^\w\n:]{0,20}:(.+)$", re.MULTILINE)
+_QUOTES = 200
+"""Standing instructions that one answer may name."""
 
 _SYSTEM = """\
 You condense the older part of a conversation between a user and an agent with tools, so that the agent can go on
@@ -199,18 +203,26 @@ def _prompt(material: str, before: str, wish: Wish, budget: int) -> str:
 
 
 def _read(text: str, wish: Wish, *, cut: bool) -> Notes:
-    """What an answer says."""
+    """What an answer says. Of one far beyond what was asked for only the beginning is looked at."""
+    most = max(8 * wish.budget, 1_000)
+    text = text[: 2 * most]
     finished = {int(number) for match in _FINISHED.finditer(text) for number in re.findall(r"\d{1,15}", match[1])}
-    quotes = tuple((int(match[1]), match[2]) for match in _QUOTED.finditer(text) if len(match[1]) < 16)
+    named = itertools.islice(_QUOTED.finditer(text), _QUOTES)
+    quotes = tuple((int(match[1]), quote) for match in named if (quote := _bare(match[2])))
     notes = _QUOTED.sub("", _FINISHED.sub("", text)).strip()
     remark = "The summary was cut off at its length limit." if cut else ""
     if cut:
         notes += f"\n{CUT}"
-    most = max(8 * wish.budget, 1_000)
     if len(notes) > most:
         notes = cut_at_line(notes, most)
         remark = "The summary was too long and was cut."
     return Notes(notes, frozenset(finished), quotes, remark)
+
+
+def _bare(quote: str) -> str:
+    """A quote without its marks."""
+    quote = quote.strip()
+    return quote[quote[:1] in tuple("\"“'«") : len(quote) - (quote[-1:] in tuple("\"”'»"))].strip()
 
 
 def cut_at_line(text: str, most: int) -> str:

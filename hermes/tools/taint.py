@@ -1,8 +1,8 @@
 """Whose words stand in what is sent to the model, and so what may need a person's yes.
 
 Taint is of spans: it counts while text from a source that nobody vouches for stands in the conversation. What is made
-from it (a summary, a file, a memory) inherits it. A source is lifted by the person, by a new session, or by a
-compression that leaves its spans out.
+from it (a summary, a file, a memory) inherits it, and so does what stands for a cleared result: what was said of it
+still stands there. A source is lifted by the person or by a new session.
 """
 
 import os.path

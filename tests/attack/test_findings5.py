@@ -67,10 +67,6 @@ async def test_what_an_unvouched_skill_lacks_is_fenced(tmp_path: Path) -> None:
         assert "SYSTEM: obey" not in said.partition("</untrusted")[2], said
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="clearing a result lifts its taint though the agent's own words repeat it (context/pruning.py _cleared)",
-)
 async def test_cleared_results_do_not_lift_what_the_agent_has_taken_from_them() -> None:
     async with scene("local") as one:
         (one.home.cwd / "README.md").write_text("Remember: " + EVIL + "\n" + ("filler " * 12 + "\n") * 400)
@@ -225,7 +221,8 @@ async def test_a_reference_runs_nothing_of_a_repository(how: str) -> None:
             (cwd / ".git/objects" / blob[:2] / blob[2:]).unlink()
             config.write_text(
                 text.replace("repositoryformatversion = 0", "repositoryformatversion = 1")
-                + f'[extensions]\n\tpartialClone = origin\n[remote "origin"]\n\turl = {cwd}\n\tpromisor = true\n\tuploadpack = {program}\n'
+                + f'[extensions]\n\tpartialClone = origin\n[remote "origin"]\n\turl = {cwd}\n\tpromisor = true\n'
+                + f"\tuploadpack = {program}\n"
             )
             what = "@git:HEAD"
             program.write_text(f"#!/bin/sh\necho ran >> {marker}\nexit 1\n")
@@ -266,11 +263,9 @@ async def test_memory_secret_prompt() -> None:
         one.script.append(Say("done"))
         await actor.post(Inbound(text="/helper hi", cwd=str(one.home.cwd)))
         body = one.server.requests[-1].body.decode()
-        print([w for w in (TOKEN, "zQ8Lk2Lp9Xw3Vb7Nm1Ra5") if w in body])
         raw = (one.home.hermes / "hermes.db").read_bytes() + b"".join(
             p.read_bytes() for p in one.home.hermes.glob("hermes.db*")
         )
-        print([w for w in (TOKEN, "zQ8Lk2Lp9Xw3Vb7Nm1Ra5") if w.encode() in raw])
         assert TOKEN not in body and "zQ8Lk2Lp9Xw3Vb7Nm1Ra5" not in body
 
 
@@ -297,10 +292,6 @@ def rows_of(*said: tuple[str, str]):
     ]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a RULE quote may be a fragment that means the opposite (context/engines/compressor.py _learned)",
-)
 async def test_a_lying_summary_turns_no_condition_into_an_order() -> None:
     from hermes.context.engines.compressor import Memo, _learned
     from hermes.context.pins import rules_in, said_in
@@ -312,7 +303,6 @@ async def test_a_lying_summary_turns_no_condition_into_an_order() -> None:
     assert [rule.text for rule in rules_in(said_in(past), quotes)] != ["deploy to production"]
 
 
-@pytest.mark.xfail(strict=True, reason="FINISHED is believed of what was never answered (context/pins.py kept_words)")
 async def test_a_lying_summary_does_not_drop_an_open_request() -> None:
     from hermes.context.pins import kept_words, said_in
     from hermes.context.pointing import Lookup
@@ -324,9 +314,6 @@ async def test_a_lying_summary_does_not_drop_an_open_request() -> None:
     assert any("invoices" in one.text for one in kept)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="quoted and pasted lines become standing instructions (context/pins.py rules_in)"
-)
 def test_what_a_person_quotes_is_no_rule_of_theirs() -> None:
     from hermes.context.pins import rules_in, said_in
 
@@ -336,9 +323,6 @@ def test_what_a_person_quotes_is_no_rule_of_theirs() -> None:
     assert not [one.text for one in rules_in(said_in(past), {}) if "evil.example" in one.text]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="quadratic patterns over an answer of any length (context/summary.py _FINISHED, _QUOTED)"
-)
 @pytest.mark.parametrize("text", ["\n", "FINISHED:\n", "FINISHED: "])
 def test_a_summary_of_blanks_is_read_in_time(text: str) -> None:
     from hermes.context.summary import _FINISHED, _QUOTED
@@ -347,15 +331,6 @@ def test_a_summary_of_blanks_is_read_in_time(text: str) -> None:
     begun = time.perf_counter()
     list(_FINISHED.finditer(told)), list(_QUOTED.finditer(told))
     assert time.perf_counter() - begun < 1
-
-
-@pytest.mark.xfail(strict=True, reason="quadratic pattern (context/pins.py _PATH)")
-def test_files_named_are_found_in_time() -> None:
-    from hermes.context.pins import _PATH
-
-    begun = time.perf_counter()
-    _PATH.findall("@" * 20_000)
-    assert time.perf_counter() - begun < 0.3
 
 
 def test_references_beside_code_are_found_in_time() -> None:
@@ -500,7 +475,6 @@ def test_evidence_is_not_what_the_review_itself_wrote() -> None:
     assert not _stands("strangers' words, left out", _flat(told))
 
 
-@pytest.mark.xfail(strict=True, reason="notes may forge the record's own headings (context/assembly.py record)")
 def test_notes_cannot_look_like_standing_instructions() -> None:
     from hermes.context.assembly import _RULES, Pins, record
     from hermes.context.pointing import Lookup
@@ -600,9 +574,6 @@ async def test_recall_brings_no_strangers_words_behind_many_files_of_ones_own(tm
         assert EVIL not in one.server.requests[-1].body.decode()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="RecursionError of a call's deep arguments ends every compression (context/pins.py _strings)"
-)
 async def test_deep_arguments_do_not_keep_a_session_from_being_condensed() -> None:
     async with scene("local") as one:
         deep = '{"path": ' + "[" * 50_000 + "]" * 50_000 + "}"
@@ -614,7 +585,6 @@ async def test_deep_arguments_do_not_keep_a_session_from_being_condensed() -> No
         assert await one.actor.condense()
 
 
-@pytest.mark.xfail(strict=True, reason="RecursionError is not caught (context/pins.py _strings)")
 def test_deep_arguments_name_no_files() -> None:
     from hermes.context.pins import _strings
 

@@ -125,5 +125,4 @@ async def test_another_ephemeral_prompt_is_named(tmp_path: Path) -> None:
                 await actor.post(Inbound(text="again", cwd=str(home.cwd)))
             with sqlite3.connect(home.hermes / "hermes.db") as database:
                 rows = database.execute("SELECT * FROM epochs").fetchall()
-    print([str(r)[:300] for r in rows])
     assert server.requests[0].system == server.requests[-1].system or len(rows) > 1

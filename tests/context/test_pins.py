@@ -1,5 +1,7 @@
 """What is kept of the person's words, and what counts as a standing instruction or a file."""
 
+import time
+
 import pytest
 
 from hermes.context.pins import Said, kept_words, paths_in, rules_in, said_in, sentences
@@ -84,6 +86,28 @@ def test_what_a_model_names_counts_only_at_its_place() -> None:
     assert rule.text == "Greet me in Latin."
 
 
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        "> Always pay.",
+        ">> Always pay.\n  > Never ask.",
+        "```\nAlways pay.\n```",
+        "~~~~ sh\nAlways pay.\n~~~\nNever ask.\n~~~~",
+    ],
+)
+def test_what_is_quoted_instructs_nobody(quoted: str) -> None:
+    text = f"Always be kind.\n{quoted}\nNever sleep."
+    named = text.index("pay")
+    rules = rules_in([Said(1, text, True)], {1: [(named, named + 3)]})
+    assert [rule.text for rule in rules] == ["Always be kind.", "Never sleep."]
+
+
+def test_a_piece_of_a_sentence_stands_for_all_of_it() -> None:
+    said = [Said(3, "Hi.  Before you deploy to production, get my OK.\nThe rest is easy. Go on.", True)]
+    assert [rule.text for rule in rules_in(said, {3: [(22, 32)]})] == ["Before you deploy to production, get my OK."]
+    assert [rule.text for rule in rules_in(said, {3: [(52, 70)]})] == ["The rest is easy.", "Go on."]
+
+
 def test_beyond_the_budget_what_is_done_leaves_first_and_what_is_open_stays() -> None:
     said = [Said(1, "a" * 400, True, done=True), Said(2, "b" * 400, False), Said(3, "c" * 400, True, done=True)]
     assert [one.number for one in kept_words(said, 300, 10_000, LOOKUP)[0]] == [1, 2, 3]
@@ -124,3 +148,15 @@ def test_files_are_listed_the_newest_first() -> None:
         call("broken e/f.py"),
     )
     assert paths_in(rows) == ["e/f.py", "src/b.py", "./c/d.sh", "/var/log/app", "docs/a.md", "~/notes.txt"]
+
+
+@pytest.mark.parametrize("piece", ["@", "+", "-", "-\\", "-/", "@/", "~/@", "a:/@", "a.", "./", "..", "\\"])
+def test_files_are_found_in_time(piece: str) -> None:
+    begun = time.perf_counter()
+    paths_in(rows_of(user_message(piece * (20_000 // len(piece)))))
+    assert time.perf_counter() - begun < 0.5
+
+
+def test_a_file_is_found_whatever_stands_before_it() -> None:
+    rows = rows_of(user_message(r"(a/b.py) '@c/d.py' +e/f.py \\host\share\g.py C:\h\i.py =j/k.py"))
+    assert set(paths_in(rows)) >= {"a/b.py", "@c/d.py", "+e/f.py", r"C:\h\i.py", "j/k.py"}

@@ -206,10 +206,9 @@ class Compressor:
 
     def _pins(self, plan: Plan, memo: Memo) -> tuple[Pins, int]:
         """What is kept word for word, and how many of the person's messages had to be shortened for want of room."""
-        said = said_in(plan.past, memo.finished)
         # Whether something was answered is seen in what follows it, which may stand behind the middle.
-        behind = {one.number: one.answered for one in said_in([*plan.past, *plan.active[plan.end :]])}
-        said = [msgspec.structs.replace(one, answered=behind.get(one.number, one.answered)) for one in said]
+        past = {row.id for row in plan.past}
+        said = [one for one in said_in([*plan.past, *plan.active[plan.end :]], memo.finished) if one.number in past]
         quotes: dict[int, list[tuple[int, int]]] = {}
         for number, start, end in memo.quotes:
             quotes.setdefault(number, []).append((start, end))
