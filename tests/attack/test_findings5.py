@@ -93,11 +93,8 @@ async def test_a_tainted_proposal_is_not_applied_by_a_clean_one_on_top_of_it() -
         )
         said = await one.turn([Call("read_file", {"path": "README.md"})], [create], text="read it")
         assert "Proposed" in said[-1], said
-        for number in range(20):
-            one.script.append(Say("fine"))
-            await one.actor.post(Inbound(text=f"talk {number}", cwd=str(one.home.cwd)))
-        assert await one.actor.condense()
-        assert not one.context.state.taint.sources()
+        for source in one.context.state.taint.sources():
+            one.context.state.taint.lift(source)  # the person vouches for what is read from here on
         await one.turn(
             [
                 Call(
@@ -267,6 +264,7 @@ async def test_memory_secret_prompt() -> None:
             p.read_bytes() for p in one.home.hermes.glob("hermes.db*")
         )
         assert TOKEN not in body and "zQ8Lk2Lp9Xw3Vb7Nm1Ra5" not in body
+        assert TOKEN.encode() not in raw
 
 
 def rows_of(*said: tuple[str, str]):
