@@ -139,7 +139,6 @@ async def test_strangers_are_not_forgotten_behind_many_files_of_ones_own(tmp_pat
         assert "<untrusted" in result, result
 
 
-@pytest.mark.xfail(strict=True, reason="the folder's name goes raw into the turn note (context/turn_notes.py)")
 async def test_a_working_folders_name_says_nothing() -> None:
     async with ScriptedServer(ObedientModel()) as server:
         with TempHome.for_server(server.url) as home:
