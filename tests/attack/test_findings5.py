@@ -498,9 +498,6 @@ async def test_a_strangers_words_in_a_file_of_the_agents_stay_a_strangers(tmp_pa
         assert "Held" in result["m1"], result["m1"]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a provider's block stands unfenced in the system prompt (memory/memory.py open)"
-)
 async def test_a_providers_block_is_fenced() -> None:
     from hermes.memory.memory import Memory
 
