@@ -521,7 +521,6 @@ async def test_an_error_about_a_skill_obeys_no_terminal(tmp_path: Path) -> None:
         assert done.code and "\x1b" not in done.stderr + done.stdout, done
 
 
-@pytest.mark.xfail(strict=True, reason="a waiting twin's sources are not joined (memory/journal.py propose)")
 async def test_the_same_change_that_waits_names_the_strangers_of_the_second_asker(tmp_path: Path) -> None:
     config = {"memory": {"write_approval": True}}
     async with scene("local", config=config) as one:
