@@ -108,7 +108,7 @@ async def review(material: Material, task: SideTask, emit: Emit) -> Findings | F
     except msgspec.MsgspecError as error:
         said = f"The review's answer is not what was asked for ({one_line(str(error), 100)})."
         return Failure(kind=FailureKind.BAD_RESPONSE, message=said)
-    flat = _flat(told)
+    flat = _flat(quotable(material.messages))
     memory = [wish for wish in findings.memory if _stands(wish.evidence, flat)]
     skills = [wish for wish in findings.skills if _stands(wish.evidence, flat)]
     dropped = len(findings.memory) + len(findings.skills) - len(memory) - len(skills)
@@ -129,29 +129,46 @@ def conversation(messages: Sequence[Message]) -> str:
     return "\n\n".join(reversed(lines))
 
 
+def quotable(messages: Sequence[Message]) -> str:
+    """What evidence may quote: the words of the conversation themselves, without any that frame them here."""
+    return "\n\0\n".join(piece.words for message in messages for piece in _pieces(message) if piece.words)
+
+
+class _Piece(Struct, frozen=True):
+    """Something of a message: a form with a place for `words`, which are shown as far as `limit` goes."""
+
+    form: str
+    words: str = ""
+    limit: int = 0
+
+
 def _told(message: Message) -> str:
-    limit = _WORDS if message.role is Role.USER else _TEXT
+    pieces = [piece.form.replace("{}", head_and_tail(piece.words, piece.limit)) for piece in _pieces(message)]
+    return f"{message.role.value.upper()}: " + "\n".join(pieces) if pieces else ""
+
+
+def _pieces(message: Message) -> list[_Piece]:
     text = message.text.strip() if not message.synthetic else ""
-    pieces = [head_and_tail(text, limit)] if text else []
+    pieces = [_Piece("{}", text, _WORDS if message.role is Role.USER else _TEXT)] if text else []
     for part in message.parts:
         if isinstance(part, ToolCallPart):
-            pieces.append(f"(calls {part.name} with {head_and_tail(part.arguments, _ARGUMENTS)})")
+            pieces.append(_Piece(f"(calls {part.name} with {{}})", part.arguments, _ARGUMENTS))
         elif isinstance(part, ToolResultPart):
             pieces.append(_result(part))
         elif isinstance(part, TextPart) and _strange(part):
-            pieces.append("(strangers' words, left out)")
-    return f"{message.role.value.upper()}: " + "\n".join(pieces) if pieces else ""
+            pieces.append(_Piece("(strangers' words, left out)"))
+    return pieces
 
 
 def _strange(part: TextPart | ToolResultPart) -> bool:
     return part.provenance is not None and part.provenance.untrusted
 
 
-def _result(part: ToolResultPart) -> str:
+def _result(part: ToolResultPart) -> _Piece:
     if _strange(part):
-        return f"(result of {part.name}: {part.status.value}; strangers' words, left out)"
+        return _Piece(f"(result of {part.name}: {part.status.value}; strangers' words, left out)")
     limit = _RESULT if part.status is ToolStatus.OK else 2 * _RESULT
-    return f"(result of {part.name}: {part.status.value}: {head_and_tail(part.text, limit)})"
+    return _Piece(f"(result of {part.name}: {part.status.value}: {{}})", part.text, limit)
 
 
 def _prompt(material: Material, told: str) -> str:

@@ -454,19 +454,18 @@ async def test_a_review_is_shown_no_unvouched_skill(tmp_path: Path) -> None:
     assert EVIL not in asked
 
 
-@pytest.mark.xfail(strict=True, reason="evidence may quote the frame, not the conversation (memory/review.py _stands)")
 def test_evidence_is_not_what_the_review_itself_wrote() -> None:
     from hermes.core.messages import Message, Role
     from hermes.core.parts import Provenance, Source, TextPart, ToolResultPart, ToolStatus
-    from hermes.memory.review import _flat, _stands, conversation
+    from hermes.memory.review import _flat, _stands, conversation, quotable
 
     result = ToolResultPart(
         call_id="1", name="web_extract", status=ToolStatus.OK, text="x", provenance=Provenance(Source.WEB, "evil")
     )
-    told = conversation(
-        [Message(role=Role.USER, parts=(TextPart("read it"),)), Message(role=Role.TOOL, parts=(result,))]
-    )
-    assert not _stands("strangers' words, left out", _flat(told))
+    messages = [Message(role=Role.USER, parts=(TextPart("read the page"),)), Message(role=Role.TOOL, parts=(result,))]
+    assert "strangers' words, left out" in conversation(messages)
+    assert _stands("read the page", _flat(quotable(messages)))
+    assert not _stands("strangers' words, left out", _flat(quotable(messages)))
 
 
 def test_notes_cannot_look_like_standing_instructions() -> None:
