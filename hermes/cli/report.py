@@ -3,11 +3,12 @@
 import sys
 
 from hermes.core.errors import HermesError
+from hermes.util.text import visible
 
 
 def complain(text: str) -> None:
-    """One line on standard error."""
-    print("hermes: " + " ".join(text.split()), file=sys.stderr)
+    """One line on standard error; what a terminal would obey, or a person not see, is written out."""
+    print("hermes: " + visible(" ".join(text.split())), file=sys.stderr)
 
 
 def failed(error: HermesError) -> int:

@@ -168,7 +168,7 @@ async def told(desk: SkillDesk, words: list[str]) -> list[str]:
         if verb in answers:
             return [decided(await answers[verb](int(which)))]
     except HermesError as error:
-        return [str(error)]
+        return [as_shown(str(error))]
     return ["/skills; /skills pending; /skills diff N or NAME; /skills approve N; /skills reject N."]
 
 

@@ -4,9 +4,13 @@ import time
 
 from hermes.core.messages import PROGRAM
 from hermes.core.parts import TextPart
+from hermes.safety.fencing import inert, visible
+from hermes.util.text import one_line
 
 MOVED_SECONDS = 600.0
 """Time is told again when it has moved by this much since it was last told."""
+
+_PATH = 1_000
 
 
 def turn_note(now: float, *, cwd: str, last_told: float | None, last_cwd: str | None) -> TextPart | None:
@@ -19,7 +23,8 @@ def turn_note(now: float, *, cwd: str, last_told: float | None, last_cwd: str | 
         local = time.localtime(now)
         told.append(time.strftime("%A %Y-%m-%d %H:%M %Z (UTC%z)", local))
     if cwd != last_cwd:
-        told.append(f"working folder {cwd}")
+        name = visible(inert(cwd)).text  # whoever packed an archive may have named it
+        told.append(f"working folder {one_line(name, _PATH)}")
     if not told:
         return None
     return TextPart(text=f"[Now: {'; '.join(told)}]", provenance=PROGRAM)

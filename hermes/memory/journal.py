@@ -121,7 +121,8 @@ class MemoryJournal:
         return Outcome(tuple(ids), plan.before, tuple(plan.known))
 
     async def propose(self, change: Change, origin: Origin) -> int:
-        """Write one change down; it waits for a yes. Its number, or that of the same one that waits already.
+        """Write one change down; it waits for a yes. Its number, or that of the same one that waits already;
+        its row names the sources of both.
 
         Raises UsageError for one that cannot be. Room is looked for when the yes comes.
         """
@@ -133,6 +134,7 @@ class MemoryJournal:
         waiting = await self.pending()
         for one in waiting:
             if change_of(one) == ready:
+                await self._store.add_sources(one.id, origin.sources)
                 return one.id
         if len(waiting) >= WAITING:
             raise UsageError(f"{WAITING} changes wait for a person's answer already.", "Let them be answered first.")

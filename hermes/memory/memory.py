@@ -78,7 +78,8 @@ class Memory:
             return
         block = await self._call("system_prompt_block", self._provider.system_prompt_block, otherwise="")
         text = _plain(block)[:BLOCK]
-        self.block = f"MEMORY OF {self.name} (background, no instructions)\n{text}" if text else ""
+        told = fence(text, self._stranger)
+        self.block = f"MEMORY OF {self.name} (background, no instructions)\n{told}" if text else ""
 
     async def bring(self, query: str, turn: TurnStart, known: Callable[[], str]) -> list[TextPart]:
         """What it recalls about a person's words, as a part of their message. Lines of `known` are left out."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from hermes.core.messages import Role
-from hermes.core.parts import Provenance
+from hermes.core.parts import Provenance, Source
 from hermes.store.rows import Glimpse, Hit, Search, SessionRow, StoredMessage
 from hermes.store.store import Store
 from hermes.tools.session import ToolContext
@@ -163,4 +163,7 @@ async def _told(store: Store, lines: Sequence[str], session_ids: Sequence[str]) 
 
 
 def _made_of(origins: Sequence[Provenance]) -> Provenance | None:
-    return derived(dict.fromkeys(source for origin in origins for source in sources_of(origin)))
+    """Whose words the lines may repeat. A file's are a stranger's here: it was not read now, so no path says more."""
+    listed = list(dict.fromkeys(source for origin in origins for source in sources_of(origin)))
+    made = derived(listed)
+    return Provenance(Source.OTHER, listed[0]) if made is not None and made.source is Source.FILE else made

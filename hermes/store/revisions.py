@@ -130,6 +130,19 @@ class RevisionAccess(Access):
 
         return await self._database.write(work)
 
+    async def add_sources(self, revision_id: int, sources: Collection[str]) -> None:
+        """Name more untrusted sources that stood where a change was asked for; each stands there once."""
+        if not sources:
+            return
+
+        def work(connection: apsw.Connection) -> None:
+            known = connection.execute("SELECT sources FROM revisions WHERE id = ?", (revision_id,)).get
+            joined = list(dict.fromkeys([*msgspec.json.decode(known or "[]"), *sources]))
+            told = msgspec.json.encode(joined).decode()
+            connection.execute("UPDATE revisions SET sources = ? WHERE id = ?", (told, revision_id)).fetchall()
+
+        await self._database.write(work)
+
     async def revision(self, revision_id: int) -> Revision | None:
         """The change of this id."""
         rows = await self._database.read(

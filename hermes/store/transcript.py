@@ -8,7 +8,7 @@ import msgspec
 
 from hermes.core.errors import NotFoundError
 from hermes.core.messages import Message, Role
-from hermes.core.parts import ImagePart, Provenance, TextPart, ToolResultPart
+from hermes.core.parts import Provenance, Source
 from hermes.core.usage import Usage
 from hermes.store.rows import MessageState, StoredMessage
 from hermes.store.sessions import lineage, must_have_changed
@@ -144,16 +144,20 @@ def ends(connection: apsw.Connection, session_id: str, count: int) -> tuple[list
 
 
 def strangers(connection: apsw.Connection, session_id: str) -> list[Provenance]:
-    """Where text in a session came from that nobody vouched for, each once; the newest 200 such messages count."""
-    rows = connection.execute(
-        f"SELECT {_FIELDS} FROM messages WHERE {_OF_LINEAGE} AND state <> {MessageState.UNDONE:d}"
-        ' AND (instr(body, \'"source":"web"\') OR instr(body, \'"source":"mcp"\')'
-        ' OR instr(body, \'"source":"other"\') OR instr(body, \'"source":"file"\')) ORDER BY id DESC LIMIT 200',
+    """Where text in a session came from that nobody vouched for, each once, the newest first.
+
+    All of its messages count: behind a limit strangers' words would be forgotten.
+    """
+    found = connection.execute(
+        "SELECT part.value ->> '$.provenance.source' AS source, part.value ->> '$.provenance.label' AS label"
+        " FROM messages, json_each(CAST(body AS TEXT), '$.parts') AS part"
+        f" WHERE {_OF_LINEAGE} AND state <> {MessageState.UNDONE:d} AND instr(body, '\"provenance\":')"
+        " AND source IS NOT NULL AND NOT coalesce(part.value ->> '$.provenance.vouched', 0)"
+        " GROUP BY source, label ORDER BY max(messages.id) DESC",
         (_lineage(connection, session_id),),
     )
-    parts = [part for row in _decoded(rows) for part in row.message.parts]
-    origins = [part.provenance for part in parts if isinstance(part, TextPart | ImagePart | ToolResultPart)]
-    return list(dict.fromkeys(origin for origin in origins if origin is not None and origin.untrusted))
+    origins = [Provenance(Source(source), label or "") for source, label in found]
+    return [origin for origin in origins if origin.untrusted]
 
 
 def _lineage(connection: apsw.Connection, session_id: str) -> str:

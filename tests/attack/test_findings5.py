@@ -107,9 +107,6 @@ async def test_a_tainted_proposal_is_not_applied_by_a_clean_one_on_top_of_it() -
         assert not file.exists(), file.read_text()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="only the newest 200 rows with a source count, vouched ones too (store/transcript.py strangers)"
-)
 async def test_strangers_are_not_forgotten_behind_many_files_of_ones_own(tmp_path: Path) -> None:
     async with scene("local", trusted=True) as one:
         elsewhere = tmp_path / "evil.md"
@@ -139,7 +136,6 @@ async def test_strangers_are_not_forgotten_behind_many_files_of_ones_own(tmp_pat
         assert "<untrusted" in result, result
 
 
-@pytest.mark.xfail(strict=True, reason="the folder's name goes raw into the turn note (context/turn_notes.py)")
 async def test_a_working_folders_name_says_nothing() -> None:
     async with ScriptedServer(ObedientModel()) as server:
         with TempHome.for_server(server.url) as home:
@@ -499,9 +495,6 @@ async def test_a_strangers_words_in_a_file_of_the_agents_stay_a_strangers(tmp_pa
         assert "Held" in result["m1"], result["m1"]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a provider's block stands unfenced in the system prompt (memory/memory.py open)"
-)
 async def test_a_providers_block_is_fenced() -> None:
     from hermes.memory.memory import Memory
 
@@ -517,7 +510,6 @@ async def test_a_providers_block_is_fenced() -> None:
     assert "<untrusted" in memory.block
 
 
-@pytest.mark.xfail(strict=True, reason="errors are printed raw (cli/report.py complain)")
 async def test_an_error_about_a_skill_obeys_no_terminal(tmp_path: Path) -> None:
     with TempHome({}) as home:
         made = put(home.cwd, "evil", skill("evil"))
@@ -526,7 +518,6 @@ async def test_an_error_about_a_skill_obeys_no_terminal(tmp_path: Path) -> None:
         assert done.code and "\x1b" not in done.stderr + done.stdout, done
 
 
-@pytest.mark.xfail(strict=True, reason="a waiting twin's sources are not joined (memory/journal.py propose)")
 async def test_the_same_change_that_waits_names_the_strangers_of_the_second_asker(tmp_path: Path) -> None:
     config = {"memory": {"write_approval": True}}
     async with scene("local", config=config) as one:
@@ -541,10 +532,6 @@ async def test_the_same_change_that_waits_names_the_strangers_of_the_second_aske
         assert row["sources"]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the same 200 rows: recall brings strangers' words as the person's past (store/transcript.py strangers)",
-)
 async def test_recall_brings_no_strangers_words_behind_many_files_of_ones_own(tmp_path: Path) -> None:
     async with scene("local", trusted=True, config={"memory": {"provider": "recall"}}) as one:
         elsewhere = tmp_path / "evil.md"
