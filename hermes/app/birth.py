@@ -241,6 +241,7 @@ class Birth:
             made = self._on.framing.frame(endpoint, tools.toolbox.schemas(), kept, self._plan.system)
             for section in kept.sections:
                 self._on.remark(section.remarks())
+            self._on.remark(self._on.framing.remarks)
             return made
 
         return frame

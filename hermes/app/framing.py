@@ -9,23 +9,31 @@ from hermes.app.prompting import Size, aside_of, sizes, system_parts
 from hermes.config.home import Home
 from hermes.config.settings import Settings
 from hermes.context.prompt import PromptPart, joined
-from hermes.core.frame import EpochFrame, Sampling, ToolSchema
+from hermes.core.frame import Aside, EpochFrame, Sampling, ToolSchema
+from hermes.core.scrub import scrubbed_message
 from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
+from hermes.safety.secrets import Redactor
 
 T = TypeVar("T")
 
 
 class Framing:
-    """Makes the frames of a process's sessions. Raises ConfigError for what cannot be used."""
+    """Makes the frames of a process's sessions. Raises ConfigError for what cannot be used.
 
-    def __init__(self, home: Home, settings: Settings, options: Options) -> None:
+    Secrets leave the prompt here, whoever put them there; `remarks` says of which part.
+    """
+
+    def __init__(self, home: Home, settings: Settings, options: Options, redactor: Redactor) -> None:
         self._home = home
         self._settings = settings
         self._options = options
-        self._aside = aside_of(
-            settings, home, ephemeral=options.ephemeral_system_prompt, prefill=options.prefill_messages
-        )
+        self._redact = redactor.redact
+        self.remarks: list[str] = []
+        """What the person should know about the prompt that was made last."""
+        aside = aside_of(settings, home, ephemeral=options.ephemeral_system_prompt, prefill=options.prefill_messages)
+        prefill = tuple(scrubbed_message(message, self._redact) for message in aside.prefill)
+        self._aside = Aside(self._redact(aside.system), prefill)
 
     def frame(self, endpoint: Endpoint, tools: Sequence[ToolSchema], kept: Kept, system: str | None) -> EpochFrame:
         """The frame of a new epoch with this model; what the prompt is made of is read afresh.
@@ -36,6 +44,7 @@ class Framing:
         schemas = tuple(tools) if record.tools else ()
         if system is None:
             system = record.prompt or joined(self._parts(endpoint.model, kept, schemas))
+        system = self._redact(system)
         return EpochFrame(
             provider=record.name,
             model=endpoint.model,
@@ -57,7 +66,7 @@ class Framing:
 
     def _parts(self, model: str, kept: Kept, tools: Sequence[ToolSchema]) -> tuple[PromptPart, ...]:
         names = {"", *(tool.name for tool in tools)}
-        return system_parts(
+        parts = system_parts(
             self._home,
             self._settings,
             platform=self._options.platform,
@@ -65,6 +74,10 @@ class Framing:
             has_tools=bool(tools),
             sections=[section for section in kept.sections if kept.needs.get(section.name, "") in names],
         )
+        clean = tuple(PromptPart(part.name, self._redact(part.text)) for part in parts)
+        found = [part.name for part, other in zip(parts, clean, strict=True) if part != other]
+        self.remarks = [f"A secret was taken out of the prompt ({name}): keep it somewhere else." for name in found]
+        return clean
 
 
 def _first(*values: T | None) -> T | None:

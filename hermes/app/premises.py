@@ -58,7 +58,7 @@ class Premises:
             place=Place(self.environ, self.settings, self.wardens),
             redactor=self.redactor,
         )
-        self.framing = Framing(home, self.settings, options)
+        self.framing = Framing(home, self.settings, options, self.redactor)
         self.windows = Windows()
         self.timeouts = HttpTimeouts()
         """How long a model's server may take."""

@@ -40,6 +40,8 @@ class Parser(argparse.ArgumentParser):
         if not first.startswith("-"):
             self.error(f"{first!r} is one word too many. {self.stray}".rstrip())
         name = first.partition("=")[0]
+        if name in self.options():
+            self.error(f"{name} stands behind a verb, such as `list`")
         self.error(f"there is no option {name}. {suggestion(name, self.options())}".rstrip())
 
     def _check_value(self, action: argparse.Action, value: object) -> None:

@@ -202,6 +202,8 @@ class Skills:
         applied = [one for one in await self.log(name) if one.state is RevisionState.APPLIED]
         if not applied:
             raise NotFoundError(f"No change of a skill {name[:80]!r} is known.", "`hermes skills log NAME` lists them.")
+        if to is None and applied[0].before is None and await self._only_own(name):
+            raise UsageError(f"There is no earlier version of {name}.", f"`hermes skills remove {name}` takes it away.")
         if to is None:
             after, what = applied[0].before, f"as before change {applied[0].id}"
         else:
@@ -213,6 +215,10 @@ class Skills:
         change = Change(name, folders.decoded(after))
         revision_id = await self.propose(change, author=Author.PERSON, reason=f"rolled back: {what}")
         return await self.apply(revision_id, by)
+
+    async def _only_own(self, name: str) -> bool:
+        """Whether no other skill of this name stands behind the person's own."""
+        return await asyncio.to_thread(_shipped, self.catalogue, name) is None
 
     async def settle(self) -> None:
         """Finish what processes that died have left half done: rows, and folders. Costs a look at both where nothing

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from hermes.safety.later import runs_later
 
-_HASHED = 4 << 20
-"""Bytes of a file that are looked at; of a larger one the beginning, and its size."""
+_HASHED = 1 << 18
+"""Bytes of a file that are looked at, a fraction of a millisecond; of a larger one the beginning, and its size."""
 
 
 class Mark(Struct, frozen=True):

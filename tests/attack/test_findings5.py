@@ -238,9 +238,6 @@ async def test_why_a_reference_failed_is_a_strangers_word() -> None:
         assert one.context.state.taint.sources()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the system prompt is not redacted: memory, SOUL.md, descriptions (app/framing.py)"
-)
 async def test_memory_secret_prompt() -> None:
     async with scene("local", environ={"MY_SERVICE_TOKEN": "zQ8Lk2Lp9Xw3Vb7Nm1Ra5"}) as one:
         (one.home.hermes / "memories").mkdir()
