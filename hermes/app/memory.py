@@ -26,11 +26,11 @@ from hermes.memory.tool import memory_tool
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.safety.secrets import Redactor
-from hermes.skills.diff import escaped
 from hermes.store.revisions import Author, Revision
 from hermes.store.store import Store
 from hermes.tools.tool import Tool
 from hermes.util.clock import SystemClock
+from hermes.util.text import escaped
 
 PERSON = Origin(author=Author.PERSON)
 

@@ -19,14 +19,14 @@ from hermes.core.messages import PROGRAM
 from hermes.core.parts import ImagePart, TextPart
 from hermes.runtime.mailbox import Inbound
 from hermes.skills.catalogue import Catalogue, Roots, Skill
-from hermes.skills.diff import diff_lines, escaped
+from hermes.skills.diff import diff_lines
 from hermes.skills.files import Files
 from hermes.skills.skills import Change, Skills
 from hermes.store.revisions import Author, Revision, RevisionState
 from hermes.store.store import Store
 from hermes.tools.web.access import WebAccess
 from hermes.util.clock import SystemClock
-from hermes.util.text import shown_address
+from hermes.util.text import escaped, shown_address
 
 if TYPE_CHECKING:
     from hermes.skills.install import Package

@@ -12,7 +12,6 @@ from hermes.app.openai_form import Plain
 from hermes.app.options import Options
 from hermes.app.result import turn_result
 from hermes.app.sessions import find_session, to_plain
-from hermes.app.toolbox import Plan
 from hermes.config.home import Home, locate_home
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.events import TurnEnded
@@ -94,6 +93,7 @@ class App:
         message of a session that has none. Raises NotFoundError, BusyError when another process has it, ConfigError.
         """
         from hermes.app.birth import Birth
+        from hermes.app.toolbox import Plan
 
         session_id, fresh = await self._session_id(name, latest=latest, create=create)
         async with AsyncExitStack() as stack:

@@ -3,12 +3,12 @@
 import sys
 
 from hermes.core.errors import HermesError
-from hermes.util.text import visible
+from hermes.util.text import escaped
 
 
 def complain(text: str) -> None:
     """One line on standard error; what a terminal would obey, or a person not see, is written out."""
-    print("hermes: " + visible(" ".join(text.split())), file=sys.stderr)
+    print("hermes: " + escaped(" ".join(text.split())), file=sys.stderr)
 
 
 def failed(error: HermesError) -> int:

@@ -2,23 +2,14 @@
 
 import difflib
 import hashlib
-import re
 from collections.abc import Iterator
 
 from hermes.skills.files import Files, as_text
+from hermes.util.text import escaped
 
 _FINE_LINES = 4_000
 """Lines that are compared one by one, of all files together: the time for it grows with the cube of them."""
 _AROUND = 3
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f"
-    "\u205f-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
-)
-
-
-def escaped(text: str) -> str:
-    """The text with every character written out that cannot be seen, or that a terminal would obey."""
-    return _UNSEEN.sub(lambda match: f"\\u{{{ord(match[0]):x}}}", text)
 
 
 def diff_lines(before: Files | None, after: Files | None) -> list[str]:

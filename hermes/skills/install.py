@@ -18,11 +18,11 @@ from msgspec import Struct
 
 from hermes.core.errors import UsageError
 from hermes.safety.suspicion import marks
-from hermes.skills.diff import digest, escaped
+from hermes.skills.diff import digest
 from hermes.skills.files import ALL_LIMIT, FILE_LIMIT, MAIN, MOST_FILES, Files, as_text, check_path, read_folder
 from hermes.skills.skill import read_head
 from hermes.skills.validate import check
-from hermes.util.text import one_line
+from hermes.util.text import escaped, one_line
 
 ARCHIVE_LIMIT = 16 << 20
 """Bytes of an archive."""

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from hermes.context.prompt import Tier
 from hermes.skills.catalogue import Catalogue, Skill
-from hermes.skills.diff import escaped
-from hermes.util.text import one_line
+from hermes.util.text import escaped, one_line
 
 INDEX_LIMIT = 3_000
 """Characters of the list of skills."""

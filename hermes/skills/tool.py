@@ -9,7 +9,6 @@ from msgspec import Meta, Struct
 from hermes.core.errors import HermesError, ToolError
 from hermes.skills.catalogue import Skill, Tier
 from hermes.skills.command import provenance
-from hermes.skills.diff import escaped
 from hermes.skills.files import MAIN, Files, as_text, check_own
 from hermes.skills.section import described
 from hermes.skills.skill import parted, with_category
@@ -18,6 +17,7 @@ from hermes.store.revisions import Author
 from hermes.tools.edits import replace_text
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, Tool, ToolOutput, tool
+from hermes.util.text import escaped
 
 _DESCRIPTION = 300
 _MOST_LISTED = 200

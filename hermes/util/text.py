@@ -85,6 +85,18 @@ def visible(text: str) -> str:
     )
 
 
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f"
+    "\u205f-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
+)
+
+
+def escaped(text: str) -> str:
+    """The text with every character written out that cannot be seen, or that a terminal would obey; what only looks
+    like another one stays, as Chinese marks do."""
+    return _UNSEEN.sub(lambda match: f"\\u{{{ord(match[0]):x}}}", text)
+
+
 def sentence(text: str) -> str:
     """The text with an end, so that another sentence can follow it."""
     text = text.rstrip()

@@ -9,11 +9,12 @@ from making import put, skills_in, text
 
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.skills import files as folders
-from hermes.skills.diff import diff_lines, escaped
+from hermes.skills.diff import diff_lines
 from hermes.skills.files import MAIN, Files, decoded, encoded, write_staged
 from hermes.skills.skills import Change, Skills
 from hermes.store.revisions import Author, RevisionState
 from hermes.testing.home import TempHome
+from hermes.util.text import escaped
 
 
 def files(body: str, name: str = "plain", **more: bytes) -> Files:
