@@ -16,7 +16,7 @@ from hermes.tools.gate import Gate
 from hermes.tools.git_programs import programs_around
 from hermes.tools.registry import Registry
 from hermes.tools.session import ToolContext
-from hermes.util.text import head_and_tail, one_line, visible
+from hermes.util.text import escaped, head_and_tail, one_line
 
 _CHARACTERS_PER_TOKEN = 4
 _TOOLSETS = ("file", "terminal", "web")
@@ -50,7 +50,7 @@ class References:
         if not found:
             return []
         if len(found) > MOST:
-            self._notify(Level.WARNING, f"Only the first {MOST} of {len(found)} references were brought along.")
+            self._notify(Level.WARNING, f"Only the first {MOST} references were brought along.")
         found = [self._judged(one) for one in found[:MOST]]
         calls = {number: one.call(number) for number, one in enumerate(found) if not one.wrong}
         batch = Batch(tuple(calls.values()))
@@ -98,4 +98,4 @@ def _why(text: str) -> str:
     """A failure in the person's words: without the fence, and without what is said to the model alone."""
     lines = [line for line in text.splitlines() if not line.startswith(("<untrusted", "</untrusted"))]
     told = " ".join(lines).partition("Nothing was done.")[0]
-    return one_line(visible(told), 200) or "it failed."
+    return one_line(escaped(told), 200) or "it failed."

@@ -25,7 +25,7 @@ from hermes.skills.skills import Change, Skills
 from hermes.skills.use import used_skills
 from hermes.store.revisions import Author
 from hermes.tools.edits import replace_text
-from hermes.util.text import one_line, visible
+from hermes.util.text import escaped, one_line
 
 KEPT = 400
 """Messages since the last review that are held for the next one."""
@@ -84,11 +84,6 @@ class Reviewing:
         if self._turns and self._mode is not Evolution.OFF and self._running is None:
             self._begin()
         return ""
-
-    async def idle(self) -> None:
-        """Wait until no review runs."""
-        if self._running is not None:
-            await asyncio.wait([self._running])
 
     async def close(self) -> None:
         """Give up the review that runs."""
@@ -214,8 +209,8 @@ class Reviewing:
 def _named(wish: MemoryWish | SkillWish) -> str:
     """A change in a few words."""
     if isinstance(wish, SkillWish):
-        return f"{wish.action} skill {one_line(visible(wish.name), 64)}"
-    return f"{wish.action} {wish.target}: {one_line(visible(wish.content or wish.old_text), 60)}"
+        return f"{wish.action} skill {one_line(escaped(wish.name), 64)}"
+    return f"{wish.action} {wish.target}: {one_line(escaped(wish.content or wish.old_text), 60)}"
 
 
 async def _silent(_: Event) -> None:

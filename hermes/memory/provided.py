@@ -17,7 +17,7 @@ from hermes.tools.session import ToolContext
 from hermes.tools.tool import Tool, ToolOutput
 from hermes.tools.toolsets import TOOLSETS
 
-_PREFIXES = ("mcp__", "context_lookup")
+_PREFIX = "mcp__"
 
 
 class _Shape(Struct):
@@ -38,7 +38,7 @@ def _tools(memory: Memory) -> Iterator[Tool]:
 
     def taken(name: str) -> bool:
         ours = any(name == file or name.startswith(f"{file}_") for file in files)
-        return ours or name in named or name.startswith(_PREFIXES)
+        return ours or name in named or name.startswith(_PREFIX)
 
     for schema in memory.tool_schemas(taken):
         shape = _shape(schema.parameters)
