@@ -1,0 +1,66 @@
+"""What the program says to a person, in that person's language.
+
+The English text is the key. `words/LANGUAGE/*.json` beside this file hold the others, English to translated; a text that is
+missing there is said in English. What a model reads is never said through here: its language must not move with a person's.
+"""
+
+import os
+from collections.abc import Mapping
+from contextvars import ContextVar
+from functools import cache
+
+ENGLISH = "en"
+CHINESE = "zh"
+LANGUAGES = (ENGLISH, CHINESE)
+
+_spoken: ContextVar[str] = ContextVar("language", default=ENGLISH)
+
+
+def speak(language: str) -> None:
+    """Say everything in this language from now on: in this task, and in those that it starts."""
+    _spoken.set(language if language in LANGUAGES else ENGLISH)
+
+
+def spoken() -> str:
+    """The language that is spoken here."""
+    return _spoken.get()
+
+
+def language_of(environ: Mapping[str, str]) -> str:
+    """The language that the environment asks for, by the order POSIX gives these variables."""
+    for name in ("HERMES_LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
+        if wanted := environ.get(name, ""):
+            return CHINESE if wanted[:2].lower() == CHINESE and not wanted[2:3].isalpha() else ENGLISH
+    return ENGLISH
+
+
+def say(text: str, /, **values: object) -> str:
+    """The text in the person's language, its `{name}` places filled; without values braces are just braces."""
+    language = _spoken.get()
+    said = text if language == ENGLISH else translations(language).get(text, text)
+    return said.format(**values) if values else said
+
+
+def say_many(one: str, many: str, count: int, /, **values: object) -> str:
+    """`one` for a count of one and `many` for all others, with `{n}` as the count; `many` is the key for other languages."""
+    if _spoken.get() == ENGLISH and count == 1:
+        return one.format(n=count, **values)
+    return say(many, n=f"{count:,}", **values)
+
+
+def phrase(text: str, /) -> str:
+    """The text as it is: marks one that is said later, by `say` of a name that holds it."""
+    return text
+
+
+@cache
+def translations(language: str) -> dict[str, str]:
+    """Everything that can be said in a language but English, by its English text."""
+    import json
+
+    table: dict[str, str] = {}
+    folder = os.path.join(os.path.dirname(__file__), "words", language)
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            table |= json.load(file)
+    return table
