@@ -1,7 +1,8 @@
 """What the program says to a person, in that person's language.
 
-The English text is the key. `words/LANGUAGE/*.json` beside this file hold the others, English to translated; a text that is
-missing there is said in English. What a model reads is never said through here: its language must not move with a person's.
+The English text is the key. `words/LANGUAGE/*.json` beside this file hold the others, English to translated; a text
+that is missing there is said in English. What a model reads is never said through here: its language must not move with
+a person's.
 """
 
 import os
@@ -42,7 +43,7 @@ def say(text: str, /, **values: object) -> str:
 
 
 def say_many(one: str, many: str, count: int, /, **values: object) -> str:
-    """`one` for a count of one and `many` for all others, with `{n}` as the count; `many` is the key for other languages."""
+    """`one` for a count of one, `many` for all others, with `{n}` as the count; other languages know `many` only."""
     if _spoken.get() == ENGLISH and count == 1:
         return one.format(n=count, **values)
     return say(many, n=f"{count:,}", **values)
