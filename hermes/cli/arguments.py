@@ -1,10 +1,34 @@
 """The parser that every verb uses: one line for what is wrong, with the nearest name there is."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import NoReturn
 
 from hermes.cli.report import complain
+
+
+_looked_at: ContextVar[bool] = ContextVar("looked_at", default=False)
+
+
+class Inspected(Exception):
+    """A verb's parser, handed to the one who looks at it; nothing was parsed and nothing run."""
+
+    def __init__(self, parser: "Parser") -> None:
+        super().__init__()
+        self.parser = parser
+
+
+def inspected(run: Callable[[list[str]], int]) -> "Parser":
+    """The parser of a verb. So what a verb takes is said once: help, completion and documents are made of it."""
+    before = _looked_at.set(True)
+    try:
+        run([])
+    except Inspected as found:
+        return found.parser
+    finally:
+        _looked_at.reset(before)
+    raise AssertionError(f"{run.__module__} parses nothing")
 
 
 class Parser(argparse.ArgumentParser):
@@ -15,10 +39,25 @@ class Parser(argparse.ArgumentParser):
 
     def read(self, arguments: list[str]) -> argparse.Namespace:
         """Parse everything; what is left over is an error."""
-        given, rest = self.parse_known_args(arguments)
+        given, rest = self.parsed(arguments)
         if rest:
             self._not_known(rest)
         return given
+
+    def parsed(self, arguments: list[str], *, mixed: bool = False) -> tuple[argparse.Namespace, list[str]]:
+        """What is known, parsed, and what is left over. With `mixed` options may stand between words."""
+        if _looked_at.get():
+            raise Inspected(self)
+        return self.parse_known_intermixed_args(arguments) if mixed else self.parse_known_args(arguments)
+
+    def below(self) -> dict[str, "Parser"]:
+        """The verbs of this one, by name."""
+        found = (one.choices for one in self._actions if isinstance(one.choices, dict))
+        return {name: one for choices in found for name, one in choices.items() if isinstance(one, Parser)}
+
+    def arguments(self) -> list[argparse.Action]:
+        """The options and words that this verb takes, as they were added, but for those that help does not show."""
+        return [one for one in self._actions if one.help != argparse.SUPPRESS and one.dest != "help"]
 
     def error(self, message: str) -> NoReturn:
         """Complain and leave."""

@@ -23,7 +23,7 @@ def run(arguments: list[str]) -> int:
     """Answer one question, or with `--jsonl` one for each line of standard input."""
     parser = _parser()
     ours, command = _parted(arguments)
-    given, rest = parser.parse_known_intermixed_args(ours)
+    given, rest = parser.parsed(ours, mixed=True)
     if rest:
         parser.error(f"{rest[0]!r} is no option here: put what is asked about in quotes")
     given.words += [shlex.join(command)] if command else []

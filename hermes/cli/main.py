@@ -7,14 +7,23 @@ import sys
 
 VERBS: dict[str, tuple[str, str]] = {
     "chat": ("hermes.cli.chat", "talk with the agent (`-q TEXT` for one message, with its work shown)"),
-    "sessions": ("hermes.cli.sessions", "list, show, search, export and delete sessions"),
+    "status": ("hermes.cli.status", "how things stand: model, keys, sandbox, sessions, money, what waits, on one screen"),
+    "sessions": ("hermes.cli.sessions", "list, show, search, rename, export, prune and delete sessions"),
+    "insights": ("hermes.cli.insights", "tokens, money and work by day, hour, model and tool, as pictures"),
     "usage": ("hermes.cli.spending", "tokens and money spent, and what the caps leave"),
     "skills": ("hermes.cli.skills", "list, view, install, approve and take back skills"),
     "memory": ("hermes.cli.memory", "list, change, approve and take back what the agent remembers"),
     "auth": ("hermes.cli.auth", "list, add, remove and reset the keys of model providers"),
     "approvals": ("hermes.cli.approvals", "list and answer the questions that wait for you"),
     "prompt-size": ("hermes.cli.prompt_size", "how large each part is that every request begins with"),
-    "doctor": ("hermes.cli.doctor", "say what holds commands back here, and what is trusted"),
+    "doctor": ("hermes.cli.doctor", "examine this home and machine, say what to do; `--fix` mends what is safe to mend"),
+    "logs": ("hermes.cli.logs", "what went wrong inside, newest last; `-f` follows"),
+    "backup": ("hermes.cli.backup", "put the home into one file, or list the backups there are"),
+    "restore": ("hermes.cli.restore", "put a backup in the place of what is there"),
+    "profile": ("hermes.cli.profile", "several homes beside each other: list, create, clone, use"),
+    "worktree": ("hermes.cli.worktree", "list and remove the git worktrees that `-w` made"),
+    "update": ("hermes.cli.update", "say how to update, or do it; goes back when the new version does not work"),
+    "completion": ("hermes.cli.completion", "what a shell needs to complete commands, options and names"),
     "mcp": ("hermes.cli.mcp", "list the MCP servers, or try one"),
     "trust": ("hermes.cli.trust", "vouch for a project's folder, or list the trusted ones"),
     "home": ("hermes.cli.home", "show the home folder, or agree to share one with another program"),
@@ -26,13 +35,16 @@ VERBS: dict[str, tuple[str, str]] = {
 _TAKES_TEXT = {"-z": "--oneshot", "--oneshot": "--oneshot", "-q": "--query", "--query": "--query"}
 """Options whose text may look like an option itself; the long form takes it whole, behind a `=`."""
 
+HIDDEN = {"__complete": "hermes.cli.candidates"}
+"""Verbs that programs call and nobody types."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     _sound_streams()
     try:
-        code = _dispatch(_joined(given))
+        code = _dispatch(_chosen(_joined(given)))
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -67,10 +79,10 @@ def _dispatch(given: list[str]) -> int:
         return 0
     if first in ("-V", "--version"):
         first = "version"
-    if first in VERBS:
+    if first in VERBS or first in HIDDEN:
         import importlib
 
-        module = importlib.import_module(VERBS[first][0])
+        module = importlib.import_module(HIDDEN[first] if first in HIDDEN else VERBS[first][0])
         return int(module.run(given[1:]))
     if first and not first.startswith("-"):
         print(_no_verb(first, given), file=sys.stderr)
@@ -106,9 +118,58 @@ def _joined(given: list[str]) -> list[str]:
     return joined
 
 
+_FREE = "guard"
+"""The verb behind which every word may be a command's own."""
+
+
+def _chosen(given: list[str]) -> list[str]:
+    """The arguments without `-p NAME`, which chooses the home of everything that follows. Leaves with 2 when it cannot."""
+    if not any(word == "-p" or word.startswith("--profile") for word in given):
+        return given
+    from hermes.core.errors import HermesError
+
+    try:
+        return _profiled(given)
+    except HermesError as error:
+        from hermes.cli.report import failed
+
+        raise SystemExit(failed(error)) from None
+
+
+def _profiled(given: list[str]) -> list[str]:
+    end = given.index("--") if "--" in given else len(given)
+    rest: list[str] = []
+    words = iter(given[:end])
+    name: str | None = None
+    for word in words:
+        if word in ("-p", "--profile"):
+            name = next(words, "")
+        elif word.startswith("--profile="):
+            name = word.partition("=")[2]
+        elif word == _FREE and not rest:
+            rest += [word, *words]
+        else:
+            rest.append(word)
+    if name is not None:
+        _use_profile(name)
+    return rest + given[end:]
+
+
+def _use_profile(name: str) -> None:
+    from hermes.config.environment import process_environment, use_profile
+    from hermes.config.profiles import checked_name
+    from hermes.util.say import say
+
+    if process_environment().get("HERMES_HOME"):
+        said = say("HERMES_HOME is set and comes first: the profile {name!r} is not used.", name=name)
+        print(f"hermes: {said}", file=sys.stderr)
+        return
+    use_profile(checked_name(name))
+
+
 def help_text() -> str:
     """What `hermes --help` prints; the options are those of `hermes chat`, which has the long form."""
-    verbs = "\n".join(f"  {name:<10} {what}" for name, (_, what) in VERBS.items())
+    verbs = "\n".join(f"  {name:<11} {what}" for name, (_, what) in VERBS.items())
     return f"""\
 usage: hermes [options]              start a chat
        hermes -z TEXT [options]      do one task, print only the final answer
@@ -126,6 +187,8 @@ common options (all of them: `hermes chat --help`):
   --no-input            never ask; what would need a question is refused (exit code 3)
   --max-cost USD        dollars that this run may spend (more caps: `spending` in config.yaml)
   --usage-file FILE     write tokens and cost of the run as JSON
+  -w, --worktree [NAME] work in a git worktree of its own
+  -p, --profile NAME    use the home of this profile (with every command)
 
 examples:
   hermes -z "What is in this folder, and how large is it?"

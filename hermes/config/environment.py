@@ -10,6 +10,11 @@ def process_environment() -> dict[str, str]:
     return dict(os.environ)
 
 
+def use_profile(name: str) -> None:
+    """Let everything in this process, and what it starts, use the home of this profile."""
+    os.environ["HERMES_PROFILE"] = name
+
+
 def with_dotenv(environ: Mapping[str, str], file: Path) -> dict[str, str]:
     """The environment with what a `.env` file adds; a variable that is set already keeps its value.
 

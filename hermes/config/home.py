@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from hermes.config.profiles import profile_home
 from hermes.core.errors import ConfigError
 
 _OTHER_PROGRAM = ("state.db", "hermes-agent", "kanban.db", "gateway_state.json", "processes.json")
@@ -28,6 +29,9 @@ class Home:
         self.locks = root / "run"
         self.spill = root / "spill"
         self.trajectories = root / "trajectories"
+        self.backups = root / "backups"
+        self.restoring = root / "restore.json"
+        """It is there while what a restore has begun is not finished."""
 
     def ensure(self) -> None:
         """Create the home, private to its owner. Raises ConfigError with what to do when that cannot be."""
@@ -56,6 +60,10 @@ class Home:
                 f"The home {self.root} cannot be read and written.",
                 "Mend its permissions (chmod u+rwx) or set HERMES_HOME to another folder.",
             )
+        if os.path.exists(self.restoring):
+            from hermes.config.restoring import finish
+
+            finish(self.root)
 
     def foreign(self) -> str:
         """The name of a file that shows that another program keeps its state here too; empty when there is none.
@@ -68,11 +76,8 @@ class Home:
 
 
 def locate_home(environ: Mapping[str, str]) -> Home:
-    """The home that the environment names, or the default one."""
+    """The home that the environment names, that of the profile in use, or the default one. Raises ConfigError."""
     named = environ.get("HERMES_HOME", "")
     if named:
         return Home(Path(named).expanduser().absolute())
-    try:
-        return Home(Path(environ.get("HOME") or Path.home()) / ".hermes")
-    except RuntimeError:
-        raise ConfigError("No home folder is known.", "Set HERMES_HOME to a folder.") from None
+    return Home(profile_home(environ))
