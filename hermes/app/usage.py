@@ -126,8 +126,8 @@ async def _spent(store: Store, savings: Savings, now: float, begin: float | None
         "month": await summed(month),
         "since": time.strftime(_DAY, time.localtime(start)),
         "total": await summed(start),
-        "models": [_plain(one, savings.of([one])) for one in await totals(start, "model")],
-        "sessions": [_plain(one, savings.of(of_session[one.key])) for one in sessions],
+        "models": [total_row(one, savings.of([one])) for one in await totals(start, "model")],
+        "sessions": [total_row(one, savings.of(of_session[one.key])) for one in sessions],
     }
 
 
@@ -140,7 +140,7 @@ async def _caps(store: Store, caps: Sequence[Cap], *, with_session: bool) -> Pla
         "caps_per_run_or_session": [
             {"name": cap.name, "usd": _usd(cap.nano), "tokens": cap.tokens} for cap in caps if cap.name in apart
         ],
-        "under_way": [to_plain(one) | {"usd": _usd(one.nano)} for one in await store.calls_under_way()],
+        "under_way": [tototal_row(one) | {"usd": _usd(one.nano)} for one in await store.calls_under_way()],
     }
 
 
@@ -153,12 +153,13 @@ def _date(text: str) -> float:
 
 def _sum(totals: Sequence[SpendTotal], saving: int | None) -> Plain:
     """The one sum there is; of nothing, when there was no call."""
-    plain = _plain(totals[0] if totals else SpendTotal(), saving)
+    plain = total_row(totals[0] if totals else SpendTotal(), saving)
     del plain["key"]
     return plain
 
 
-def _plain(total: SpendTotal, saving: int | None) -> Plain:
+def total_row(total: SpendTotal, saving: int | None) -> Plain:
+    """A sum of calls under the names that JSON output has; `saving` is what caches saved, where that is known."""
     usage = total.usage
     return {
         "key": total.key,

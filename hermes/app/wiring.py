@@ -27,6 +27,7 @@ from hermes.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from hermes.app.birth import Live
+    from hermes.app.context_bar import Share
     from hermes.app.memory import MemoryDesk
     from hermes.app.premises import Premises
     from hermes.app.prompting import Size
@@ -143,6 +144,20 @@ class App:
     def prompt_sizes(self, actor: SessionActor) -> "list[Size]":
         """What every request of a session that begins now would begin with, part by part."""
         return self._on.framing.sizes(actor.conversation.frame, self._live[actor.session_id][0].kept)
+
+    async def context(self, actor: SessionActor) -> "tuple[list[Share], int | None]":
+        """What fills the session's window, by kind, and how many tokens fit; None where nobody knows that."""
+        from hermes.app.context_bar import shares
+
+        conversation = actor.conversation
+        parts = shares(self.prompt_sizes(actor), conversation.messages)
+        return parts, await self.context_length()
+
+    async def insights(self, *, days: int = 30) -> Plain:
+        """What was done and what it cost in the last days, by day, hour, model and tool."""
+        from hermes.app.insights import insights_of
+
+        return await insights_of(self._on.store, self._on.settings, self._clock.now(), days=days)
 
     def skills(self) -> "SkillDesk":
         """What the person can do with skills."""

@@ -10,15 +10,11 @@ from hermes.cli.arguments import Parser
 from hermes.cli.report import failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
+from hermes.util.say import phrase, say, say_many
 from hermes.util.text import inert, one_line
 
 Plain = dict[str, object]
-_SURE = {
-    "reported": "as reported",
-    "computed": "by list price",
-    "upper_bound": "at most",
-    "unknown": "at least: some calls broke off or have no known price",
-}
+_SURE = {"reported": phrase("as reported"), "computed": phrase("by list price"), "upper_bound": phrase("at most")}
 
 
 def run(arguments: list[str]) -> int:
@@ -99,8 +95,13 @@ def _limits(cap: Plain, end: str, usd_left: str = "", tokens_left: str = "") -> 
 
 
 def sure(row: Plain) -> str:
-    """A sum of money, and how sure it is."""
-    return f"{usd(row['usd'])} ({_SURE[str(row['cost_status'])]})"
+    """A sum of money, and how sure it is; of calls that have no known cost, only that."""
+    unknown, calls = int(str(row["calls_of_unknown_cost"])), int(str(row["calls"]))
+    if not unknown:
+        return f"{usd(row['usd'])} ({say(_SURE[str(row['cost_status'])])})"
+    if unknown == calls:
+        return say("cost not known: the model has no listed price")
+    return say_many("{usd} and {n} call of unknown cost", "{usd} and {n} calls of unknown cost", unknown, usd=usd(row["usd"]))
 
 
 def _line(name: str, row: object) -> str:

@@ -8,7 +8,19 @@ import apsw
 from hermes.core.usage import Usage
 from hermes.store import spending
 from hermes.store.access import Access
-from hermes.store.rows import Cap, Held, NoRoom, OpenCall, Spender, SpendTotal, Spent, Standing, Wish
+from hermes.store.rows import (
+    Cap,
+    Held,
+    NoRoom,
+    OpenCall,
+    SessionTotal,
+    Spender,
+    SpendTotal,
+    Spent,
+    Standing,
+    ToolTotal,
+    Wish,
+)
 from hermes.util.owner import is_alive
 
 
@@ -53,15 +65,31 @@ class SpendAccess(Access):
         return await self._database.read(lambda connection: spending.spent(connection, since, session_id=session_id))
 
     async def spend_totals(self, since: float, *, session_id: str | None = None, by: str = "") -> list[SpendTotal]:
-        """Sums of settled calls from `since` on, the dearest first: one, or one each `by` `model` or `session` or both.
+        """Sums of settled calls from `since` on, the dearest first: one, or one each `by` `model`, `session`, both,
+        `day`, `hour` or `purpose`.
 
-        The key of `session_model` is the session's id, a space, and the model's key.
+        The key of `session_model` is the session's id, a space, and the model's key; a day's is its local date, an
+        hour's its local day of the week (0 is Sunday), a space, and its two digits.
         """
         model, session = "provider || '/' || model", "coalesce(session_id, '')"
-        kinds = {"": "''", "model": model, "session": session, "session_model": f"{session} || ' ' || {model}"}
+        moment = "at, 'unixepoch', 'localtime'"
+        kinds = {
+            "day": f"strftime('%Y-%m-%d', {moment})",
+            "hour": f"strftime('%w %H', {moment})",
+            "purpose": "purpose",
+        }
+        kinds |= {"": "''", "model": model, "session": session, "session_model": f"{session} || ' ' || {model}"}
         return await self._database.read(
             lambda connection: spending.totals(connection, since, session_id=session_id, by=kinds[by])
         )
+
+    async def tool_totals(self, since: float) -> list[ToolTotal]:
+        """The tools that were called from `since` on, the one most used first; of sessions that are still there."""
+        return await self._database.read(lambda connection: spending.tools(connection, since))
+
+    async def session_totals(self, since: float) -> SessionTotal:
+        """How many sessions and turns there were from `since` on."""
+        return await self._database.read(lambda connection: spending.sessions(connection, since))
 
     async def calls_under_way(self) -> list[OpenCall]:
         """The calls that hold room under the caps now, the oldest first."""

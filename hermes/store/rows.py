@@ -235,6 +235,24 @@ class SpendTotal(Struct, frozen=True, kw_only=True):
     uncounted: int = 0
 
 
+class ToolTotal(Struct, frozen=True, kw_only=True):
+    """How often a tool was called; `ended` of the calls took `seconds` together, of `uncertain` ones nobody knows."""
+
+    tool: str
+    calls: int
+    seconds: float
+    ended: int
+    uncertain: int
+
+
+class SessionTotal(Struct, frozen=True, kw_only=True):
+    """How much was done: sessions with something said, turns, and those of them that failed."""
+
+    sessions: int
+    turns: int
+    failed: int
+
+
 class OpenCall(Struct, frozen=True, kw_only=True):
     """A call under way that holds room under the caps."""
 

@@ -6,7 +6,19 @@ import apsw
 
 from hermes.core.money import NANO, Certainty, affordable_output, worst_cost
 from hermes.core.usage import Usage
-from hermes.store.rows import Cap, Held, NoRoom, OpenCall, Spender, SpendTotal, Spent, Standing, Wish
+from hermes.store.rows import (
+    Cap,
+    Held,
+    NoRoom,
+    OpenCall,
+    SessionTotal,
+    Spender,
+    SpendTotal,
+    Spent,
+    Standing,
+    ToolTotal,
+    Wish,
+)
 
 RESERVED = "reserved"
 """The certainty of a row whose call is under way."""
@@ -119,6 +131,30 @@ def totals(connection: apsw.Connection, since: float, *, session_id: str | None,
         )
         for row in rows
     ]
+
+
+def tools(connection: apsw.Connection, since: float) -> list[ToolTotal]:
+    """Calls of tools by tool, the one most used first; how long those took whose end is known."""
+    rows = connection.execute(
+        "SELECT tool, count(*), coalesce(total(done_at - intended_at), 0), count(done_at),"
+        " count(*) FILTER (WHERE state = 'uncertain')"
+        " FROM effects WHERE intended_at >= ? GROUP BY tool ORDER BY count(*) DESC, tool",
+        (since,),
+    )
+    return [ToolTotal(tool=row[0], calls=row[1], seconds=row[2], ended=row[3], uncertain=row[4]) for row in rows]
+
+
+def sessions(connection: apsw.Connection, since: float) -> SessionTotal:
+    """Sessions in which something was said since then, and turns that began since then, with those that went wrong."""
+    count = connection.execute(
+        "SELECT count(*) FROM sessions WHERE updated_at >= ? AND message_count > 0 AND end_reason <> 'compression'",
+        (since,),
+    ).get
+    row = connection.execute(
+        "SELECT count(*), count(*) FILTER (WHERE error <> '') FROM turns WHERE started_at >= ?", (since,)
+    ).fetchone()
+    turns, failed = row if row is not None else (0, 0)
+    return SessionTotal(sessions=int(str(count)), turns=turns, failed=failed)
 
 
 def under_way(connection: apsw.Connection) -> list[OpenCall]:
