@@ -25,9 +25,9 @@ async def examine(environ: Mapping[str, str], folder: str) -> list[str]:
     home = locate_home(environ)
     loaded = load_settings(home)
     settings = loaded.settings
-    places = _places(environ, home, folder)
+    places = places_of(environ, home, folder)
     trusted = is_trusted(places.workspace, trusted_folders(home.trust_file))
-    commands, contained = await _commands(environ, settings, places)
+    commands, contained = await commands_line(environ, settings, places)
     return [
         *loaded.warnings,
         f"Home: {home.root}",
@@ -38,13 +38,15 @@ async def examine(environ: Mapping[str, str], folder: str) -> list[str]:
     ]
 
 
-async def _commands(environ: Mapping[str, str], settings: Settings, places: Places) -> tuple[list[str], str]:
-    """What is to be said about the back end, and its name where it holds commands back."""
+async def commands_line(
+    environ: Mapping[str, str], settings: Settings, places: Places, *, whole: bool = True
+) -> tuple[list[str], str]:
+    """What is to be said about the back end, and its name where it holds commands back; `whole`: with lesser gaps."""
     wardens = Wardens(environ)
     try:
         backend, remark = Place(environ, settings, wardens).backend(places, -1)
         try:
-            held = await backend.line(whole=True)
+            held = await backend.line(whole=whole)
         finally:
             await backend.close()
     except ConfigError as error:
@@ -67,6 +69,7 @@ def _questions(settings: Settings, contained: str) -> str:
     return f"Questions: mode {mode}, {rules}; no answer within {settings.approvals.timeout:g} s is a no."
 
 
-def _places(environ: Mapping[str, str], home: Home, folder: str) -> Places:
+def places_of(environ: Mapping[str, str], home: Home, folder: str) -> Places:
+    """The person's home, Hermes' own and the folder, resolved."""
     user = os.path.realpath(environ.get("HOME") or os.path.expanduser("~"))
     return Places(home=user, hermes=os.path.realpath(home.root), workspace=os.path.realpath(folder))

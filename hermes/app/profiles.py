@@ -142,8 +142,9 @@ class Profiles:
         target = self._new(name)
         making = target.with_name(f".{name}.{os.urandom(4).hex()}")
         try:
-            making.mkdir(mode=0o700, parents=True)
-            target.parent.chmod(0o700)
+            self._base.mkdir(mode=0o700, exist_ok=True)
+            target.parent.mkdir(mode=0o700, exist_ok=True)
+            making.mkdir(mode=0o700)
             yield making
             os.rename(making, target)
         except OSError as error:

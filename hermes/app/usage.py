@@ -136,7 +136,7 @@ async def _caps(store: Store, caps: Sequence[Cap], *, with_session: bool) -> Pla
     apart = ("run",) if with_session else ("run", "session")
     standings = await store.standings([cap for cap in caps if cap.name not in apart])
     return {
-        "caps": [_cap(one) for one in standings],
+        "caps": [cap_row(one) for one in standings],
         "caps_per_run_or_session": [
             {"name": cap.name, "usd": _usd(cap.nano), "tokens": cap.tokens} for cap in caps if cap.name in apart
         ],
@@ -188,7 +188,8 @@ def _status(total: SpendTotal) -> str:
     return "reported" if total.reported == total.calls and total.calls else "computed"
 
 
-def _cap(standing: Standing) -> Plain:
+def cap_row(standing: Standing) -> Plain:
+    """A cap with what it leaves."""
     cap = standing.cap
     spent, held = standing.nano, standing.held_nano
     used, held_tokens = standing.tokens, standing.held_tokens

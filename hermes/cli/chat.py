@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import contextlib
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import structs
@@ -26,6 +27,7 @@ from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
+from hermes.util.say import say
 from hermes.util.text import inert
 
 REFUSED = 3
@@ -58,7 +60,8 @@ async def _talk(
     environ = process_environment()
     home = locate_home(environ)
     log = log_to(home.logs, redaction(environ, home))
-    with controlling_terminal() as found:
+    with _worktree(given.worktree, environ, options.cwd) as folder, controlling_terminal() as found:
+        options = structs.replace(options, cwd=folder)
         terminal = None if given.no_input else found
         if terminal is not None and text is None:
             options = await offer_server(options, environ, terminal, servers)
@@ -83,6 +86,24 @@ async def _talk(
         if shown.broken is not None:
             raise shown.broken
         return code
+
+
+@contextlib.contextmanager
+def _worktree(name: str | None, environ: Mapping[str, str], folder: str) -> Iterator[str]:
+    """The folder to work in: with `-w` one in a git worktree; what becomes of that is said afterwards."""
+    if name is None:
+        yield folder
+        return
+    from hermes.app.worktrees import Worktrees
+
+    lines: list[str] = []
+    try:
+        with Worktrees(environ).using(Path(folder), name) as (made, lines):
+            complain(say("Working in {folder}, on the branch {branch}.", folder=made.folder, branch=made.branch))
+            yield made.folder
+    finally:
+        for line in lines:
+            complain(line)
 
 
 class _Sessions:

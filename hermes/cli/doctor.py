@@ -1,28 +1,58 @@
-"""`hermes doctor`: what holds on this machine."""
+"""`hermes doctor`: what holds on this machine, what is wrong with the home, and mending what is safe to mend."""
 
 import asyncio
 import os
 
+from hermes.app.checks import OK, WARNING, Check, examine_home
 from hermes.app.health import PROBLEM, examine
 from hermes.cli.arguments import Parser
-from hermes.cli.report import failed
+from hermes.cli.output import print_json
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
+from hermes.util.say import say
 from hermes.util.text import visible
+
+_MARKS = {OK: "ok", WARNING: "! "}
 
 
 def run(arguments: list[str]) -> int:
-    """Say what holds; 1 when a setting stops Hermes."""
+    """Say what holds; 1 when something stops Hermes or needs the person."""
     parser = Parser(
         prog="hermes doctor",
-        description="Say what really holds commands back on this machine, when you are asked, and what is trusted.",
-        epilog="example: hermes doctor",
+        description=say(
+            "Say what really holds commands back on this machine, when you are asked, what is trusted, and whether the "
+            "home is in order. Exit code 1: there is a problem."
+        ),
+        epilog="example: hermes doctor --fix",
     )
-    parser.read(arguments)
-    try:
-        lines = asyncio.run(examine(process_environment(), os.getcwd()))
+    parser.add_argument(
+        "--fix", action="store_true", help=say("mend permissions, the search index and what is left over; never settings")
+    )
+    parser.add_argument("--json", action="store_true", dest="as_json", help=say("print JSON"))
+    given = parser.read(arguments)
+    lines, checks = asyncio.run(_examined(fix=given.fix))
+    if given.as_json:
+        print_json({"lines": lines, "checks": checks})
+    else:
         for line in lines:
             print(visible(line))
-        return 1 if any(line.startswith(PROBLEM) for line in lines) else 0
-    except HermesError as error:
-        return failed(error)
+        print()
+        for check in checks:
+            print(visible(_line(check)))
+    wrong = any(line.startswith(PROBLEM) for line in lines)
+    return 1 if wrong or any(check.state not in _MARKS for check in checks) else 0
+
+
+async def _examined(*, fix: bool) -> tuple[list[str], list[Check]]:
+    environ = process_environment()
+    checks = await examine_home(environ, fix=fix)
+    try:
+        lines = await examine(environ, os.getcwd())
+    except (HermesError, OSError) as error:
+        lines = [f"{PROBLEM} {error}"]
+    return lines, checks
+
+
+def _line(check: Check) -> str:
+    parts = [check.said, check.advice, check.fixed]
+    return f"{_MARKS.get(check.state, '!!')} {check.name:<12} {' '.join(part for part in parts if part)}"

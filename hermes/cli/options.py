@@ -42,6 +42,9 @@ def parser(program: str) -> Parser:
     made.add_argument("--no-input", action="store_true", help="never ask; what would need a question is refused")
     made.add_argument("--image", action="append", default=[], metavar="FILE", help="a picture to send along")
     made.add_argument("--usage-file", metavar="FILE", help="write tokens and cost of the run as JSON")
+    made.add_argument(
+        "-w", "--worktree", nargs="?", const="", default=None, metavar="NAME", help="work in a git worktree of its own"
+    )
     made.add_argument("--share-home", action="store_true", help="agree that this home is shared with another program")
     return made
 

@@ -72,8 +72,8 @@ def usage_lines(report: Plain) -> list[str]:
 def _show_caps(report: Plain) -> None:
     caps, per_run, open_calls = report["caps"], report["caps_per_run_or_session"], report["under_way"]
     assert isinstance(caps, list) and isinstance(per_run, list) and isinstance(open_calls, list)
-    lines = [f"  {cap['name']:<10} {_limits(cap, ' left', 'usd_left', 'tokens_left')}" for cap in caps]
-    lines += [f"  each {cap['name']:<5} {_limits(cap, '')}" for cap in per_run]
+    lines = [f"  {cap['name']:<10} {limits(cap, ' left', 'usd_left', 'tokens_left')}" for cap in caps]
+    lines += [f"  each {cap['name']:<5} {limits(cap, '')}" for cap in per_run]
     if lines:
         print("\n".join(["\ncaps:", *lines]))
     if open_calls:
@@ -84,7 +84,7 @@ def _show_caps(report: Plain) -> None:
         print(f"  {where}  {inert(str(call['model']))}  at most {cost}{call['tokens']:,} tokens")
 
 
-def _limits(cap: Plain, end: str, usd_left: str = "", tokens_left: str = "") -> str:
+def limits(cap: Plain, end: str, usd_left: str = "", tokens_left: str = "") -> str:
     """A cap's limits, with what is left of them where that is known."""
     parts = []
     if cap["usd"] is not None:

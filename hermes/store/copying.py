@@ -80,3 +80,12 @@ def close_log(path: Path) -> None:
         raise BusyError(f"{path} is open in another process.", "End it, and try again.") from None
     except apsw.Error as error:
         raise explain(error, path) from error
+
+
+def session_ids(path: Path) -> set[str]:
+    """Every session in a database. Raises StoreError; nothing is changed, an older version not either."""
+    try:
+        with contextlib.closing(connect(path, create=False)) as connection:
+            return {str(row[0]) for row in connection.execute("SELECT id FROM sessions")}
+    except apsw.Error as error:
+        raise explain(error, path) from error

@@ -250,3 +250,20 @@ def _make(connection: apsw.Connection) -> None:
             connection.execute(_TABLES).fetchall()
             connection.execute(f"PRAGMA main.application_id = {_APPLICATION}")
             connection.execute(f"PRAGMA main.user_version = {VERSION}")
+
+
+def behind(path: Path, store_path: Path) -> int | None:
+    """How many messages and changes an index has not taken in yet; None when it cannot be used. Nothing is changed."""
+    try:
+        with contextlib.closing(connect(path, create=False)) as connection:
+            connection.execute("ATTACH ? AS store", (f"{store_path.absolute().as_uri()}?mode=ro",))
+            if connection.pragma("application_id") != _APPLICATION:
+                return None
+            place = dict(list(connection.execute("SELECT key, value FROM state")))
+            goal = dict(list(connection.execute("SELECT name, seq FROM store.sqlite_sequence")))
+            store = connection.execute("SELECT value FROM store.meta WHERE key = 'id'").get
+    except apsw.Error:
+        return None
+    known = place if place.get("store") == store else {}
+    names = (("message", "messages"), ("change", "changes"))
+    return sum(max(int(goal.get(there, 0)) - int(known.get(here, 0)), 0) for here, there in names)

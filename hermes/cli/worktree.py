@@ -1,0 +1,57 @@
+"""`hermes worktree`: the git worktrees that `-w` made."""
+
+from hermes.app.openai_form import Plain
+from hermes.app.worktrees import Worktrees
+from hermes.cli.arguments import Parser
+from hermes.cli.output import print_json
+from hermes.cli.report import failed
+from hermes.config.environment import process_environment
+from hermes.core.errors import HermesError
+from hermes.util.local import moment
+from hermes.util.say import say
+from hermes.util.text import escaped
+
+
+def run(arguments: list[str]) -> int:
+    """List the worktrees, or remove one."""
+    parser = Parser(
+        prog="hermes worktree",
+        description=say(
+            "`hermes -w` works in a git worktree of its own, in ~/.hermes-worktrees. What holds no changes and no "
+            "commits afterwards is removed by itself; the rest is listed here."
+        ),
+        epilog="example: hermes worktree remove app-1121-3fa2",
+    )
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB")
+    listing = verbs.add_parser("list", help=say("every worktree and what is in it (also without a verb)"))
+    remove = verbs.add_parser("remove", help=say("remove one, with its branch"))
+    for verb in (listing, remove):
+        verb.add_argument("--json", action="store_true", dest="as_json", help=say("print JSON"))
+    remove.add_argument("name", help=say("the worktree"))
+    remove.add_argument("--force", action="store_true", help=say("with the changes and commits that are in it"))
+    given = parser.read(arguments)
+    try:
+        desk = Worktrees(process_environment())
+        if given.verb == "remove":
+            row = desk.remove(given.name, force=given.force)
+            said = say("The worktree {name} and its branch {branch} are removed.", name=row["name"], branch=row["branch"])
+            print_json(row) if given.as_json else print(escaped(said))
+            return 0
+        rows = desk.rows()
+    except HermesError as error:
+        return failed(error)
+    if getattr(given, "as_json", False):
+        print_json(rows)
+        return 0
+    for row in rows:
+        print(escaped(_line(row)))
+    if not rows:
+        print(say("There is no worktree."))
+    return 0
+
+
+def _line(row: Plain) -> str:
+    state = say("in use") if row["in_use"] else ""
+    what = say("{changes} changes, {commits} commits", changes=row["changes"], commits=row["commits"])
+    tail = "  ".join(part for part in (str(row["wrong"]) or what, state) if part)
+    return f"{row['name']:<28} {moment(float(str(row['made_at']))):<14} {row['repository']}  {tail}"
