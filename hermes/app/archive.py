@@ -123,7 +123,9 @@ class Archive:
         try:
             self._file: BinaryIO = open(path, "rb", opener=_plain)  # noqa: SIM115 - closed by the context
         except FileNotFoundError:
-            raise NotFoundError(say("There is no backup {file}.", file=path), say("`hermes backup list` shows them.")) from None
+            raise NotFoundError(
+                say("There is no backup {file}.", file=path), say("`hermes backup list` shows them.")
+            ) from None
         except OSError as error:
             raise StoreError(say("{file} cannot be read: {reason}.", file=path, reason=error.strerror)) from None
         with contextlib.ExitStack() as undo:

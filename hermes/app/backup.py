@@ -172,7 +172,9 @@ def _database_of(archive: Archive, home: Home) -> Iterator[None]:
 def _must_be_sound(database: Path) -> None:
     must_be_usable(database)
     if wrong := examine_database(database):
-        raise StoreError(say("The database in the backup is damaged: {what}.", what=wrong[0]), say("Nothing was changed."))
+        raise StoreError(
+            say("The database in the backup is damaged: {what}.", what=wrong[0]), say("Nothing was changed.")
+        )
 
 
 def _must_fit(folder: Path, size: int) -> None:

@@ -132,7 +132,11 @@ async def _settings(home: Home, fix: bool) -> Check:
             said=" ".join(loaded.warnings[:5]),
             advice=say("Mend it in {file}.", file=home.config_file),
         )
-    said = say("config.yaml is understood.") if home.config_file.exists() else say("There is no config.yaml; defaults hold.")
+    said = (
+        say("config.yaml is understood.")
+        if home.config_file.exists()
+        else say("There is no config.yaml; defaults hold.")
+    )
     return Check(name="settings", state=OK, said=said)
 
 
@@ -152,7 +156,9 @@ async def _database(home: Home, fix: bool) -> Check:
     advice = say("No backup is in the home; keep the file as it is, and copy it before anything else.")
     if newest is not None:
         advice = say("`hermes restore {name}` puts the newest backup back.", name=newest.name)
-    return Check(name="database", state=PROBLEM, said=say("hermes.db: {what}.", what=wrong[0].rstrip(".")), advice=advice)
+    return Check(
+        name="database", state=PROBLEM, said=say("hermes.db: {what}.", what=wrong[0].rstrip(".")), advice=advice
+    )
 
 
 async def _index(home: Home, fix: bool) -> Check:
@@ -167,10 +173,13 @@ async def _index(home: Home, fix: bool) -> Check:
     said = say("The search index is damaged.")
     state = WARNING
     if not wrong:
-        state, said = OK, say_many(
-            "The search index lacks {n} message; the next search takes it in.",
-            "The search index lacks {n} messages; the next search takes them in.",
-            missing or 0,
+        state, said = (
+            OK,
+            say_many(
+                "The search index lacks {n} message; the next search takes it in.",
+                "The search index lacks {n} messages; the next search takes them in.",
+                missing or 0,
+            ),
         )
     if not fix:
         return Check(name="search", state=state, said=said, advice=say("`hermes doctor --fix` makes it anew."))
@@ -190,9 +199,17 @@ async def _locks(home: Home, fix: bool) -> Check:
     """Locks of sessions that are gone. One that is held is never touched."""
     known = await _session_ids(home)
     stale = [file for file in lock_files(home) if known is not None and file.stem not in known and not is_held(file)]
-    return _swept("locks", stale, fix, say("No lock is left over."), _unlock, (
-        "{n} lock is left of a session that is gone.", "{n} locks are left of sessions that are gone.",
-    ))
+    return _swept(
+        "locks",
+        stale,
+        fix,
+        say("No lock is left over."),
+        _unlock,
+        (
+            "{n} lock is left of a session that is gone.",
+            "{n} locks are left of sessions that are gone.",
+        ),
+    )
 
 
 async def _spill(home: Home, fix: bool) -> Check:
@@ -201,9 +218,17 @@ async def _spill(home: Home, fix: bool) -> Check:
     held = {file.stem for file in lock_files(home) if is_held(file)}
     folders = sorted(home.spill.iterdir()) if home.spill.is_dir() else []
     lost = [one for one in folders if known is not None and one.name not in known and one.name not in held]
-    return _swept("results", lost, fix, say("Every large result belongs to a session."), _remove, (
-        "{n} folder of results is of a session that is gone.", "{n} folders of results are of sessions that are gone.",
-    ))
+    return _swept(
+        "results",
+        lost,
+        fix,
+        say("Every large result belongs to a session."),
+        _remove,
+        (
+            "{n} folder of results is of a session that is gone.",
+            "{n} folders of results are of sessions that are gone.",
+        ),
+    )
 
 
 async def _leftovers(home: Home, fix: bool) -> Check:
@@ -213,9 +238,17 @@ async def _leftovers(home: Home, fix: bool) -> Check:
         if folder.is_dir():
             found += [one for one in folder.iterdir() if one.name.startswith(".hermes.db.") or one.suffix == ".partial"]
     old = [one for one in found if time.time() - one.lstat().st_mtime > _OLD]
-    return _swept("leftovers", old, fix, say("Nothing half-made lies about."), _remove, (
-        "{n} half-made file or folder lies about.", "{n} half-made files or folders lie about.",
-    ))
+    return _swept(
+        "leftovers",
+        old,
+        fix,
+        say("Nothing half-made lies about."),
+        _remove,
+        (
+            "{n} half-made file or folder lies about.",
+            "{n} half-made files or folders lie about.",
+        ),
+    )
 
 
 async def _space(home: Home, fix: bool) -> Check:

@@ -70,7 +70,9 @@ def picture(parts: Sequence[Share], window: int | None, columns: int, *, words: 
     for part in shown:
         share = f"{part.tokens / total:.0%}"
         if words:
-            lines.append(say("{kind}: {tokens} tokens, {share}", kind=say(part.kind), tokens=compact(part.tokens), share=share))
+            lines.append(
+                say("{kind}: {tokens} tokens, {share}", kind=say(part.kind), tokens=compact(part.tokens), share=share)
+            )
         else:
             lines.append(f"{marks[part.kind]} {fitted(say(part.kind), names)}  {compact(part.tokens):>6}  {share:>4}")
     lines.append(_summary(used, window))

@@ -1,7 +1,7 @@
 """Git, run for Hermes itself: nothing that a repository brings along is run by it.
 
-Hooks, filters, the file system monitor, pagers and programs for differences are switched off on the command line, which
-comes before every setting of the repository; the person's own settings stay.
+Hooks, filters, the file system monitor and pagers are switched off on the command line, which comes before every setting
+of the repository; the person's own settings stay. Differences, which programs of a repository may show, are not asked for.
 """
 
 import os
@@ -55,7 +55,7 @@ class Git:
         """The options that switch off what the repository's own settings would run."""
         if self._off is None:
             off = list(_ALWAYS)
-            code, said, _ = self._git(["config", "--show-scope", "--name-only", "--get-regexp", r"^(filter|diff|merge)\."])
+            code, said, _ = self._git(["config", "--show-scope", "--name-only", "--get-regexp", r"^filter\."])
             for line in said.splitlines() if not code else ():
                 scope, _, name = line.partition("\t")
                 if scope in _OF_THE_REPOSITORY and "=" not in name:

@@ -1,6 +1,7 @@
 """Administration of sessions, shared by every front-end."""
 
 import shutil
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -8,11 +9,16 @@ import msgspec
 
 from hermes.app.openai_form import Plain, to_openai
 from hermes.config.home import Home, locate_home
-from hermes.core.errors import NotFoundError, StoreError, UsageError
+from hermes.core.errors import BusyError, NotFoundError, StoreError, UsageError
 from hermes.runtime.locks import session_lock
 from hermes.store.rows import MessageState, SessionRow, StoredMessage
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
+from hermes.util.say import say
+from hermes.util.text import inert, one_line
+
+MOST_TITLE = 200
+"""Characters of a session's title."""
 
 
 @asynccontextmanager
@@ -94,6 +100,52 @@ class Sessions:
         hits = await self._store.search(query, limit=limit, newest=newest)
         return [to_plain(hit) for hit in hits]
 
+    async def rename(self, name: str, title: str) -> Plain:
+        """Give a session another title; the row as it is then. Raises UsageError for a title that says nothing."""
+        row = await find_session(self._store, name)
+        title = one_line(inert(title), MOST_TITLE)
+        if not title:
+            raise UsageError(say("The title is empty."))
+        await self._store.rename_session(row.id, title)
+        return to_plain(row) | {"title": title}
+
+    async def idle(self, seconds: float) -> list[Plain]:
+        """Conversations in which nothing was said for so long, the oldest first."""
+        return [to_plain(row) for row in await self._store.idle_sessions(time.time() - seconds)]
+
+    async def prune(self, seconds: float) -> tuple[list[Plain], list[Plain]]:
+        """Delete those with every word of them, but for what is open; what went, and what is open."""
+        gone: list[Plain] = []
+        open_ones: list[Plain] = []
+        for row in await self.idle(seconds):
+            session_id = str(row["id"])
+            try:
+                async with session_lock(self._home.locks, session_id):
+                    _delete_files(self._home, session_id)
+                    await self._store.delete_session(session_id, purge=False)
+                    (self._home.locks / f"{session_id}.lock").unlink(missing_ok=True)
+            except BusyError:
+                open_ones.append(row)
+                continue
+            gone.append(row)
+        if gone:
+            await self._store.purge()
+        return gone, open_ones
+
+    async def stats(self) -> Plain:
+        """How much there is: sessions, messages, tokens, in all and by model and front-end, and the files' sizes."""
+        sums = await self._store.session_sums()
+        _, count, messages, tokens = sums[0] if sums else ("", 0, 0, 0)
+        files = {name: self._home.root / name for name in ("hermes.db", "search.db")}
+        return {
+            "sessions": count,
+            "messages": messages,
+            "tokens": tokens,
+            "models": [_sum_row(one) for one in await self._store.session_sums("model")],
+            "sources": [_sum_row(one) for one in await self._store.session_sums("source")],
+            "bytes": {name: file.stat().st_size for name, file in files.items() if file.exists()},
+        }
+
     async def delete(self, name: str) -> str:
         """Delete a session with every word of it, files that belong to it included; what was done, in words.
 
@@ -111,6 +163,10 @@ class Sessions:
         gone = len(before) - len(await self._store.lineage(tip)) - 1
         others = f", and with it {gone} more parts of the past of {tip}" if gone > 0 else ""
         return f"{row.id}{others}; what was condensed since then stands in {tip} again as it was"
+
+
+def _sum_row(row: tuple[str, int, int, int]) -> Plain:
+    return dict(zip(("key", "sessions", "messages", "tokens"), row, strict=True))
 
 
 def _delete_files(home: Home, session_id: str) -> None:

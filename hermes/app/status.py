@@ -36,7 +36,7 @@ from hermes.util.text import shown_address
 REACH_SECONDS = 2.0
 """What asking the model's server may take in all."""
 _MOST_FILES = 50_000
-_NOTHING = {"sessions": 0, "open": 0, "last_session": None, "today": None, "month": None, "caps": []}
+_NOTHING: Plain = {"sessions": 0, "open": 0, "last_session": None, "today": None, "month": None, "caps": []}
 
 
 async def status(environ: Mapping[str, str], folder: str, *, offline: bool = False) -> Plain:

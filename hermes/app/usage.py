@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import structs
 
 from hermes.app.openai_form import Plain
-from hermes.app.sessions import find_session, to_plain
+from hermes.app.sessions import find_session
 from hermes.app.spending import configured_caps, midnights, own_prices
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
@@ -140,7 +140,7 @@ async def _caps(store: Store, caps: Sequence[Cap], *, with_session: bool) -> Pla
         "caps_per_run_or_session": [
             {"name": cap.name, "usd": _usd(cap.nano), "tokens": cap.tokens} for cap in caps if cap.name in apart
         ],
-        "under_way": [tototal_row(one) | {"usd": _usd(one.nano)} for one in await store.calls_under_way()],
+        "under_way": [total_row(one) | {"usd": _usd(one.nano)} for one in await store.calls_under_way()],
     }
 
 

@@ -43,7 +43,6 @@ class Worktree(Struct, frozen=True, kw_only=True):
     """A worktree that is ready: `folder` is where the run stands in it, as it stood in the repository."""
 
     name: str
-    root: str
     folder: str
     branch: str
     fresh: bool
@@ -81,11 +80,10 @@ class Worktrees:
             root = self._root / name
             inside = root / folder.resolve().relative_to(top.resolve())
             stands = inside if inside.is_dir() else root
-            yield (
-                Worktree(name=name, root=str(root), folder=str(stands), branch=record.branch, fresh=fresh),
-                said,
-            )
-            said += self._ended(name, record)
+            try:
+                yield Worktree(name=name, folder=str(stands), branch=record.branch, fresh=fresh), said
+            finally:
+                said += self._ended(name, record)
 
     def rows(self) -> list[Plain]:
         """Every worktree with what is in it, the newest first."""
@@ -118,7 +116,12 @@ class Worktrees:
         except HermesError as error:
             return [str(error)]
         lines = [
-            say("Work is left in {folder}, on the branch {branch}: {what}.", folder=row["folder"], branch=record.branch, what=_work(row))
+            say(
+                "Work is left in {folder}, on the branch {branch}: {what}.",
+                folder=row["folder"],
+                branch=record.branch,
+                what=_work(row),
+            )
         ]
         if row["changes"]:
             lines.append(say("To commit it: git -C {folder} commit -a", folder=row["folder"]))
@@ -178,7 +181,9 @@ class Worktrees:
             # The repository's own notion of the worktree counts: what stands in the worktree's `.git` may be anything.
             git = self._inside(root, record)
             row["changes"] = len(git.run("status", "--porcelain", "--untracked-files=all").splitlines())
-            commits = Git(Path(record.repository), self._environ).run("rev-list", "--count", f"{record.base}..{record.branch}")
+            commits = Git(Path(record.repository), self._environ).run(
+                "rev-list", "--count", f"{record.base}..{record.branch}"
+            )
             row["commits"] = int(commits)
         except (HermesError, ValueError) as error:
             row["wrong"] = str(error)
@@ -186,7 +191,9 @@ class Worktrees:
 
     def _inside(self, root: Path, record: Record) -> Git:
         """Git for the worktree, told where its data lies by the repository and not by a file in the worktree."""
-        common = Git(Path(record.repository), self._environ).run("rev-parse", "--path-format=absolute", "--git-common-dir")
+        common = Git(Path(record.repository), self._environ).run(
+            "rev-parse", "--path-format=absolute", "--git-common-dir"
+        )
         for place in Path(common, "worktrees").iterdir() if Path(common, "worktrees").is_dir() else ():
             with contextlib.suppress(OSError):
                 if Path((place / "gitdir").read_text("utf-8").strip()) == root / ".git":
@@ -240,7 +247,9 @@ class Worktrees:
             if not self._file(name).exists():
                 file.unlink(missing_ok=True)
         except BlockingIOError:
-            raise BusyError(say("The worktree {name} is in use by another run.", name=name), say("Choose another name.")) from None
+            raise BusyError(
+                say("The worktree {name} is in use by another run.", name=name), say("Choose another name.")
+            ) from None
         finally:
             os.close(handle)
 

@@ -7,7 +7,6 @@ from typing import NoReturn
 
 from hermes.cli.report import complain
 
-
 _looked_at: ContextVar[bool] = ContextVar("looked_at", default=False)
 
 

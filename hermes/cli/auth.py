@@ -39,8 +39,8 @@ def _parser() -> Parser:
         "one that is at its limit rests, and another is taken.",
         epilog="example: hermes auth add openrouter --command 'op read op://vault/openrouter/key'",
     )
-    verbs = made.add_subparsers(dest="verb", required=True, metavar="VERB")
-    listing = verbs.add_parser("list", help="every key: where it is from and how it stands")
+    verbs = made.add_subparsers(dest="verb", metavar="VERB")
+    listing = verbs.add_parser("list", help="every key: where it is from and how it stands (also without a verb)")
     listing.add_argument("--json", action="store_true", help="print JSON")
     add = verbs.add_parser(
         "add", help="keep a key, or where to find one", description="Without an option the key is asked for."
@@ -73,8 +73,8 @@ async def _run(given: argparse.Namespace) -> int:
         )
     async with stored_keys(process_environment()) as auth:
         match given.verb:
-            case "list":
-                _show(await auth.rows(), as_json=given.json)
+            case None | "list":
+                _show(await auth.rows(), as_json=getattr(given, "json", False))
             case "add":
                 _add(auth, given)
             case "remove":

@@ -26,7 +26,9 @@ def run(arguments: list[str]) -> int:
         epilog="example: hermes doctor --fix",
     )
     parser.add_argument(
-        "--fix", action="store_true", help=say("mend permissions, the search index and what is left over; never settings")
+        "--fix",
+        action="store_true",
+        help=say("mend permissions, the search index and what is left over; never settings"),
     )
     parser.add_argument("--json", action="store_true", dest="as_json", help=say("print JSON"))
     given = parser.read(arguments)

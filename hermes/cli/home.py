@@ -4,6 +4,7 @@ import asyncio
 
 from hermes.app.wiring import share_home
 from hermes.cli.arguments import Parser
+from hermes.cli.output import print_json
 from hermes.cli.report import failed
 from hermes.config.environment import process_environment
 from hermes.config.home import locate_home
@@ -18,6 +19,7 @@ def run(arguments: list[str]) -> int:
         epilog="example: hermes home share",
     )
     parser.add_argument("action", nargs="?", choices=["show", "share"], default="show")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
     given = parser.read(arguments)
     environ = process_environment()
     try:
@@ -26,8 +28,11 @@ def run(arguments: list[str]) -> int:
             asyncio.run(share_home(environ))
             print(f"Hermes now keeps hermes.db and search.db in {home.root}; nothing else there was touched.")
             return 0
-        print(home.root)
         other = home.foreign()
+        if given.as_json:
+            print_json({"home": str(home.root), "shared_with": other})
+            return 0
+        print(home.root)
         if other:
             print(f"Another program keeps its state here too ({other}). `hermes home share` agrees to that.")
         return 0

@@ -60,7 +60,11 @@ def insight_lines(report: Plain, room: int, *, words: bool = False) -> list[str]
             turns=number(int(str(report["turns"]))),
             calls=number(total["calls"]),
         ),
-        say("{read} tokens in, {written} out", read=compact(total["input_tokens"]), written=compact(total["output_tokens"]))
+        say(
+            "{read} tokens in, {written} out",
+            read=compact(total["input_tokens"]),
+            written=compact(total["output_tokens"]),
+        )
         + cached(total),
         say("cost: {cost}", cost=sure(total)),
     ]

@@ -24,7 +24,9 @@ def run(arguments: list[str]) -> int:
     """Show the newest entries, and with `-f` those that come."""
     parser = Parser(
         prog="hermes logs",
-        description=say("The newest entries of the logs, the newest last. Secrets were taken out as they were written."),
+        description=say(
+            "The newest entries of the logs, the newest last. Secrets were taken out as they were written."
+        ),
         epilog="example: hermes logs --since 2h --level error",
     )
     parser.add_argument("-f", "--follow", action="store_true", help=say("go on with what is written from now on"))

@@ -7,7 +7,10 @@ import sys
 
 VERBS: dict[str, tuple[str, str]] = {
     "chat": ("hermes.cli.chat", "talk with the agent (`-q TEXT` for one message, with its work shown)"),
-    "status": ("hermes.cli.status", "how things stand: model, keys, sandbox, sessions, money, what waits, on one screen"),
+    "status": (
+        "hermes.cli.status",
+        "how things stand: model, keys, sandbox, sessions, money, what waits, on one screen",
+    ),
     "sessions": ("hermes.cli.sessions", "list, show, search, rename, export, prune and delete sessions"),
     "insights": ("hermes.cli.insights", "tokens, money and work by day, hour, model and tool, as pictures"),
     "usage": ("hermes.cli.spending", "tokens and money spent, and what the caps leave"),
@@ -16,7 +19,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "auth": ("hermes.cli.auth", "list, add, remove and reset the keys of model providers"),
     "approvals": ("hermes.cli.approvals", "list and answer the questions that wait for you"),
     "prompt-size": ("hermes.cli.prompt_size", "how large each part is that every request begins with"),
-    "doctor": ("hermes.cli.doctor", "examine this home and machine, say what to do; `--fix` mends what is safe to mend"),
+    "doctor": (
+        "hermes.cli.doctor",
+        "examine this home and machine, say what to do; `--fix` mends what is safe to mend",
+    ),
     "logs": ("hermes.cli.logs", "what went wrong inside, newest last; `-f` follows"),
     "backup": ("hermes.cli.backup", "put the home into one file, or list the backups there are"),
     "restore": ("hermes.cli.restore", "put a backup in the place of what is there"),

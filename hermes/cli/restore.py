@@ -57,7 +57,14 @@ def run(arguments: list[str]) -> int:
 
 def _lines(plan: Plain) -> list[str]:
     when = moment(float(str(plan["made_at"])))
-    lines = [say("Backup of {when}, made by Hermes {version}, into {home}:", when=when, version=plan["version"], home=plan["home"])]
+    lines = [
+        say(
+            "Backup of {when}, made by Hermes {version}, into {home}:",
+            when=when,
+            version=plan["version"],
+            home=plan["home"],
+        )
+    ]
     for title, key in ((say("replaced"), "replaced"), (say("added"), "added")):
         parts = plan[key]
         assert isinstance(parts, list)

@@ -1,4 +1,4 @@
-"""`hermes sessions`: list, show, search, export and delete."""
+"""`hermes sessions`: list, show, search, rename, export, prune and delete."""
 
 import argparse
 import asyncio
@@ -9,12 +9,17 @@ from pathlib import Path
 
 import msgspec
 
+from hermes.app.exporting import FORMATS, exported
+from hermes.app.logs import since
 from hermes.app.sessions import Sessions, stored_sessions
 from hermes.cli.arguments import Parser
+from hermes.cli.output import agreed, print_json, size
 from hermes.cli.report import complain, failed
 from hermes.config.environment import process_environment
-from hermes.core.errors import HermesError
-from hermes.util.text import inert, one_line
+from hermes.core.errors import HermesError, UsageError
+from hermes.util.local import compact, number
+from hermes.util.say import say, say_many
+from hermes.util.text import escaped, inert, one_line
 
 Plain = dict[str, object]
 _MOST = 1_000_000
@@ -35,35 +40,44 @@ def run(arguments: list[str]) -> int:
 def _parser() -> Parser:
     made = Parser(
         prog="hermes sessions",
-        description="Look at, search, export and delete what was said.",
+        description="Look at, search, rename, export and delete what was said. In a chat `/sessions` browses them.",
         epilog="example: hermes sessions search '天气 report' --limit 5",
     )
-    verbs = made.add_subparsers(dest="verb", required=True, metavar="VERB")
-    listing = verbs.add_parser("list", help="the newest sessions")
+    verbs = made.add_subparsers(dest="verb", metavar="VERB")
+    listing = verbs.add_parser("list", help="the newest sessions (also without a verb)")
     show = verbs.add_parser("show", help="one session's messages")
     search = verbs.add_parser("search", help="messages with all of these words, or else with any")
-    export = verbs.add_parser("export", help="JSON lines: the session, then a message each")
+    export = verbs.add_parser("export", help="one session as JSON lines, Markdown or a web page")
+    rename = verbs.add_parser("rename", help="give a session another title")
     delete = verbs.add_parser("delete", help="delete a session and every word of it")
-    for verb in (listing, show, search, delete):
+    prune = verbs.add_parser("prune", help="delete the sessions in which nothing was said for a time")
+    stats = verbs.add_parser("stats", help="how much there is, by model and front-end")
+    for verb in (listing, show, search, rename, delete, prune, stats):
         verb.add_argument("--json", action="store_true", help="print JSON")
     for verb in (listing, search):
         verb.add_argument("--limit", type=int, default=20, metavar="N", help="how many at the most")
-    for verb in (show, export, delete):
+    for verb in (show, export, rename, delete):
         verb.add_argument("session", help="an id, its beginning, or its whole title")
     for verb in (show, export):
         verb.add_argument("--hidden", action="store_true", help="show what Hermes itself wrote for the model, too")
     search.add_argument("words", nargs="+", help="in any script; one Chinese character is enough")
     search.add_argument("--best", action="store_true", help="best match first instead of newest first")
     export.add_argument("-o", "--output", metavar="FILE", help="a file instead of standard output")
-    delete.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    export.add_argument("--format", choices=FORMATS, default="jsonl", help="jsonl (a line each), md, or html")
+    rename.add_argument("title", nargs="+", help="its new title")
+    prune.add_argument("--older-than", required=True, metavar="TIME", help="how long nothing was said: 90d, 12w")
+    prune.add_argument("--dry-run", action="store_true", help="only say which they are")
+    for verb in (delete, prune):
+        verb.add_argument("-y", "--yes", action="store_true", help="do not ask")
     return made
 
 
 async def _run(given: argparse.Namespace) -> int:
     async with stored_sessions(process_environment()) as sessions:
         match given.verb:
-            case "list":
-                return _print(await sessions.newest(given.limit), given.json, _session_line, "There is no session yet.")
+            case None | "list":
+                rows = await sessions.newest(getattr(given, "limit", 20))
+                return _print(rows, getattr(given, "json", False), _session_line, "There is no session yet.")
             case "show":
                 found = await sessions.show(given.session, hidden=given.hidden)
                 return _show(found, as_json=given.json)
@@ -71,7 +85,17 @@ async def _run(given: argparse.Namespace) -> int:
                 hits = await sessions.search(" ".join(given.words), limit=given.limit, newest=not given.best)
                 return _print(hits, given.json, _hit_line, "No message has these words.")
             case "export":
-                return _export(await sessions.show(given.session, hidden=given.hidden), given.output)
+                found = await sessions.show(given.session, hidden=given.hidden)
+                return _export(exported(found, given.format), given.output)
+            case "rename":
+                row = await sessions.rename(given.session, " ".join(given.title))
+                said = say('Session {id} is called "{title}" now.', id=row["id"], title=row["title"])
+                print_json(row) if given.json else print(escaped(said))
+                return 0
+            case "prune":
+                return await _prune(sessions, given)
+            case "stats":
+                return _stats(await sessions.stats(), as_json=given.json)
             case _:
                 return await _delete(sessions, given)
 
@@ -103,10 +127,61 @@ def _show(found: Plain, *, as_json: bool) -> int:
     return 0
 
 
-def _export(found: Plain, output: str | None) -> int:
-    messages = found.pop("messages")
-    assert isinstance(messages, list)
-    lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in [found, *messages])
+async def _prune(sessions: Sessions, given: argparse.Namespace) -> int:
+    seconds = time.time() - since(given.older_than, time.time())
+    if seconds <= 0:
+        raise UsageError(say("--older-than must lie in the past."), "hermes sessions prune --older-than 90d")
+    rows = await sessions.idle(seconds)
+    if given.dry_run or not rows:
+        return _print(rows, given.json, _session_line, say("There is no session that old."))
+    if not given.json:
+        for row in rows:
+            print(_session_line(row))
+    question = say_many(
+        "Delete this {n} session and every word of it?", "Delete these {n} sessions and every word?", len(rows)
+    )
+    answer = agreed(question, yes=given.yes, what=say("Deleting"))
+    if answer is not True:
+        return 1 if answer is False else 2
+    gone, held = await sessions.prune(seconds)
+    if given.json:
+        print_json({"deleted": gone, "open": held})
+        return 0
+    print(say_many("{n} session deleted.", "{n} sessions deleted.", len(gone)))
+    if held:
+        complain(say_many("{n} is open and stays.", "{n} are open and stay.", len(held)))
+    return 0
+
+
+def _stats(found: Plain, *, as_json: bool) -> int:
+    if as_json:
+        print_json(found)
+        return 0
+    rows = {
+        say("in all"): [found | {"key": ""}],
+        say("by model"): found["models"],
+        say("by front-end"): found["sources"],
+    }
+    for title, listed in rows.items():
+        assert isinstance(listed, list)
+        print(title)
+        for row in listed:
+            key = escaped(one_line(str(row["key"]), 40))
+            counts = (number(row["sessions"]), number(row["messages"]), compact(row["tokens"]))
+            said = say(
+                "{sessions} sessions, {messages} messages, {tokens} tokens",
+                sessions=counts[0],
+                messages=counts[1],
+                tokens=counts[2],
+            )
+            print(f"  {key:<32} {said}" if key else f"  {said}")
+    sizes = found["bytes"]
+    assert isinstance(sizes, dict)
+    print(", ".join(f"{name} {size(count)}" for name, count in sizes.items()))
+    return 0
+
+
+def _export(lines: bytes, output: str | None) -> int:
     if output is None:
         sys.stdout.buffer.write(lines)
         return 0

@@ -33,9 +33,9 @@ def _parser() -> Parser:
         description="Look at skills, install them, and decide on the changes that the agent proposes.",
         epilog="example: hermes skills diff water-plants",
     )
-    verbs = made.add_subparsers(dest="verb", required=True, metavar="VERB")
+    verbs = made.add_subparsers(dest="verb", metavar="VERB")
     told = {
-        "list": "every skill, where it comes from, what is wrong with it, its use",
+        "list": "every skill, where it comes from, what is wrong with it, its use (also without a verb)",
         "view": "a skill's text and files",
         "install": "a folder, .zip, .tar.gz, SKILL.md or https address; asks first",
         "pending": "the changes that wait for your yes",
@@ -63,11 +63,11 @@ def _parser() -> Parser:
 
 async def _run(given: argparse.Namespace) -> int:
     async with open_desk(process_environment()) as desk:
-        return await _VERBS[given.verb](desk, given)
+        return await _VERBS[given.verb or "list"](desk, given)
 
 
 async def _list(desk: SkillDesk, given: argparse.Namespace) -> int:
-    return _print(await desk.rows(), given.as_json, skill_line, "There are no skills.")
+    return _print(await desk.rows(), getattr(given, "as_json", False), skill_line, "There are no skills.")
 
 
 async def _pending(desk: SkillDesk, given: argparse.Namespace) -> int:

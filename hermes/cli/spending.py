@@ -101,7 +101,9 @@ def sure(row: Plain) -> str:
         return f"{usd(row['usd'])} ({say(_SURE[str(row['cost_status'])])})"
     if unknown == calls:
         return say("cost not known: the model has no listed price")
-    return say_many("{usd} and {n} call of unknown cost", "{usd} and {n} calls of unknown cost", unknown, usd=usd(row["usd"]))
+    return say_many(
+        "{usd} and {n} call of unknown cost", "{usd} and {n} calls of unknown cost", unknown, usd=usd(row["usd"])
+    )
 
 
 def _line(name: str, row: object) -> str:

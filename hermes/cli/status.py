@@ -83,7 +83,10 @@ def _model(model: Mapping[str, object]) -> str:
 
 def _keys(rows: object) -> str:
     assert isinstance(rows, list)
-    shown = [f"{row['provider']} {row['label']}".strip() + (f" ({row['state']})" if row["state"] != "ready" else "") for row in rows]
+    shown = [
+        f"{row['provider']} {row['label']}".strip() + (f" ({row['state']})" if row["state"] != "ready" else "")
+        for row in rows
+    ]
     return ", ".join(shown) or say("none")
 
 
@@ -102,14 +105,25 @@ def _sessions(found: Plain) -> str:
     if not isinstance(last, dict):
         return text
     title = one_line(str(last["title"]), 40)
-    return say('{sessions}; the last one {id} "{title}", {when}', sessions=text, id=last["id"], title=title, when=moment(last["updated_at"]))
+    return say(
+        '{sessions}; the last one {id} "{title}", {when}',
+        sessions=text,
+        id=last["id"],
+        title=title,
+        when=moment(last["updated_at"]),
+    )
 
 
 def _spent(row: object) -> str:
     if not isinstance(row, dict) or not row["calls"]:
         return say("nothing")
     calls = say_many("{n} call", "{n} calls", row["calls"])
-    return say("{calls}, {tokens} tokens, {cost}", calls=calls, tokens=compact(row["input_tokens"] + row["output_tokens"]), cost=sure(row))
+    return say(
+        "{calls}, {tokens} tokens, {cost}",
+        calls=calls,
+        tokens=compact(row["input_tokens"] + row["output_tokens"]),
+        cost=sure(row),
+    )
 
 
 def _caps(rows: object) -> list[str]:
@@ -120,9 +134,33 @@ def _caps(rows: object) -> list[str]:
 def _waiting(pending: Mapping[str, object]) -> str:
     counts = {name: int(str(value)) for name, value in pending.items()}
     parts = [
-        *([say_many("{n} question (`hermes approvals`)", "{n} questions (`hermes approvals`)", n)] if (n := counts["approvals"]) else []),
-        *([say_many("{n} change of memory (`hermes memory pending`)", "{n} changes of memory (`hermes memory pending`)", n)] if (n := counts["memory"]) else []),
-        *([say_many("{n} change of skills (`hermes skills pending`)", "{n} changes of skills (`hermes skills pending`)", n)] if (n := counts["skills"]) else []),
+        *(
+            [say_many("{n} question (`hermes approvals`)", "{n} questions (`hermes approvals`)", n)]
+            if (n := counts["approvals"])
+            else []
+        ),
+        *(
+            [
+                say_many(
+                    "{n} change of memory (`hermes memory pending`)",
+                    "{n} changes of memory (`hermes memory pending`)",
+                    n,
+                )
+            ]
+            if (n := counts["memory"])
+            else []
+        ),
+        *(
+            [
+                say_many(
+                    "{n} change of skills (`hermes skills pending`)",
+                    "{n} changes of skills (`hermes skills pending`)",
+                    n,
+                )
+            ]
+            if (n := counts["skills"])
+            else []
+        ),
     ]
     return ", ".join(parts) or say("nothing")
 

@@ -3,9 +3,11 @@
 import asyncio
 import os
 import sys
+from collections.abc import Sequence
 
 from hermes.app.trust import vouch_for
 from hermes.cli.arguments import Parser
+from hermes.cli.output import print_json
 from hermes.cli.report import failed
 from hermes.config.environment import process_environment
 from hermes.config.home import Home, locate_home
@@ -26,16 +28,13 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("folder", nargs="?", default=".", help="the folder, with all below it (default: this one)")
     parser.add_argument("--remove", action="store_true", help="trust it no more")
     parser.add_argument("--list", action="store_true", dest="listed", help="show the trusted folders")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="list as JSON")
     parser.add_argument("--all-of-it", action="store_true", help="also your home as a whole, or what contains it")
     given = parser.read(arguments)
     try:
         home = locate_home(process_environment())
-        if given.listed:
-            for folder in (folders := trusted_folders(home.trust_file)):
-                print(visible(folder))
-            if not folders:
-                print("No folder is trusted yet. `hermes trust FOLDER` vouches for one.")
-            return 0
+        if given.listed or given.as_json:
+            return _list(trusted_folders(home.trust_file), as_json=given.as_json)
         if not given.remove and not os.path.isdir(os.path.expanduser(given.folder)):
             raise UsageError(f"{visible(given.folder)} is not a folder.", "Name the project's folder.")
         if not given.remove:
@@ -45,6 +44,17 @@ def run(arguments: list[str]) -> int:
         return 0
     except HermesError as error:
         return failed(error)
+
+
+def _list(folders: Sequence[str], *, as_json: bool) -> int:
+    if as_json:
+        print_json(folders)
+        return 0
+    for folder in folders:
+        print(visible(folder))
+    if not folders:
+        print("No folder is trusted yet. `hermes trust FOLDER` vouches for one.")
+    return 0
 
 
 def _changed(home: Home, folder: str, *, trusted: bool) -> str:

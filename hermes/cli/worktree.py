@@ -34,7 +34,9 @@ def run(arguments: list[str]) -> int:
         desk = Worktrees(process_environment())
         if given.verb == "remove":
             row = desk.remove(given.name, force=given.force)
-            said = say("The worktree {name} and its branch {branch} are removed.", name=row["name"], branch=row["branch"])
+            said = say(
+                "The worktree {name} and its branch {branch} are removed.", name=row["name"], branch=row["branch"]
+            )
             print_json(row) if given.as_json else print(escaped(said))
             return 0
         rows = desk.rows()

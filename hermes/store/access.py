@@ -70,6 +70,15 @@ class SessionAccess(Access):
         """The session in which something was said last."""
         return next(iter(await self.list_sessions(1, source=source)), None)
 
+    async def idle_sessions(self, before: float) -> list[SessionRow]:
+        """Conversations in which nothing was said since a moment, the oldest first."""
+        return await self._database.read(lambda connection: sessions.idle(connection, before))
+
+    async def session_sums(self, by: str = "") -> list[tuple[str, int, int, int]]:
+        """How many conversations, messages and tokens there are, in all, or each `by` `model` or `source`."""
+        column = {"": "''", "model": "model", "source": "source"}[by]
+        return await self._database.read(lambda connection: sessions.totals(connection, column))
+
     async def lineage(self, session_id: str) -> list[str]:
         """The session and the archives that its compressions have left, the newest first; none for an unknown one."""
         return await self._database.read(lambda connection: sessions.lineage(connection, session_id))

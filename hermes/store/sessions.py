@@ -95,6 +95,24 @@ def newest(
     return [_row(row) for row in rows]
 
 
+def idle(connection: apsw.Connection, before: float) -> list[SessionRow]:
+    """Conversations in which nothing was said since a moment, the oldest first; archives go with what goes on."""
+    rows = connection.execute(
+        f"{_SELECT} WHERE updated_at < ? AND end_reason <> ? ORDER BY updated_at", (before, ARCHIVED)
+    )
+    return [_row(row) for row in rows]
+
+
+def totals(connection: apsw.Connection, by: str) -> list[tuple[str, int, int, int]]:
+    """Conversations with something said in them, by a column: how many, with how many messages and tokens."""
+    rows = connection.execute(
+        f"SELECT {by}, count(*), total(message_count), total(input_tokens + output_tokens) FROM sessions"
+        " WHERE message_count > 0 AND end_reason <> ? GROUP BY 1 ORDER BY 2 DESC, 1",
+        (ARCHIVED,),
+    )
+    return [(str(row[0]), int(row[1]), int(row[2]), int(row[3])) for row in rows]
+
+
 def rename(connection: apsw.Connection, session_id: str, title: str) -> None:
     """Give the session another title."""
     connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (clean_surrogates(title), session_id))
