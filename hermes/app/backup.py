@@ -4,7 +4,7 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import hermes
@@ -189,20 +189,21 @@ def _must_fit(folder: Path, size: int) -> None:
 def _plan(home: Home, file: Path, manifest: Manifest) -> Plain:
     """What restoring replaces, adds, and leaves as it is. Raises StoreError for what no backup of ours holds."""
     tops = manifest.tops()
-    strange = [name for name in tops if name not in KEPT]
-    if strange:
-        raise StoreError(
-            say("{file} is not taken: {name} belongs into no backup.", file=file, name=strange[0]),
-            say("Nothing was changed."),
-        )
+    for name in tops:
+        if name not in KEPT:
+            raise StoreError(
+                say("{file} is not taken: {name} belongs into no backup.", file=file, name=name),
+                say("Nothing was changed."),
+            )
+    ordered = [name for name in KEPT if name in tops]
     there = {name for name in tops if os.path.lexists(home.root / name)}
     return {
         "file": str(file),
         "home": str(home.root),
         "made_at": manifest.made_at,
         "version": manifest.version,
-        "replaced": [_part(name, tops[name]) for name in KEPT if name in there],
-        "added": [_part(name, tops[name]) for name in KEPT if name in tops and name not in there],
+        "replaced": [_part(name, tops[name]) for name in ordered if name in there],
+        "added": [_part(name, tops[name]) for name in ordered if name not in there],
         "kept": [name for name in KEPT if name not in tops and os.path.lexists(home.root / name)],
         "keys": manifest.keys,
     }
@@ -213,7 +214,8 @@ def _part(name: str, members: list[Member]) -> Plain:
 
 
 def _written(home: Home, target: Path, *, quick: bool, keys: bool, told: Told) -> Plain:
-    wanted = [name for name in KEPT if (keys or name not in KEYS) and not (quick and name in _LARGE)]
+    left_out = (*(() if keys else KEYS), *(_LARGE if quick else ()))
+    wanted = [name for name in KEPT if name not in left_out]
     links: list[str] = []
     schema = 0
     with packing(target) as packer:
@@ -222,8 +224,7 @@ def _written(home: Home, target: Path, *, quick: bool, keys: bool, told: Told) -
             if name == DATABASE and source.exists():
                 schema = _add_database(packer, home, told)
                 continue
-            for path in _files(source, links):
-                packer.add(path.relative_to(home.root).as_posix(), path)
+            _add_files(packer, home, source, links)
         told(say("checking what was written"))
         manifest = Manifest(
             format=FORMAT,
@@ -231,7 +232,7 @@ def _written(home: Home, target: Path, *, quick: bool, keys: bool, told: Told) -
             version=hermes.__version__,
             schema=schema,
             quick=quick,
-            keys=keys and any(one.name in KEYS for one in packer.files),
+            keys=bool(_keys(packer.files)),
             files=tuple(packer.files),
         )
         packer.seal(manifest)
@@ -240,9 +241,18 @@ def _written(home: Home, target: Path, *, quick: bool, keys: bool, told: Told) -
         "bytes": target.stat().st_size,
         "files": len(manifest.files),
         "quick": quick,
-        "keys": [one.name for one in manifest.files if one.name in KEYS],
+        "keys": _keys(manifest.files),
         "left_out": [*_others(home, wanted), *links],
     }
+
+
+def _keys(files: Sequence[Member]) -> list[str]:
+    return [one.name for one in files if one.name in KEYS]
+
+
+def _add_files(packer: Packer, home: Home, source: Path, links: list[str]) -> None:
+    for path in _files(source, links):
+        packer.add(path.relative_to(home.root).as_posix(), path)
 
 
 def _add_database(packer: Packer, home: Home, told: Told) -> int:

@@ -140,7 +140,7 @@ async def _caps(store: Store, caps: Sequence[Cap], *, with_session: bool) -> Pla
         "caps_per_run_or_session": [
             {"name": cap.name, "usd": _usd(cap.nano), "tokens": cap.tokens} for cap in caps if cap.name in apart
         ],
-        "under_way": [total_row(one) | {"usd": _usd(one.nano)} for one in await store.calls_under_way()],
+        "under_way": [to_plain(one) | {"usd": _usd(one.nano)} for one in await store.calls_under_way()],
     }
 
 
