@@ -10,7 +10,7 @@ import stat
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -180,13 +180,7 @@ class Archive:
         if len(entries) > _MOST_FILES:
             raise self._damaged(say("it holds too many files"))
         names = [entry.filename for entry in entries]
-        entry = next((one for one in entries if one.filename == MANIFEST), None)
-        if entry is None or entry.file_size > _LARGEST_MANIFEST:
-            raise self._damaged(say("it is no backup of Hermes"))
-        number = msgspec.json.decode(self._zip.read(entry), type=_Numbered).format
-        if number > FORMAT:
-            raise StoreError(say("{file} was written by a newer Hermes.", file=self.path), say("Update Hermes first."))
-        manifest = msgspec.json.decode(self._zip.read(entry), type=Manifest)
+        manifest = self._stated(entries)
         listed = [MANIFEST, *(one.name for one in manifest.files)]
         if sorted(listed) != sorted(names) or len(set(names)) != len(names):
             raise self._damaged(say("its manifest and its members differ"))
@@ -194,6 +188,16 @@ class Archive:
             if (wrong := _wrong(one)) is not None:
                 raise self._damaged(wrong)
         return manifest
+
+    def _stated(self, entries: Sequence[zipfile.ZipInfo]) -> Manifest:
+        """What the manifest says, whatever the members are."""
+        entry = next((one for one in entries if one.filename == MANIFEST), None)
+        if entry is None or entry.file_size > _LARGEST_MANIFEST:
+            raise self._damaged(say("it is no backup of Hermes"))
+        text = self._zip.read(entry)
+        if msgspec.json.decode(text, type=_Numbered).format > FORMAT:
+            raise StoreError(say("{file} was written by a newer Hermes.", file=self.path), say("Update Hermes first."))
+        return msgspec.json.decode(text, type=Manifest)
 
     def _damaged(self, why: str) -> StoreError:
         return StoreError(say("{file} is not taken: {why}.", file=self.path, why=why), say("Nothing was changed."))

@@ -186,15 +186,20 @@ def _must_fit(folder: Path, size: int) -> None:
         )
 
 
-def _plan(home: Home, file: Path, manifest: Manifest) -> Plain:
-    """What restoring replaces, adds, and leaves as it is. Raises StoreError for what no backup of ours holds."""
-    tops = manifest.tops()
-    for name in tops:
+def _must_be_known(file: Path, manifest: Manifest) -> None:
+    """Raise StoreError for what no backup of ours holds."""
+    for name in manifest.tops():
         if name not in KEPT:
             raise StoreError(
                 say("{file} is not taken: {name} belongs into no backup.", file=file, name=name),
                 say("Nothing was changed."),
             )
+
+
+def _plan(home: Home, file: Path, manifest: Manifest) -> Plain:
+    """What restoring replaces, adds, and leaves as it is. Raises StoreError as `_must_be_known` does."""
+    _must_be_known(file, manifest)
+    tops = manifest.tops()
     ordered = [name for name in KEPT if name in tops]
     there = {name for name in tops if os.path.lexists(home.root / name)}
     return {

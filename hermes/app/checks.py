@@ -75,18 +75,17 @@ async def _permissions(home: Home, fix: bool) -> Check:
         return Check(name="permissions", state=OK, said=say("Only you can read the home."))
     shown = ", ".join(one.name or str(one) for one in open_ones[:5])
     exposed = home.root in open_ones and any(one.is_file() for one in open_ones)
-    fixed = ""
-    if fix:
-        for one in open_ones:
-            one.chmod(stat.S_IMODE(one.stat().st_mode) & 0o700)
-        fixed = say("They can be read by you only now.")
-    return Check(
-        name="permissions",
-        state=OK if fixed else PROBLEM if exposed else WARNING,
-        said=say("Others on this machine can read: {names}.", names=shown),
-        advice="" if fixed else say("`hermes doctor --fix` closes them."),
-        fixed=fixed,
-    )
+    said = say("Others on this machine can read: {names}.", names=shown)
+    if not fix:
+        state = PROBLEM if exposed else WARNING
+        return Check(name="permissions", state=state, said=said, advice=say("`hermes doctor --fix` closes them."))
+    for one in open_ones:
+        one.chmod(stat.S_IMODE(one.stat().st_mode) & 0o700)
+    return Check(name="permissions", state=OK, said=said, fixed=say("They can be read by you only now."))
+
+
+def _there(path: Path) -> bool:
+    return os.path.lexists(path)
 
 
 def _private(home: Home) -> Iterator[Path]:
@@ -107,7 +106,7 @@ async def _folders(home: Home, fix: bool) -> Check:
     """Where a folder is to be there must be nothing else."""
     del fix
     names = ("memories", "skills", "cache", "logs", "run", "spill", "trajectories", "backups")
-    wrong = [name for name in names if os.path.lexists(home.root / name) and not (home.root / name).is_dir()]
+    wrong = [name for name in names if _there(home.root / name) and not (home.root / name).is_dir()]
     if not wrong:
         return Check(name="folders", state=OK, said=say("Every folder of the home can be used."))
     return Check(

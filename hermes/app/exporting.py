@@ -12,7 +12,7 @@ from hermes.util.text import inert
 FORMATS = ("jsonl", "md", "html")
 _SPEAKERS = {"user": "Person", "assistant": "Hermes", "tool": "Tool", "system": "System"}
 _STYLE = (
-    "body{max-width:50rem;margin:2rem auto;padding:0 1rem;font:1rem/1.5 system-ui,sans-serif;color:#222;background:#fff}"
+    "body{max-width:50rem;margin:2rem auto;padding:0 1rem;font:1rem/1.5 system-ui,sans-serif;color:#222}"
     "article{border-left:.25rem solid #ccc;padding:.1rem 1rem;margin:1rem 0}.user{border-color:#2a6}.assistant"
     "{border-color:#26a}h2{font-size:1rem;margin:.2rem 0}time{color:#777;font-weight:normal}"
     "pre{white-space:pre-wrap;overflow-wrap:anywhere;font:inherit;margin:.3rem 0}.call,.tool pre{font-family:monospace;"

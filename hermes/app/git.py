@@ -1,7 +1,8 @@
 """Git, run for Hermes itself: nothing that a repository brings along is run by it.
 
-Hooks, filters, the file system monitor and pagers are switched off on the command line, which comes before every setting
-of the repository; the person's own settings stay. Differences, which programs of a repository may show, are not asked for.
+Hooks, filters, the file system monitor and pagers are switched off on the command line, which comes before every
+setting of the repository; the person's own settings stay. Differences, which a repository's programs may show, are
+never asked for.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Updating this installation: what it is, what command updates it, and going back when the new version does not work."""
+"""Updating this installation: what it is, what updates it, and going back when the new version does not work."""
 
 import json
 import os

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import structs
 
 from hermes.app.openai_form import Plain
-from hermes.app.sessions import find_session
+from hermes.app.sessions import find_session, to_plain
 from hermes.app.spending import configured_caps, midnights, own_prices
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings

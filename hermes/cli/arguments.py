@@ -10,7 +10,7 @@ from hermes.cli.report import complain
 _looked_at: ContextVar[bool] = ContextVar("looked_at", default=False)
 
 
-class Inspected(Exception):
+class Inspected(Exception):  # noqa: N818 - no error
     """A verb's parser, handed to the one who looks at it; nothing was parsed and nothing run."""
 
     def __init__(self, parser: "Parser") -> None:

@@ -46,6 +46,7 @@ class Progress:
         self._seen = sys.stderr.isatty()
 
     def __call__(self, text: str) -> None:
+        """Show what is being done now."""
         if self._seen:
             sys.stderr.write(f"\r\x1b[K{escaped(text)}…")
             sys.stderr.flush()

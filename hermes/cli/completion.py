@@ -45,18 +45,19 @@ def fish(found: Sequence[Place]) -> str:
         if len(place.path) == 1:
             lines.append(_fish("__hermes_at", f"-f -a {_quoted(place.path[0])} -d {_quoted(place.what)}"))
         lines += [_fish(at, f"-f -a {_quoted(name)}") for name in place.below]
-        for option in place.options:
-            form = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
-            value = place.values.get(option)
-            lines.append(_fish(at, form if value is None else f"{form} {_fish_value(value, required=True)}"))
+        lines += _fish_options(at, place)
         lines += [_fish(at, _fish_value(value, required=False)) for value in place.positional]
     lines += [_fish(None, "-s p -l profile -x -a '(hermes __complete profile)'")]
     chat = next(place for place in found if place.path == ("chat",))
-    for option in chat.options:
-        form = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
-        value = chat.values.get(option)
-        lines.append(_fish("__hermes_at", form if value is None else f"{form} {_fish_value(value, required=True)}"))
+    lines += _fish_options("__hermes_at", chat)
     return "\n".join(lines) + "\n"
+
+
+def _fish_options(at: str, place: Place) -> Iterator[str]:
+    for option in place.options:
+        form = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
+        value = place.values.get(option)
+        yield _fish(at, form if value is None else f"{form} {_fish_value(value, required=True)}")
 
 
 def _fish(condition: str | None, rest: str) -> str:

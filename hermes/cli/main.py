@@ -129,7 +129,7 @@ _FREE = "guard"
 
 
 def _chosen(given: list[str]) -> list[str]:
-    """The arguments without `-p NAME`, which chooses the home of everything that follows. Leaves with 2 when it cannot."""
+    """The arguments without `-p NAME`, which chooses the home of everything that follows; exits when it cannot."""
     if not any(word == "-p" or word.startswith("--profile") for word in given):
         return given
     from hermes.core.errors import HermesError

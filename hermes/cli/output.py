@@ -16,7 +16,7 @@ def print_json(value: object) -> None:
 
 
 def agreed(question: str, *, yes: bool, what: str) -> bool | None:
-    """Whether the person agrees, at once with `yes`. None where nobody can be asked: then it is said which option helps.
+    """Whether the person agrees, at once with `yes`. None where nobody can be asked, which is said with what helps.
 
     `what` begins that sentence, such as "Deleting".
     """
