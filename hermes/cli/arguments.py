@@ -63,6 +63,16 @@ class Parser(argparse.ArgumentParser):
         complain(f"{message.rstrip('.')}. `{self.prog} --help` shows what there is.")
         raise SystemExit(2)
 
+    def format_help(self) -> str:
+        """As argparse does; a verb without an example of its own gets the form that it has."""
+        words = [str(one.metavar or one.dest).upper() for one in self.arguments() if self._is_wanted(one)]
+        self.epilog = self.epilog or f"example: {' '.join([self.prog, *words])}"
+        return super().format_help()
+
+    def _is_wanted(self, action: argparse.Action) -> bool:
+        """Whether an argument is a word that must be there."""
+        return not action.option_strings and action.nargs not in ("?", "*")
+
     def options(self) -> Iterator[str]:
         """Every option of this parser and of the verbs below it."""
         for action in self._actions:

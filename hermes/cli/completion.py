@@ -17,9 +17,9 @@ def run(arguments: list[str]) -> int:
         description=say(
             "Print what a shell needs to complete hermes' commands, options and names. bash: put "
             '`eval "$(hermes completion bash)"` into ~/.bashrc; zsh: the same with zsh into ~/.zshrc, behind compinit; '
-            "fish: hermes completion fish > ~/.config/fish/completions/hermes.fish"
+            "fish: as in the example."
         ),
-        epilog='example: eval "$(hermes completion bash)"',
+        epilog="example: hermes completion fish > ~/.config/fish/completions/hermes.fish",
     )
     parser.add_argument("shell", choices=SHELLS, help=say("the shell"))
     given = parser.read(arguments)

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Write docs/commands.md: every verb with what it does, an example, and the verbs below it, read from the parsers.
+
+python scripts/commands.py            prints it
+python scripts/commands.py --write    writes it
+"""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from hermes.cli.tree import places  # noqa: E402 - the tree that this file stands in
+
+HEAD = """\
+# Commands
+
+Made from the parsers by `python scripts/commands.py --write`; a test holds it to them. `hermes COMMAND --help` says more.
+`-p NAME` (`--profile`) in front of or behind any of them uses the home of that profile; `HERMES_HOME`, where it is set,
+comes first. Without a command `hermes` is `hermes chat`.
+
+Exit codes: 0 done · 1 failed, or what was asked about has a problem · 2 wrong usage, or a yes is needed (`--yes`) and
+nobody can be asked · 3 something was refused because nobody could be asked · 75 something is open in another process ·
+78 the configuration cannot be used · 130 stopped.
+"""
+
+
+def document() -> str:
+    """The whole text."""
+    lines = [HEAD]
+    for place in places():
+        name = " ".join(place.path)
+        options = [one for one in place.options if one.startswith("--") and one != "--help"]
+        given = f" · options: {', '.join(f'`{one}`' for one in options)}" if options else ""
+        if len(place.path) == 1:
+            lines += [
+                f"\n## hermes {name}\n",
+                f"{place.what[:1].upper()}{place.what[1:]}.{given}\n",
+                f"    {place.example}\n",
+            ]
+        else:
+            lines.append(f"- `hermes {name}`: {place.what}{given}")
+    return "\n".join(lines).replace("\n\n\n", "\n\n").rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    if "--write" in sys.argv:
+        (ROOT / "docs" / "commands.md").write_text(document(), encoding="utf-8")
+    else:
+        sys.stdout.write(document())

@@ -1,0 +1,84 @@
+"""Pictures of numbers: right to the eighth of a column, never wider than the room, and said in words on demand."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes.app.charts import Row, bar, columns, fitted, spark, width
+from hermes.app.context_bar import FREE, KINDS, RESULTS, SYSTEM, TOOLS, YOURS, Share, picture, shares
+from hermes.app.prompting import Size
+from hermes.core.messages import Message, Role, user_message
+from hermes.core.parts import TextPart, ToolResultPart, ToolStatus
+
+
+def test_a_bar_is_exact_to_an_eighth_and_shows_what_is_little() -> None:
+    assert bar(0.5, 4) == "██" and bar(1, 4) == "████" and bar(0, 4) == ""
+    assert bar(0.0001, 10) == "▏" and bar(0.53125, 4) == "██▏"
+    assert bar(0.42, 10, words=True) == "42%"
+
+
+def test_a_sparkline_has_a_character_for_each_number() -> None:
+    assert spark([0, 1, 8]) == " ▂█" and spark([0, 0]) == "  " and spark([]) == ""
+    assert spark([1, 4, 2], words=True) == "highest in step 2 of 3, 50% of it in the last"
+    assert spark([0], words=True) == "nothing"
+
+
+@given(
+    st.lists(
+        st.tuples(st.text(alphabet="ab天ア", max_size=30), st.floats(0, 1e12), st.text("0123456789", max_size=8)),
+        max_size=5,
+    ),
+    st.integers(20, 120),
+)
+def test_columns_stay_in_their_room(rows: list[tuple[str, float, str]], room: int) -> None:
+    lines = columns([Row(*one) for one in rows], room)
+    assert len(lines) == len(rows) and all(width(line) <= room for line in lines)
+
+
+def test_wide_characters_take_two_columns() -> None:
+    assert width("天气") == 4 and fitted("天气预报", 5) == "天气…" and fitted("ab", 4) == "ab  "
+    assert (
+        columns([Row("天气", 2, "x"), Row("ab", 1, "y")], 40)[1].index("█")
+        == columns([Row("ab", 1, "y")], 40)[0].index("█") + 2
+    )
+    assert columns([Row("a", 2, "2 calls")], 40, words=True) == ["a: 2 calls"]
+
+
+def test_the_context_bar_shows_each_kind_and_what_is_free() -> None:
+    sizes = [Size("prompt: identity", 4_000), Size("tool: terminal", 8_000), Size("prompt: MEMORY.md", 400)]
+    result = ToolResultPart(call_id="c", name="terminal", text="x" * 4_000, status=ToolStatus.OK)
+    said = [user_message("y" * 400), Message(role=Role.TOOL, parts=(result,))]
+    found = shares(sizes, said)
+    tokens = {one.kind: one.tokens for one in found}
+    assert list(tokens) == [one for one in KINDS if one in tokens]
+    assert tokens[SYSTEM] == 1_000 and tokens[TOOLS] == 2_000 and 1_000 < tokens[RESULTS] < 1_100
+    lines = picture(found, 20_000, 60)
+    assert (
+        len(lines[0]) == 60
+        and lines[0].count("·") > 40
+        and all(any(mark in line for line in lines[1:]) for mark in set(lines[0]))
+    )
+    assert lines[-1].startswith("About 4.") and FREE in lines[-2]
+
+
+def test_the_providers_own_count_scales_the_shares() -> None:
+    found = shares([Size("prompt: identity", 400)], [user_message("z" * 400)], counted=1_000)
+    assert abs(sum(one.tokens for one in found) - 1_000) <= 2
+
+
+def test_a_full_window_and_an_unknown_one_are_said() -> None:
+    parts = [Share(SYSTEM, 900), Share(YOURS, 300)]
+    assert picture(parts, 1_000, 40)[-1] == "About 1.2k tokens, more than the 1k that fit."
+    assert picture(parts, None, 40)[-1] == "About 1.2k tokens; how many fit is not known."
+    words = picture(parts, 2_400, 40, words=True)
+    assert words[0] == "system prompt: 900 tokens, 38%" and not any(mark in "".join(words) for mark in "█▓·")
+
+
+@given(st.lists(st.integers(0, 1_000_000), min_size=1, max_size=8), st.integers(8, 200))
+def test_the_bar_is_always_as_wide_as_its_room(tokens: list[int], room: int) -> None:
+    parts = [Share(kind, count) for kind, count in zip(KINDS, tokens, strict=False) if count]
+    if parts:
+        assert len(picture(parts, None, room)[0]) == room
+
+
+def test_text_of_strangers_counts_as_what_it_came_in() -> None:
+    assert [one.kind for one in shares([], [Message(role=Role.USER, parts=(TextPart(text="x"),))])] == [YOURS]
