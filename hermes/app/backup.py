@@ -47,15 +47,20 @@ def back_up(
     if target is None:
         home.backups.mkdir(mode=0o700, exist_ok=True)
         target = _unused(home.backups, "hermes")
-    return _written(home, target.absolute(), quick=quick, keys=keys, told=told)
+    left_out = (*(() if keys else KEYS), *(_LARGE if quick else ()))
+    return _written(home, target.absolute(), left_out=left_out, told=told)
 
 
-def back_up_by_itself(home: Home, *, told: Told = str) -> Plain | None:
-    """Make a backup before something is changed, and let the oldest such ones go; None when there is nothing yet."""
+def back_up_by_itself(home: Home, *, told: Told = str, database: bool = True) -> Plain | None:
+    """Make a backup before something is changed, and let the oldest such ones go; None when there is nothing yet.
+
+    Without `database` the rest alone is in it.
+    """
     if not any((home.root / name).exists() for name in KEPT):
         return None
     home.backups.mkdir(mode=0o700, exist_ok=True)
-    made = _written(home, _unused(home.backups, f"{_AUTOMATIC}hermes"), quick=False, keys=True, told=told)
+    target = _unused(home.backups, f"{_AUTOMATIC}hermes")
+    made = _written(home, target, left_out=() if database else (DATABASE,), told=told)
     for old in sorted(home.backups.glob(f"{_AUTOMATIC}*.zip"), key=_age)[:-_KEPT_COPIES]:
         old.unlink(missing_ok=True)
     return made
@@ -107,11 +112,30 @@ def restore(environ: Mapping[str, str], file: Path, *, told: Told = str) -> Plai
         plan = _plan(home, file, archive.manifest)
         with _staged(home, archive, told) as stage:
             told(say("backing up what is there now"))
-            before = back_up_by_itself(home)
+            before = _kept_before(home)
             _commit(home, stage, list(archive.manifest.tops()), what)
         for _ in restoring.steps(home.root):
             pass
     return plan | {"before": None if before is None else before["file"]}
+
+
+def _kept_before(home: Home) -> Plain | None:
+    """A backup of what is there now. A damaged database cannot be in one: it is kept as the file that it is."""
+    try:
+        return back_up_by_itself(home)
+    except StoreError:
+        if not home.database.exists() or not _is_damaged(home.database):
+            raise
+    # Nobody has it open, this process neither: a plain copy disturbs no lock of SQLite's.
+    shutil.copyfile(home.database, home.backups / f"damaged-{time.strftime('%Y%m%d-%H%M%S')}.db")
+    return back_up_by_itself(home, database=False)
+
+
+def _is_damaged(database: Path) -> bool:
+    try:
+        return bool(examine_database(database))
+    except StoreError:
+        return True
 
 
 def _commit(home: Home, stage: Path, names: list[str], what: str) -> None:
@@ -218,8 +242,8 @@ def _part(name: str, members: list[Member]) -> Plain:
     return {"name": name, "files": len(members), "bytes": sum(one.size for one in members)}
 
 
-def _written(home: Home, target: Path, *, quick: bool, keys: bool, told: Told) -> Plain:
-    left_out = (*(() if keys else KEYS), *(_LARGE if quick else ()))
+def _written(home: Home, target: Path, *, left_out: Sequence[str], told: Told) -> Plain:
+    quick = "skills" in left_out
     wanted = [name for name in KEPT if name not in left_out]
     links: list[str] = []
     schema = 0

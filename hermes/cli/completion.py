@@ -150,7 +150,9 @@ _hermes() {
   if [ -z "$kind" ]; then
     case $cur in
       -*) ;;
-      *) own=($(_hermes_own "$_hermes_path")); kind=${own[_hermes_count]:-${own[${#own[@]}-1]}} ;;
+      *)
+        own=($(_hermes_own "$_hermes_path"))
+        [ ${#own[@]} -gt 0 ] && kind=${own[_hermes_count]:-${own[${#own[@]}-1]}} ;;
     esac
     case $kind in
       '') COMPREPLY=($(compgen -W "$(_hermes_words "$_hermes_path")" -- "$cur")); return ;;

@@ -2,14 +2,25 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from hermes.cli.main import VERBS, help_text
+from hermes.cli.tree import Place, parser_of, places
 from hermes.testing.home import TempHome
 
+ROOT = Path(__file__).resolve().parent.parent.parent
+LISTS = ("list", "pending", "log", "stats", "show", "search")
+"""Verbs below others that show something which a program may want."""
+PLACES = places()
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "version"])
+
+def named(place: Place) -> str:
+    return " ".join(place.path)
+
+
+@pytest.mark.parametrize("verb", VERBS)
 async def test_its_help_says_what_it_does_and_gives_an_example(verb: str) -> None:
     with TempHome() as home:
         done = await home.run(sys.executable, "-m", "hermes", verb, "--help")
@@ -18,7 +29,7 @@ async def test_its_help_says_what_it_does_and_gives_an_example(verb: str) -> Non
         assert list(home.hermes.iterdir()) == []
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "version"])
+@pytest.mark.parametrize("verb", VERBS)
 async def test_an_unknown_option_is_one_clear_line(verb: str) -> None:
     with TempHome() as home:
         done = await home.run(sys.executable, "-m", "hermes", verb, "--no-such-option")
@@ -27,6 +38,60 @@ async def test_an_unknown_option_is_one_clear_line(verb: str) -> None:
     assert f"hermes {verb} --help" in done.stderr
 
 
+@pytest.mark.parametrize("place", PLACES, ids=named)
+def test_every_verb_has_an_example_and_its_options_are_explained(place: Place) -> None:
+    parser = parser_of(place.path[0])
+    parser = parser.below()[place.path[1]] if len(place.path) > 1 else parser
+    assert "example: hermes" in parser.format_help()
+    assert all(one.help for one in parser.arguments() if one.option_strings), place.path
+    assert place.what
+
+
+@pytest.mark.parametrize("place", [one for one in PLACES if one.below], ids=named)
+async def test_what_is_mistyped_below_a_verb_gets_the_nearest(place: Place) -> None:
+    longest = max(place.below, key=len)
+    with TempHome() as home:
+        done = await home.run(sys.executable, "-m", "hermes", *place.path, longest[:-1] + "xx")
+    assert done.code == 2 and f"Did you mean {longest!r}?" in done.stderr
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if len(verb) > 3])
+async def test_a_mistyped_verb_and_option_get_the_nearest(verb: str) -> None:
+    place = next(one for one in PLACES if one.path == (verb,))
+    with TempHome() as home:
+        done = await home.run(sys.executable, "-m", "hermes", verb[:-1] + "q")
+        assert done.code == 2 and f"Did you mean {verb!r}?" in done.stderr
+        option = max((one for one in place.options if one.startswith("--")), key=len)
+        words = () if place.below else [one.words[0] if one.words else "x" for one in place.positional]
+        if option != "--help" and verb not in ("guard", "completion"):
+            done = await home.run(sys.executable, "-m", "hermes", verb, *words, f"{option}q")
+            assert done.code == 2 and f"Did you mean {option!r}?" in done.stderr, done
+
+
+def test_what_lists_something_does_so_for_programs_too() -> None:
+    """A verb with verbs below it and a `list` among them lists without one, and every listing has --json."""
+    for place in PLACES:
+        if place.path[-1] in LISTS and len(place.path) > 1:
+            assert "--json" in place.options, place.path
+    flat = ("status", "insights", "usage", "doctor", "logs", "backup", "approvals", "mcp", "trust", "home", "version")
+    assert all("--json" in place.options for place in PLACES if place.path[0] in flat and len(place.path) == 1)
+
+
+@pytest.mark.parametrize("verb", [one.path[0] for one in PLACES if "list" in one.below and one.path[0] != "sessions"])
+async def test_without_a_verb_below_it_lists(verb: str) -> None:
+    with TempHome({}) as home:
+        bare = await home.run(sys.executable, "-m", "hermes", verb)
+        listed = await home.run(sys.executable, "-m", "hermes", verb, "list")
+        assert (bare.code, bare.stdout) == (0, listed.stdout) and bare.stdout
+
+
 def test_the_general_help_names_them_all() -> None:
     assert all(f"  {verb} " in help_text() for verb in VERBS)
     assert subprocess.run([sys.executable, "-m", "hermes", "--version"], capture_output=True, check=True).stdout
+
+
+def test_the_document_is_what_the_parsers_say() -> None:
+    made = subprocess.run(
+        [sys.executable, str(ROOT / "scripts/commands.py")], capture_output=True, text=True, check=True
+    )
+    assert made.stdout == (ROOT / "docs/commands.md").read_text("utf-8"), "run scripts/commands.py --write"
