@@ -171,6 +171,9 @@ def read_refused(path: str, places: Places) -> str:
     if hermes is not None:
         worked_in = _below(places.workspace, places.hermes) is not None and _inside(path, (places.workspace,))
         return "" if worked_in or _inside(hermes, _OPEN_HERMES) else OWN
+    if _inside(path, (usual := _usual(places),)):
+        worked_in = _below(places.workspace, usual) is not None and _inside(path, (places.workspace,))
+        return "" if worked_in else OWN
     if _holds_keys(path, places):
         return _KEYS
     if path.startswith("/dev/") and path != "/dev/null" and not path.startswith(_SHARED_MEMORY):
@@ -193,7 +196,13 @@ def guarded_folders(places: Places) -> Iterator[str]:
 
 def secret_places(places: Places) -> tuple[str, ...]:
     """The folders and files that commands may not read, `open_places` aside: keys, and what is Hermes' own."""
-    return (places.hermes, *(f"{places.home}/{name}" for name in _SECRET_HOME), *_SECRET_SYSTEM)
+    homes = dict.fromkeys((places.hermes, _usual(places)))
+    return (*homes, *(f"{places.home}/{name}" for name in _SECRET_HOME), *_SECRET_SYSTEM)
+
+
+def _usual(places: Places) -> str:
+    """The home that Hermes has where nothing else is said: other profiles lie in it, whichever is used."""
+    return f"{places.home}/.hermes"
 
 
 def open_places(places: Places) -> tuple[str, ...]:

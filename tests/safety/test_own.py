@@ -1,0 +1,50 @@
+"""What Hermes' own command line would change is not the model's to do, and no home of Hermes is its to read."""
+
+import json
+import sys
+
+import pytest
+
+from hermes.safety.paths import OWN, read_refused, secret_places
+from hermes.safety.places import Places
+from hermes.testing.home import TempHome
+
+SAID = {
+    "hermes doctor": "allow",
+    "hermes doctor --fix": "ask",
+    "hermes -p work status": "allow",
+    "hermes -p work config set approvals.mode off": "deny",
+    "hermes --profile=work --profile other auth add openrouter": "deny",
+    "hermes profile list": "allow",
+    "hermes profile use show": "deny",
+    "hermes profile delete work --yes": "deny",
+    "hermes backup list": "allow",
+    "hermes backup show": "deny",
+    "hermes backup ./all.zip": "deny",
+    "hermes restore list --yes": "deny",
+    "hermes update --check": "allow",
+    "hermes update --yes": "deny",
+    "hermes worktree remove show --force": "deny",
+    "hermes logs": "ask",
+    "hermes -w -z task": "ask",
+}
+
+
+async def test_its_own_verbs() -> None:
+    with TempHome({}) as home:
+        asked = "".join(json.dumps({"cmd": one}) + "\n" for one in SAID)
+        done = await home.run(sys.executable, "-m", "hermes", "guard", "command", "--jsonl", stdin=asked.encode())
+        found = [json.loads(line)["verdict"] for line in done.stdout.splitlines()]
+    assert dict(zip(SAID, found, strict=True)) == SAID
+
+
+@pytest.mark.parametrize("hermes", ["/home/u/.hermes", "/home/u/.hermes/profiles/work", "/data/hermes"])
+def test_no_home_of_hermes_is_read_whichever_is_used(hermes: str) -> None:
+    places = Places(home="/home/u", hermes=hermes, workspace="/home/u/project")
+    for path in ("/home/u/.hermes/.env", "/home/u/.hermes/hermes.db", "/home/u/.hermes/profiles/other/auth.json"):
+        assert read_refused(path, places) == OWN
+    assert {"/home/u/.hermes", hermes} <= set(secret_places(places))
+    assert read_refused(f"{hermes}/skills/a/SKILL.md", places) == ""
+    assert read_refused("/home/u/.hermes/profiles/other/skills/a/SKILL.md", places) == OWN
+    inside = Places(home="/home/u", hermes=hermes, workspace="/home/u/.hermes/project")
+    assert read_refused("/home/u/.hermes/project/a.py", inside) == ""
