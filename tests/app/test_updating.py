@@ -166,7 +166,9 @@ async def test_an_installation_by_pip_is_brought_forward_and_back(index: tuple[P
             pytest.skip("this Python brings no pip along")
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home.root / "venv")], check=True)
         python = str(home.root / "venv/bin/python")
-        environ = home.environ | {"PYTHONPATH": str(bundled[-1])}  # pip runs out of its wheel, nothing is installed
+        with zipfile.ZipFile(bundled[-1]) as pip:
+            pip.extractall(home.root / "pip")
+        environ = home.environ | {"PYTHONPATH": str(home.root / "pip")}
         environ |= {"PIP_INDEX_URL": url, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_CACHE_DIR": "1"}
         runner = Runner(environ, seconds=60)
         wheel(wheels, "1.0")
@@ -174,7 +176,6 @@ async def test_an_installation_by_pip_is_brought_forward_and_back(index: tuple[P
         updater = Updater(
             Installation(kind=PIP, root=str(home.root), python=python, version="1.0"), home.environ, runner
         )
-        assert updater.check()["newer"] == ""
         wheel(wheels, "2.0", "crashes")
         with pytest.raises(StoreError, match="is there again"):
             updater.update()
