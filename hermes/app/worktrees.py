@@ -124,7 +124,7 @@ class Worktrees:
             )
         ]
         if row["changes"]:
-            lines.append(say("To commit it: git -C {folder} commit -a", folder=row["folder"]))
+            lines.append(say("To commit it: git -C {folder} add -A && git -C {folder} commit", folder=row["folder"]))
         lines.append(say("To merge it: git -C {folder} merge {branch}", folder=record.repository, branch=record.branch))
         lines.append(say("To remove it: hermes worktree remove {name} --force", name=name))
         return lines
