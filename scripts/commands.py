@@ -17,8 +17,8 @@ HEAD = """\
 # Commands
 
 Made from the parsers by `python scripts/commands.py --write`; a test holds it to them. `hermes COMMAND --help` says
-more. `-p NAME` (`--profile`) before or behind any of them uses the home of that profile; `HERMES_HOME`, where it is set,
-comes first. Without a command `hermes` is `hermes chat`.
+more. `-p NAME` (`--profile`) before or behind any of them uses the home of that profile; `HERMES_HOME`, where it is
+set, comes first. Without a command `hermes` is `hermes chat`.
 
 Exit codes: 0 done · 1 failed, or what was asked about has a problem · 2 wrong usage, or a yes is needed (`--yes`) and
 nobody can be asked · 3 something was refused because nobody could be asked · 75 something is open in another process ·

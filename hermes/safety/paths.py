@@ -167,13 +167,12 @@ def read_refused(path: str, places: Places) -> str:
     """Why `path` (absolute, resolved) may not be read; empty when it may."""
     if _inside(path, places.own):
         return ""
-    hermes = _below(path, places.hermes)
-    if hermes is not None:
-        worked_in = _below(places.workspace, places.hermes) is not None and _inside(path, (places.workspace,))
-        return "" if worked_in or _inside(hermes, _OPEN_HERMES) else OWN
-    if _inside(path, (usual := _usual(places),)):
-        worked_in = _below(places.workspace, usual) is not None and _inside(path, (places.workspace,))
-        return "" if worked_in else OWN
+    for folder in (places.hermes, _usual(places)):
+        hermes = _below(path, folder)
+        if hermes is not None:
+            worked_in = _below(places.workspace, folder) is not None and _inside(path, (places.workspace,))
+            opened = folder == places.hermes and _inside(hermes, _OPEN_HERMES)
+            return "" if worked_in or opened else OWN
     if _holds_keys(path, places):
         return _KEYS
     if path.startswith("/dev/") and path != "/dev/null" and not path.startswith(_SHARED_MEMORY):
