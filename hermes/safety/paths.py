@@ -170,14 +170,18 @@ def read_refused(path: str, places: Places) -> str:
     for folder in (places.hermes, _usual(places)):
         hermes = _below(path, folder)
         if hermes is not None:
-            worked_in = _below(places.workspace, folder) is not None and _inside(path, (places.workspace,))
             opened = folder == places.hermes and _inside(hermes, _OPEN_HERMES)
-            return "" if worked_in or opened else OWN
+            return "" if opened or _worked_in(path, folder, places) else OWN
     if _holds_keys(path, places):
         return _KEYS
     if path.startswith("/dev/") and path != "/dev/null" and not path.startswith(_SHARED_MEMORY):
         return "it is a device"
     return "it shows the inside of running programs" if _SECRET_PROC.search(path) else ""
+
+
+def _worked_in(path: str, folder: str, places: Places) -> bool:
+    """Whether a path is the workspace's, which lies in `folder`: who works there has chosen to."""
+    return _below(places.workspace, folder) is not None and _inside(path, (places.workspace,))
 
 
 def guarded_files(places: Places) -> Iterator[str]:
