@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from hermes.app.wiring import App
 from hermes.config.display import DisplaySettings
 from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
-from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+
+if TYPE_CHECKING:
+    from hermes.app.wiring import App
+    from hermes.runtime.actor import SessionActor
+    from hermes.runtime.mailbox import Inbound
 
 
 class Surface(StrEnum):
@@ -45,8 +47,10 @@ class Delivery(StrEnum):
 class Terminal(Protocol):
     """What only a chat in a terminal can do."""
 
-    display: DisplaySettings
-    """How it shows things now; `/skin` and others change it for this chat."""
+    @property
+    def display(self) -> DisplaySettings:
+        """How it shows things now; `/skin` and others change it for this chat."""
+        ...
 
     def set_display(self, display: DisplaySettings) -> None:
         """Show things this way from now on. Raises UsageError for a skin that does not exist."""
@@ -64,7 +68,7 @@ class Terminal(Protocol):
         """Draw everything anew."""
         ...
 
-    def copy(self, text: str) -> str:
+    async def copy(self, text: str) -> str:
         """Put a text into the clipboard; says how that was done, or why it could not be."""
         ...
 
@@ -76,7 +80,7 @@ class Terminal(Protocol):
         """Send a picture along with the next message. Raises UsageError when the file is none."""
         ...
 
-    def paste_picture(self) -> bool:
+    async def paste_picture(self) -> bool:
         """Attach the picture in the clipboard; False when there is none to be had."""
         ...
 
@@ -85,12 +89,12 @@ class Desk(Protocol):
     """One conversation's place at a front-end. Texts are shown inert: nothing in them is obeyed."""
 
     @property
-    def app(self) -> App:
+    def app(self) -> "App":
         """The process's Hermes."""
         ...
 
     @property
-    def actor(self) -> SessionActor:
+    def actor(self) -> "SessionActor":
         """The session that is talked with now."""
         ...
 
@@ -124,16 +128,16 @@ class Desk(Protocol):
         """A line from the person; None when they would rather not."""
         ...
 
-    async def open(self, name: str | None = None, *, greet: bool = True) -> SessionActor:
+    async def open(self, name: str | None = None, *, greet: bool = True) -> "SessionActor":
         """Talk with another session from now on: a fresh one, or that which `name` means; the one before is closed
         and kept. Raises what `App.open_session` raises, and then nothing has changed."""
         ...
 
-    def post(self, inbound: Inbound, delivery: Delivery = Delivery.USUAL) -> None:
+    def post(self, inbound: "Inbound", delivery: Delivery = Delivery.USUAL) -> None:
         """Say something to the session in the person's name."""
         ...
 
-    async def answered(self, inbound: Inbound) -> ExitReason:
+    async def answered(self, inbound: "Inbound") -> ExitReason:
         """Say something, and wait for the end of the turn that answers it."""
         ...
 

@@ -68,6 +68,11 @@ class App:
         await self._on.close()
 
     @property
+    def premises(self) -> "Premises":
+        """What all sessions stand on; for what is built on this face in the same layer."""
+        return self._on
+
+    @property
     def endpoint(self) -> Endpoint:
         """The model that answers, and where."""
         return self._on.model.endpoint
@@ -165,6 +170,14 @@ class App:
     async def place_line(self, actor: SessionActor) -> str:
         """What really holds the session's commands back."""
         return await self._live[actor.session_id][0].tools.context.backend.line()
+
+    def place_name(self, actor: SessionActor) -> str:
+        """The same in a word: the back end that its commands run in."""
+        return self._live[actor.session_id][0].tools.context.backend.name
+
+    def unasked(self, actor: SessionActor) -> bool:
+        """Whether `yolo` is on in this session."""
+        return self._live[actor.session_id][0].tools.gate.leave.yolo
 
     def yolo(self, actor: SessionActor, *, on: bool) -> None:
         """Ask nothing in this session, or ask again. What is refused stays refused; it ends with the session."""

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import contextlib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import structs
@@ -19,6 +20,7 @@ from hermes.cli.render import Renderer
 from hermes.cli.report import complain, failed
 from hermes.cli.terminal import PlainInput, Source
 from hermes.cli.usage import write_usage
+from hermes.config.display import DisplaySettings
 from hermes.config.environment import process_environment
 from hermes.config.home import locate_home
 from hermes.core.errors import HermesError
@@ -39,6 +41,9 @@ def run(arguments: list[str], *, servers: tuple[FoundServer, ...] = USUAL_PORTS)
     try:
         if text is not None:
             return asyncio.run(_talk(given, PlainInput(), prompt_text(text)))
+        environ = process_environment()
+        if (shown := full_display(given, environ)) is not None:
+            return _full(given, environ, shown)
         from hermes.cli.keyboard import keyboard
 
         typed = keyboard(process_environment().get("TERM", ""))
@@ -47,6 +52,33 @@ def run(arguments: list[str], *, servers: tuple[FoundServer, ...] = USUAL_PORTS)
         return asyncio.run(_talk(given, PlainInput(), servers=servers))
     except HermesError as error:
         return failed(error)
+
+
+def full_display(given: argparse.Namespace, environ: Mapping[str, str]) -> DisplaySettings | None:
+    """How the full chat is to look; None where the plain one is wanted, or all that this terminal can do."""
+    if given.plain or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return None
+    if environ.get("TERM", "") in ("", "dumb", "unknown"):
+        return None
+    from hermes.config.load import load_settings
+
+    display = load_settings(locate_home(environ)).settings.display
+    return None if display.plain else display
+
+
+def _full(given: argparse.Namespace, environ: Mapping[str, str], display: DisplaySettings) -> int:
+    """The full chat: the banner first, then the input line, then what sessions need."""
+    from hermes import __version__
+    from hermes.cli.tui.banner import show
+
+    options = structs.replace(app_options(given), reviews=True)
+    show(__version__, options.cwd, environ.get("HOME", ""), colours=not environ.get("NO_COLOR"))
+    from hermes.cli.tui.start import Wanted, serve
+
+    home = locate_home(environ)
+    log = log_to(home.logs, redaction(environ, home))
+    wanted = Wanted(options=options, resume=given.resume, latest=given.latest, no_input=given.no_input)
+    return serve(wanted, environ, home, log, display)
 
 
 async def _talk(
