@@ -71,18 +71,25 @@ class ChatCompleter(Completer):
 
 
 def _names(commands: Registry, typed: str, skills: Sequence[Option]) -> Iterable[Completion]:
+    """Names that begin with what was typed, then aliases that do, then names that have it inside."""
+    low = typed.lower()
     rows = [(one.name, say(one.about)) for one in commands.commands]
     rows += [(option.label, option.detail) for option in skills if option.label not in commands]
-    exact = [row for row in rows if row[0].startswith(typed.lower())]
-    aliases = [
+    found = [row for row in rows if row[0].startswith(low)]
+    if low:
+        found += _aliases(commands, low)
+        found += [row for row in rows if low in row[0][1:] and not row[0].startswith(low)]
+    for name, about in found:
+        yield Completion(name, start_position=-len(typed), display=f"/{name}", display_meta=escaped(about))
+
+
+def _aliases(commands: Registry, low: str) -> list[tuple[str, str]]:
+    return [
         (alias, say("the same as /{name}", name=one.name))
         for one in commands.commands
         for alias in one.aliases
-        if typed and alias.startswith(typed.lower()) and not one.name.startswith(typed.lower())
+        if alias.startswith(low) and not one.name.startswith(low)
     ]
-    inside = [row for row in rows if typed and typed.lower() in row[0][1:] and row not in exact]
-    for name, about in (*exact, *aliases, *inside):
-        yield Completion(name, start_position=-len(typed), display=f"/{name}", display_meta=escaped(about))
 
 
 def references(typed: str, folder: str) -> Iterable[Completion]:
@@ -105,21 +112,26 @@ def paths(
 ) -> Iterable[Completion]:
     """Files and folders whose path begins with what was typed; hidden ones only when their dot was typed."""
     head, tail = os.path.split(typed)
-    place = os.path.join(folder, os.path.expanduser(head))
     replaced = len(typed if whole is not None else tail)
-    found = []
-    try:
-        with os.scandir(place) as entries:
-            for entry in entries:
-                if entry.name.lower().startswith(tail.lower()) and (tail.startswith(".") or entry.name[0] != "."):
-                    found.append((entry.name, entry.is_dir()))
-                if len(found) >= MOST:
-                    break
-    except OSError:
-        return
-    for name, is_folder in sorted(found):
-        if (only_folders and not is_folder) or escaped(name) != name or " " in name:
+    for name, is_folder in _entries(os.path.join(folder, os.path.expanduser(head)), tail):
+        if only_folders and not is_folder:
             continue
         shown = f"{name}/" if is_folder else name
         text = f"{prefix}{os.path.join(head, shown)}" if whole is not None else shown
         yield Completion(text, start_position=-replaced, display=shown)
+
+
+def _entries(place: str, start: str) -> list[tuple[str, bool]]:
+    """The names in a folder that begin so, however their letters are written, and whether each is a folder."""
+    found = []
+    try:
+        with os.scandir(place) as entries:
+            for entry in entries:
+                fits = entry.name.lower().startswith(start.lower()) and (start.startswith(".") or entry.name[0] != ".")
+                if fits and " " not in entry.name and escaped(entry.name) == entry.name:
+                    found.append((entry.name, entry.is_dir()))
+                if len(found) >= MOST:
+                    break
+    except OSError:
+        return []
+    return sorted(found)

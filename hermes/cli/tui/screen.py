@@ -38,8 +38,6 @@ class Wishes(Struct, frozen=True):
     line: Callable[[str], None]
     stop: Callable[[], None]
     end: Callable[[], None]
-    unfold: Callable[[], None]
-    thoughts: Callable[[], None]
     picture: Callable[[], None]
     edit: Callable[[], None]
 
@@ -74,8 +72,8 @@ class Screen:
             stop=self._stop,
             end=wishes.end,
             clear=self.clear,
-            unfold=wishes.unfold,
-            thoughts=wishes.thoughts,
+            unfold=self._unfold,
+            thoughts=self._thoughts,
             picture=wishes.picture,
             edit=wishes.edit,
         )
@@ -187,6 +185,12 @@ class Screen:
                 self._typed.set_result(None)
         else:
             self._wishes.stop()
+
+    def _unfold(self) -> None:
+        self.view.tell(self.view.unfolded() or [say("There is nothing to unfold.")])
+
+    def _thoughts(self) -> None:
+        self.view.tell(self.view.reasoning() or [say("The model has shown no reasoning yet.")])
 
     # What is drawn.
 

@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from msgspec import Struct
 
@@ -16,6 +17,7 @@ from hermes.cli.tui.look import Look
 from hermes.cli.tui.output import Paper
 from hermes.config.display import DisplaySettings
 from hermes.config.home import Home
+from hermes.util.say import say
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -41,32 +43,50 @@ async def _talk(wanted: Wanted, environ: Mapping[str, str], home: Home, log: Fau
     chat = Chat(look, paper, past, environ)
     asyncio.get_running_loop().set_exception_handler(_logged)
     async with contextlib.AsyncExitStack() as stack:
-
-        async def opening(chat: Chat) -> ChatDesk:
-            await asyncio.to_thread(_import_what_sessions_need)
-            from hermes.app.wiring import App
-
-            app = await stack.enter_async_context(App(environ, wanted.options))
-            log.redact = app.redact
-            chat.desk = desk = ChatDesk(chat, app)
-            asker = None if wanted.no_input else chat.questions
-            actor = await app.open_session(wanted.resume, latest=wanted.latest, asker=asker)
-            chat.begin(actor)
-            for line in app.notices:
-                chat.screen.tell("warning", line)
-            await chat.describe(greet=True)
-            chat.resume()
-            return desk
-
-        code = await chat.run(opening)
+        code = await chat.run(partial(_opened, wanted, environ, log, stack))
+        if chat.desk is not None:
+            await _farewell(chat, chat.desk)
     chat.screen.close()
-    chat.farewell()
     return code
+
+
+async def _opened(
+    wanted: Wanted, environ: Mapping[str, str], log: FaultLog, stack: contextlib.AsyncExitStack, chat: Chat
+) -> ChatDesk:
+    """Open the program and the first session, while the input line takes keys already."""
+    await asyncio.to_thread(_import_what_sessions_need)
+    from hermes.app.wiring import App
+    from hermes.cli.tui.talk import Talk
+
+    app = await stack.enter_async_context(App(environ, wanted.options))
+    log.redact = app.redact
+    talk = Talk(app, chat.screen, chat.questions, lambda: chat.leave(1))
+    try:
+        await talk.begin(wanted.resume, latest=wanted.latest, asks=not wanted.no_input)
+    finally:
+        for line in app.notices:
+            chat.screen.tell("warning", line)
+    return ChatDesk(talk, chat.screen, environ, chat.leave)
+
+
+async def _farewell(chat: Chat, desk: ChatDesk) -> None:
+    """Say how to go on with the session, or delete it where that is wanted."""
+    actor = desk.actor
+    if not desk.deletes:
+        if actor.conversation.messages:
+            chat.screen.tell("notice", say("hermes --resume {id} goes on with it.", id=actor.session_id))
+        return
+    from hermes.app.sessions import Sessions
+
+    await desk.app.close_session(actor)
+    on = desk.app.premises
+    deleted = await Sessions(on.store, on.home).delete(actor.session_id)
+    chat.screen.tell("notice", say("Deleted: {what}.", what=deleted))
 
 
 def _by_now(log: FaultLog) -> Callable[[str], str]:
     """Redaction by all that is known when something is written."""
-    return lambda text: log.redact(text)
+    return lambda text: log.redact(text)  # noqa: PLW0108 - it changes once the keys are known
 
 
 def _import_what_sessions_need() -> None:
