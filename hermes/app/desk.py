@@ -145,6 +145,10 @@ class Desk(Protocol):
         """Put a text where the person types next, to be changed and sent; elsewhere it is shown."""
         ...
 
+    async def refresh(self) -> None:
+        """Bring what is shown of the session up to date."""
+        ...
+
     def leave(self, *, delete: bool = False) -> None:
         """End the chat; with `delete` the session and every word of it go, too."""
         ...
