@@ -54,6 +54,8 @@ class View:
         self._events: deque[Event] = deque()
         self._pumping: asyncio.TimerHandle | None = None
         self._drawn = 0.0
+        self._flowing = False
+        """Whether what was shown last was more of an answer."""
         self._lines: list[str] = []
         self._speech = Speech(look)
         self._work = Work(look)
@@ -70,7 +72,8 @@ class View:
         self._events.append(event)
         if self._pumping is None:
             loop = asyncio.get_running_loop()
-            self._pumping = loop.call_at(max(loop.time(), self._drawn + PAUSE), self._pump)
+            pause = PAUSE if self._flowing else PAUSE / 5
+            self._pumping = loop.call_at(max(loop.time(), self._drawn + pause), self._pump)
 
     def flush(self) -> None:
         """Show everything that waits, now."""
@@ -145,8 +148,10 @@ class View:
     def _take(self) -> None:
         event = self._events.popleft()
         if isinstance(event, TextDelta):
+            self._flowing = self._speech.speaking
             self._say(self._with_more(event))
             return
+        self._flowing = False
         self._show(event)
         for hear in self.heard:
             hear(event)
