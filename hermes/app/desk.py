@@ -48,6 +48,11 @@ class Terminal(Protocol):
     """What only a chat in a terminal can do."""
 
     @property
+    def full(self) -> bool:
+        """Whether there is a screen with an input line and keys of its own; else there are lines only."""
+        ...
+
+    @property
     def display(self) -> DisplaySettings:
         """How it shows things now; `/skin` and others change it for this chat."""
         ...

@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -25,7 +26,11 @@ from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
+from hermes.util.say import say
 from hermes.util.text import inert
+
+if TYPE_CHECKING:
+    from hermes.cli.plain_desk import PlainDesk
 
 REFUSED = 3
 STOPPED = 130
@@ -74,9 +79,14 @@ async def _talk(
                 code = await _once(app, actor, source, text, given)
             else:
                 from hermes.cli.dialogue import Dialogue
+                from hermes.cli.plain_desk import PlainDesk, PlainTerminal
 
                 closed = asker.took_away if asker is not None else lambda: False
-                code = await Dialogue(app, source, actor, begin=sessions.open, closed=closed).run()
+                plain = PlainTerminal(app.premises.settings.display, environ, shown.set_display)
+                desk = PlainDesk(app, source, actor, plain, sessions.open)
+                code = await Dialogue(app, source, desk, closed=closed).run()
+                if desk.deletes:
+                    await _delete(desk)
         if shown.broken is not None:
             raise shown.broken
         return code
@@ -98,6 +108,16 @@ class _Sessions:
         self._shown.on_broken = actor.stop
         actor.subscribe(self._shown)
         return actor
+
+
+async def _delete(desk: "PlainDesk") -> None:
+    """Delete the session that was talked with."""
+    from hermes.app.sessions import Sessions
+
+    session_id = desk.actor.session_id
+    await desk.app.close_session(desk.actor)
+    on = desk.app.premises
+    print(say("Deleted: {what}.", what=await Sessions(on.store, on.home).delete(session_id)))
 
 
 async def _once(app: App, actor: SessionActor, source: Source, text: str, given: argparse.Namespace) -> int:

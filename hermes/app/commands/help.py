@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hermes.app.command import Call, Command, Group, Registry, registry
-from hermes.app.desk import Option, Surface
+from hermes.app.desk import Option
 from hermes.core.errors import NotFoundError
 from hermes.util.say import phrase, say
 
@@ -22,14 +22,14 @@ async def run(call: Call) -> None:
         rows = [one for one in commands.commands if one.group is group]
         if rows:
             lines += ["", say(group.value), *(_row(one) for one in rows)]
-    if call.desk.surface is Surface.TERMINAL:
+    if call.desk.terminal is not None and call.desk.terminal.full:
         lines += ["", say("Keys"), *(f"  {keys:<{_WIDTH}}{say(what)}" for keys, what in _KEYS)]
     call.desk.tell("\n".join(lines).lstrip("\n"))
 
 
 def _row(command: Command) -> str:
     usage = f" {say(command.usage)}" if command.usage else ""
-    return f"  {f'/{command.name}{usage}':<{_WIDTH}}{say(command.about)}"
+    return f"  {f'/{command.name}{usage}':<{_WIDTH - 1}} {say(command.about)}"
 
 
 def _one(commands: Registry, name: str) -> str:

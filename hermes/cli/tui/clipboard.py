@@ -14,8 +14,8 @@ _MOST_BY_TERMINAL = 74_994
 """Bytes that terminals take by OSC 52 (xterm's limit)."""
 
 
-def copy_text(text: str, environ: Mapping[str, str], write: Callable[[str], None]) -> str:
-    """Put a text into the clipboard; says how, or why it could not be."""
+def copy_text(text: str, environ: Mapping[str, str], write: Callable[[str], None] | None) -> str:
+    """Put a text into the clipboard; says how, or why it could not be. `write` sends sequences to a terminal."""
     for variable, command in (
         ("WAYLAND_DISPLAY", ("wl-copy",)),
         ("DISPLAY", ("xclip", "-selection", "clipboard")),
@@ -26,6 +26,8 @@ def copy_text(text: str, environ: Mapping[str, str], write: Callable[[str], None
             continue
         if _given((program, *command[1:]), text, environ):
             return say("Copied with {program}.", program=command[0])
+    if write is None:
+        return say("No program of the desktop was found that could do that.")
     encoded = base64.b64encode(text.encode()).decode()
     if len(encoded) > _MOST_BY_TERMINAL:
         return say("This is too long for the terminal's clipboard; /export writes it into a file.")

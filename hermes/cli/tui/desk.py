@@ -30,6 +30,8 @@ _MANY = 8
 class ChatTerminal:
     """A `Terminal`: what only a chat on a screen can do."""
 
+    full = True
+
     def __init__(self, screen: Screen, environ: Mapping[str, str]) -> None:
         self._screen = screen
         self._environ = environ
