@@ -43,6 +43,8 @@ class Chat:
         self._early: list[Draft] = []
         """What was sent before the session was open."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._line_running: asyncio.Task[object] | None = None
+        """The command of the person's own that runs."""
         self._breaks = 0
         self._code = 0
 
@@ -154,10 +156,25 @@ class Chat:
         desk.tell(" ".join([*told, say("A space in front sends it as a message.")]))
 
     async def _shell(self, desk: ChatDesk, command: str) -> None:
-        desk.tell(command)
+        """A command of the person's own; Ctrl-C ends it."""
+        if self._line_running is not None:
+            desk.tell(say("A command of yours runs already; Ctrl-C ends it."))
+            return
+        self._line_running = asyncio.current_task()
+        try:
+            said = await desk.app.run_line(desk.actor, command, self.screen.view.own)
+        except asyncio.CancelledError:
+            self.screen.tell("warning", say("Stopped: {command}", command=one_line(inert(command))))
+            raise
+        finally:
+            self._line_running = None
+        self.screen.tell_result(command, said)
 
     def _stop(self) -> None:
         """Ctrl-C: stops what runs; else clears the line; else, twice, leaves."""
+        if self._line_running is not None:
+            self._line_running.cancel()
+            return
         if self.desk is not None and self.desk.stop():
             return
         if self.screen.composer.buffer.text:

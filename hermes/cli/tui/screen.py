@@ -25,9 +25,12 @@ from hermes.cli.tui.status import Status, fitted, parts
 from hermes.cli.tui.view import View
 from hermes.config.display import EditingMode
 from hermes.util.say import say
+from hermes.util.text import inert, one_line
 
 T = TypeVar("T")
 
+MOST_OWN_LINES = 200
+"""Lines shown of what a command of the person's own has said."""
 TICK = 0.25
 """Seconds between two drawings of what only tells the time."""
 
@@ -126,6 +129,17 @@ class Screen:
     def tell(self, style: str, text: str) -> None:
         """A line of the program's own."""
         self.view.tell(self.look.wrapped(style, f"{self.look.mark('notice')} {text}", indent=2))
+
+    def tell_result(self, command: str, said: str) -> None:
+        """What a command of the person's own has said, as far as it fits; all of it goes to the model."""
+        look = self.look
+        lines = look.wrapped("person", f"! {one_line(inert(command), 400)}", indent=2)
+        shown = inert(said).rstrip("\n").split("\n")
+        for line in shown[:MOST_OWN_LINES]:
+            lines += look.wrapped("result", f"  {line}", indent=2)
+        if len(shown) > MOST_OWN_LINES:
+            lines.append(look.paint("notice", "  " + say("… {n} more lines", n=len(shown) - MOST_OWN_LINES)))
+        self.view.tell([*lines, ""])
 
     def write_raw(self, sequence: str) -> None:
         """Send a sequence of our own to the terminal, one that draws nothing."""

@@ -95,6 +95,16 @@ class View:
         self._lines += [*self._speech.end(), *lines]
         self._settle()
 
+    def own(self, event: Event) -> None:
+        """An event of a command of the person's own: only that it runs is shown."""
+        if isinstance(event, ToolStarted):
+            self._work.start(event)
+        elif isinstance(event, ToolEnded):
+            self._work.running.pop(event.call_id, None)
+        elif isinstance(event, Refused):
+            self(event)
+        self._changed()
+
     def joined(self, text: str) -> None:
         """Words of the person's that waited have become part of the running turn."""
         if text in self.queued:
