@@ -208,9 +208,8 @@ def stream(tokens: int, pace: float, every: float) -> None:
         latencies.sort()
         p99 = latencies[int(len(latencies) * 0.99)]
         print(f"{count:,.0f} tokens in {wall:.1f} s, {len(latencies)} keys")
-        print(
-            f"input latency: median {statistics.median(latencies) * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms, worst {latencies[-1] * 1e3:.1f} ms"
-        )
+        shown = (statistics.median(latencies), p99, latencies[-1])
+        print("input latency: median {:.1f} ms, p99 {:.1f} ms, worst {:.1f} ms".format(*(one * 1e3 for one in shown)))
         print(f"CPU a token, keys included: {used / count * 1e6:.1f} us")
         third = shares[len(shares) // 3 :] or [terminal.memory]
         print(f"memory: before {memory:.1f} MB, at a third {third[0]:.1f} MB, at the end {terminal.memory:.1f} MB")

@@ -5,6 +5,8 @@ import contextlib
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 
+from msgspec import structs
+
 from hermes.app.command import Call, parse, registry
 from hermes.app.desk import Option, Surface
 from hermes.cli.tui.completion import ChatCompleter
@@ -80,7 +82,14 @@ class Chat:
         early, self._early = self._early, []
         for draft in early:
             self._mean(desk, draft)
+        self._go(self._learn(desk))
+
+    async def _learn(self, desk: ChatDesk) -> None:
+        """What is good to know and takes a moment: the skills, and the model's window where nobody has said it."""
         self._skills = [Option(name, say("a skill")) for name in await desk.app.skills().names()]
+        if self.screen.status.window is None and (window := await desk.app.context_length()) is not None:
+            self.screen.status = structs.replace(self.screen.status, window=window)
+            self.screen.changed()
 
     async def _close(self, *tasks: "asyncio.Task[None]") -> None:
         own = [*self._tasks, *tasks]

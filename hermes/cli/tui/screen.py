@@ -156,7 +156,6 @@ class Screen:
         self.application.style = Style.from_dict(self.look.styles())
         vi = self.look.display.editing_mode is EditingMode.VI
         self.application.editing_mode = KeySet.VI if vi else KeySet.EMACS
-        self.application.renderer.clear_styles() if hasattr(self.application.renderer, "clear_styles") else None
         self.changed()
 
     async def aside(self, work: Callable[[], T]) -> T:
