@@ -4,6 +4,7 @@ A backup is a zip file with a `manifest.json` that names every other member with
 """
 
 import contextlib
+import errno
 import hashlib
 import os
 import stat
@@ -23,6 +24,8 @@ from hermes.util.say import say
 FORMAT = 1
 MANIFEST = "manifest.json"
 _CHUNK = 1 << 20
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+"""What a disk says that knows no second names, such as a memory stick's."""
 _MOST_FILES = 200_000
 _LARGEST_MANIFEST = 64 << 20
 
@@ -106,13 +109,24 @@ def packing(target: Path) -> Iterator[Packer]:
             os.fsync(file.fileno())
         with Archive(partial) as written:
             written.verify()
-        os.link(partial, target)  # unlike a rename, it never takes the place of a file that came meanwhile
+        _name(partial, target)
     except OSError as error:
-        raise StoreError(
-            say("{file} cannot be written: {reason}.", file=error.filename or target, reason=error.strerror)
-        ) from None
+        file = target if error.filename in (None, str(partial), partial) else error.filename
+        raise StoreError(say("{file} cannot be written: {reason}.", file=file, reason=error.strerror)) from None
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _name(partial: Path, target: Path) -> None:
+    """Give a finished file its name, and never one that something has got meanwhile. Raises OSError."""
+    try:
+        os.link(partial, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if os.path.lexists(target):  # a moment is left in which somebody could make it; such disks know no better way
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        os.rename(partial, target)
 
 
 class Archive:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from hermes.app.result import turn_result
 from hermes.app.sessions import find_session, to_plain
 from hermes.config.home import Home, locate_home
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
-from hermes.core.events import TurnEnded
+from hermes.core.events import Event, TurnEnded
 from hermes.core.ids import new_session_id
 from hermes.core.messages import Message
 from hermes.llm.context_length import known_context_length
@@ -69,6 +69,11 @@ class App:
         await self._on.close()
 
     @property
+    def premises(self) -> "Premises":
+        """What all sessions stand on; for what is built on this face in the same layer."""
+        return self._on
+
+    @property
     def endpoint(self) -> Endpoint:
         """The model that answers, and where."""
         return self._on.model.endpoint
@@ -116,6 +121,14 @@ class App:
         live = self._live.pop(actor.session_id, None)
         if live is not None:
             await live[1].aclose()
+
+    async def run_line(self, actor: SessionActor, command: str, show: Callable[[Event], None]) -> str:
+        """Run a command of the person's own where the session's commands run; what it said, which goes along with the
+        next message, too. Cancelling ends it. Raises BusyError while a turn runs."""
+        from hermes.app.shell_line import run_line, said
+
+        tools = self._live[actor.session_id][0].tools
+        return said(await run_line(actor, tools.gate, tools.context, command, show))
 
     async def stop_processes(self, actor: SessionActor) -> list[str]:
         """End the background processes of a session; a line for each."""
@@ -180,6 +193,14 @@ class App:
     async def place_line(self, actor: SessionActor) -> str:
         """What really holds the session's commands back."""
         return await self._live[actor.session_id][0].tools.context.backend.line()
+
+    def place_name(self, actor: SessionActor) -> str:
+        """The same in a word: the back end that its commands run in."""
+        return self._live[actor.session_id][0].tools.context.backend.name
+
+    def unasked(self, actor: SessionActor) -> bool:
+        """Whether `yolo` is on in this session."""
+        return self._live[actor.session_id][0].tools.gate.leave.yolo
 
     def yolo(self, actor: SessionActor, *, on: bool) -> None:
         """Ask nothing in this session, or ask again. What is refused stays refused; it ends with the session."""

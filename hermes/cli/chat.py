@@ -1,149 +1,68 @@
 """`hermes`, `hermes chat` and `hermes -z`: everything that starts a conversation."""
 
 import argparse
-import asyncio
-import contextlib
 import sys
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 from msgspec import structs
 
-from hermes.app.pictures import read_picture
 from hermes.app.servers import USUAL_PORTS, FoundServer
-from hermes.app.wiring import App
-from hermes.cli.ask import TerminalAsker, controlling_terminal
-from hermes.cli.log import log_to, redaction
-from hermes.cli.offer import offer_server
-from hermes.cli.options import app_options, parser, prompt_text
-from hermes.cli.render import Renderer
-from hermes.cli.report import complain, failed
-from hermes.cli.terminal import PlainInput, Source
-from hermes.cli.usage import write_usage
+from hermes.cli.options import app_options, parser
+from hermes.cli.report import failed
+from hermes.config.display import DisplaySettings
 from hermes.config.environment import process_environment
 from hermes.config.home import locate_home
 from hermes.core.errors import HermesError
-from hermes.core.events import TurnEnded
-from hermes.core.outcomes import ExitReason
-from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
-from hermes.util.say import say
-from hermes.util.text import inert
-
-REFUSED = 3
-STOPPED = 130
 
 
 def run(arguments: list[str], *, servers: tuple[FoundServer, ...] = USUAL_PORTS) -> int:
     """Parse the options and talk; `servers` are looked for when no model is configured."""
     given = parser("hermes" if not arguments else "hermes chat").read(arguments)
     text = given.oneshot if given.oneshot is not None else given.query
+    environ = process_environment()
     try:
-        if text is not None:
-            return asyncio.run(_talk(given, PlainInput(), prompt_text(text)))
-        from hermes.cli.keyboard import keyboard
+        if given.worktree is not None:
+            from hermes.cli.worktree import inside
 
-        typed = keyboard(process_environment().get("TERM", ""))
-        if typed is not None:
-            return typed.serve(_talk(given, typed, servers=servers))
-        return asyncio.run(_talk(given, PlainInput(), servers=servers))
+            return inside(given, environ, lambda: _talk(given, text, environ, servers))
+        return _talk(given, text, environ, servers)
     except HermesError as error:
         return failed(error)
 
 
-async def _talk(
-    given: argparse.Namespace, source: Source, text: str | None = None, *, servers: tuple[FoundServer, ...] = ()
+def _talk(
+    given: argparse.Namespace, text: str | None, environ: Mapping[str, str], servers: tuple[FoundServer, ...]
 ) -> int:
-    """The whole conversation; without `text` a chat with whoever is at `source`."""
-    # A chat that somebody sits at goes on for a while; what a script asks ends before anything could be looked back at.
-    options = structs.replace(app_options(given), reviews=text is None and source.typed)
-    environ = process_environment()
+    if text is None and (display := full_display(given, environ)) is not None:
+        return _full(given, environ, display)
+    from hermes.cli import lines
+
+    return lines.once(given, text) if text is not None else lines.chat(given, servers)
+
+
+def full_display(given: argparse.Namespace, environ: Mapping[str, str]) -> DisplaySettings | None:
+    """How the full chat is to look; None where the plain one is wanted, or all that this terminal can do."""
+    if given.plain or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return None
+    if environ.get("TERM", "") in ("", "dumb", "unknown"):
+        return None
+    from hermes.config.load import load_settings
+
+    display = load_settings(locate_home(environ)).settings.display
+    return None if display.plain else display
+
+
+def _full(given: argparse.Namespace, environ: Mapping[str, str], display: DisplaySettings) -> int:
+    """The full chat: the banner first, then the input line, then what sessions need."""
+    from hermes import __version__
+    from hermes.cli.tui.banner import show
+
+    options = structs.replace(app_options(given), reviews=True)
+    show(__version__, options.cwd, environ.get("HOME", ""), colours=not environ.get("NO_COLOR"))
+    from hermes.cli.log import log_to, redaction
+    from hermes.cli.tui.start import Wanted, serve
+
     home = locate_home(environ)
     log = log_to(home.logs, redaction(environ, home))
-    with _worktree(given.worktree, environ, options.cwd) as folder, controlling_terminal() as found:
-        options = structs.replace(options, cwd=folder)
-        terminal = None if given.no_input else found
-        if terminal is not None and text is None:
-            options = await offer_server(options, environ, terminal, servers)
-        shown = Renderer(quiet=given.oneshot is not None)
-        shown.prompt = source.shown
-        async with App(environ, options) as app, contextlib.AsyncExitStack() as stack:
-            log.redact = app.redact  # it also knows the keys that are read while the process runs
-            asker = await stack.enter_async_context(TerminalAsker(terminal)) if terminal is not None else None
-            sessions = _Sessions(app, shown, asker)
-            try:
-                actor = await sessions.open(given.resume, latest=given.latest)
-            finally:
-                for line in app.notices:
-                    complain(line)
-            if text is not None:
-                code = await _once(app, actor, source, text, given)
-            else:
-                from hermes.cli.dialogue import Dialogue
-
-                closed = asker.took_away if asker is not None else lambda: False
-                code = await Dialogue(app, source, actor, begin=sessions.open, closed=closed).run()
-        if shown.broken is not None:
-            raise shown.broken
-        return code
-
-
-@contextlib.contextmanager
-def _worktree(name: str | None, environ: Mapping[str, str], folder: str) -> Iterator[str]:
-    """The folder to work in: with `-w` one in a git worktree; what becomes of that is said afterwards."""
-    if name is None:
-        yield folder
-        return
-    from hermes.app.worktrees import Worktrees
-
-    lines: list[str] = []
-    try:
-        with Worktrees(environ).using(Path(folder), name) as (made, lines):
-            complain(say("Working in {folder}, on the branch {branch}.", folder=made.folder, branch=made.branch))
-            yield made.folder
-    finally:
-        for line in lines:
-            complain(line)
-
-
-class _Sessions:
-    """Opens sessions that are shown here, their questions asked on the terminal where there is one."""
-
-    def __init__(self, app: App, shown: Renderer, asker: TerminalAsker | None) -> None:
-        self._app = app
-        self._shown = shown
-        self._asker = asker
-
-    async def open(self, name: str | None = None, *, latest: bool = False) -> SessionActor:
-        """The session of that name, the newest, or a fresh one."""
-        actor = await self._app.open_session(name, latest=latest, asker=self._asker)
-        if self._asker is not None:
-            self._asker.attach(actor)
-        self._shown.on_broken = actor.stop
-        actor.subscribe(self._shown)
-        return actor
-
-
-async def _once(app: App, actor: SessionActor, source: Source, text: str, given: argparse.Namespace) -> int:
-    """One turn and its exit code; Ctrl-C, SIGTERM and a terminal that is closed stop it."""
-    images = tuple(read_picture(Path(name)) for name in given.image)
-    with source.during(actor.stop):
-        ended = await actor.post(Inbound(text=text, images=images, cwd=app.options.cwd))
-    if given.usage_file:
-        write_usage(Path(given.usage_file), app.result(actor, ended))
-    return _finish(actor, ended, only_text=given.oneshot is not None)
-
-
-def _finish(actor: SessionActor, ended: TurnEnded, *, only_text: bool) -> int:
-    """Print what is owed and choose the exit code."""
-    if only_text:
-        if ended.text:
-            print(inert(ended.text) if sys.stdout.isatty() else ended.text)
-        if ended.error:
-            complain(inert(ended.error))
-    if ended.reason is ExitReason.INTERRUPTED:
-        complain("Stopped.")
-        return STOPPED
-    if not ended.reason.completed:
-        return 1
-    return REFUSED if actor.approvals.unasked else 0
+    wanted = Wanted(options=options, resume=given.resume, latest=given.latest, no_input=given.no_input)
+    return serve(wanted, environ, home, log, display)

@@ -39,6 +39,7 @@ def parser(program: str) -> Parser:
     )
     which.add_argument("-c", "--continue", dest="latest", action="store_true", help="go on with the newest session")
     made.add_argument("--allow", action="append", default=[], metavar="PATTERN", help="commands that need no question")
+    made.add_argument("--plain", action="store_true", help="a chat of lines only: for screen readers and old terminals")
     made.add_argument("--no-input", action="store_true", help="never ask; what would need a question is refused")
     made.add_argument("--image", action="append", default=[], metavar="FILE", help="a picture to send along")
     made.add_argument("--usage-file", metavar="FILE", help="write tokens and cost of the run as JSON")

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from typing import TextIO
 
+from hermes.config.display import DisplaySettings, ToolProgress
 from hermes.core.events import (
     EpochBegan,
     Event,
@@ -37,6 +38,7 @@ class Renderer:
         self._out = out or sys.stdout
         self._err = err or sys.stderr
         self._in_line = False
+        self._progress = ToolProgress.ALL
         self._started: set[str] = set()
         self._resumed: set[str] = set()
         self._ended_before = ""
@@ -47,6 +49,10 @@ class Renderer:
         """What stands in the line where a person types now; it is shown again below a notice."""
         self.on_broken: Callable[[], object] | None = None
         """Called when nothing can be shown any more."""
+
+    def set_display(self, display: DisplaySettings) -> None:
+        """Show as much of the work as the person wants."""
+        self._progress = display.tool_progress
 
     def __call__(self, event: Event) -> None:
         """Show one event."""
@@ -101,6 +107,8 @@ class Renderer:
                 self._out.write(text)
                 self._out.flush()
                 self._in_line = not text.endswith("\n") if text else self._in_line
+            case ToolStarted() | ToolEnded() if self._progress is ToolProgress.OFF:
+                pass
             case ToolStarted():
                 self._started.add(event.call_id)
                 self._line(f"· {_told(event)}")
@@ -123,7 +131,8 @@ class Renderer:
             self._line(f"  {event.status.value} after {event.seconds:.1f} s{': ' if said else ''}{said}")
             return
         diff = event.name in _CHANGING and any(line.startswith("@@") for line in lines)
-        for line in lines[: _DIFF_LINES if diff else 1]:
+        shown = 12 if self._progress is ToolProgress.VERBOSE else 0 if self._progress is ToolProgress.SHORT else 1
+        for line in lines[: _DIFF_LINES if diff else shown]:
             self._line(f"  {line[:_WIDTH].rstrip()}")
 
     def _line(self, text: str) -> None:

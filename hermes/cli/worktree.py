@@ -1,10 +1,15 @@
 """`hermes worktree`: the git worktrees that `-w` made."""
 
+import argparse
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
 from hermes.app.openai_form import Plain
 from hermes.app.worktrees import Worktrees
 from hermes.cli.arguments import Parser
 from hermes.cli.output import print_json
-from hermes.cli.report import failed
+from hermes.cli.report import complain, failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
 from hermes.util.local import moment
@@ -50,6 +55,24 @@ def run(arguments: list[str]) -> int:
     if not rows:
         print(say("There is no worktree."))
     return 0
+
+
+def inside(given: argparse.Namespace, environ: Mapping[str, str], work: Callable[[], int]) -> int:
+    """Do the work of a command line with `-w` in a git worktree; what becomes of that is said afterwards.
+
+    The process stands in the worktree from then on; files that were named by the way to them are found all the same.
+    """
+    given.image = [os.path.abspath(name) for name in given.image]
+    given.usage_file = given.usage_file and os.path.abspath(given.usage_file)
+    lines: list[str] = []
+    try:
+        with Worktrees(environ).using(Path.cwd(), given.worktree) as (made, lines):
+            complain(say("Working in {folder}, on the branch {branch}.", folder=made.folder, branch=made.branch))
+            os.chdir(made.folder)
+            return work()
+    finally:
+        for line in lines:
+            complain(line)
 
 
 def _line(row: Plain) -> str:

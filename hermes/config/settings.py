@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
+from hermes.config.display import DisplaySettings
 from hermes.core.secret import KeyHolder
 
 
@@ -463,6 +464,7 @@ class Settings(Struct, frozen=True):
     """One more of these, after the others; the older way to name just one."""
     skills: SkillSettings = SkillSettings()
     memory: MemorySettings = MemorySettings()
+    display: DisplaySettings = DisplaySettings()
     toolsets: tuple[str, ...] = ()
     """Tool sets that are on; empty: the front-end's own default."""
     disabled_toolsets: tuple[str, ...] = ()

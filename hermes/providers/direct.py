@@ -33,6 +33,12 @@ _MAX_HEAD = 128 * 1024
 _MAX_INTERIM = 100
 _IDLE_SECONDS = 55.0
 _IDLE_CONNECTIONS = 8
+_FLOWING = 20
+"""Small pieces in a row, each at the heels of the one before, after which an answer is taken to flow."""
+_AT_ONCE = 0.012
+_SMALL = 2_048
+_REST = 0.01
+"""Seconds that a flowing answer is left to gather in the socket: waking for every token costs more than the token."""
 
 
 class DirectTransport:
@@ -231,6 +237,18 @@ class _Connection(asyncio.Protocol):
                 self._transport.resume_reading()
         return data
 
+    async def rest(self) -> None:
+        """Leave what arrives to the socket for a moment."""
+        transport = self._transport
+        if transport is None or self._paused or self._over or transport.is_closing():
+            return
+        transport.pause_reading()
+        try:
+            await asyncio.sleep(_REST)
+        finally:
+            if not transport.is_closing() and not self._paused:
+                transport.resume_reading()
+
     async def _wait(self, seconds: float) -> None:
         """Return when something has arrived, room has come for more to send, or the connection is over."""
         waiter = self._waiter = self._loop.create_future()
@@ -378,15 +396,20 @@ class _Stream:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives. Raises `TransportError` when it ends too early or nothing comes for too long."""
-        framing = self._framing
+        framing, clock = self._framing, asyncio.get_running_loop().time
         data, self._arrived = self._arrived, b""
+        flowing, before = 0, clock()
         while True:
             if data:
+                flowing = flowing + 1 if len(data) < _SMALL and clock() - before < _AT_ONCE else 0
                 for plain in self._coding.feed(framing.feed(data, self._where)):
                     if plain:
                         yield plain
             if framing.done:
                 return
+            if flowing >= _FLOWING:
+                await self._connection.rest()
+            before = clock()
             if isinstance(framing, UntilClose):
                 try:
                     data = await self._connection.read(self._seconds)

@@ -28,7 +28,7 @@ class Bringing:
         parts: list[ImagePart | TextPart] = []
 
         async def ask() -> None:
-            for bringer in self.bringers:
+            for bringer in tuple(self.bringers):  # one may be for this message only
                 parts.extend(await bringer(inbound))
 
         if self.bringers:

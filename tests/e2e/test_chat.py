@@ -42,7 +42,7 @@ async def test_a_paste_of_20_000_characters_arrives_whole(term: str) -> None:
     async with ScriptedServer(replies("Got it.")) as server:
         with TempHome.for_server(server.url) as home:
             home.more["TERM"] = term
-            async with on_a_terminal(home) as screen:
+            async with on_a_terminal(home, "--plain") as screen:
                 await screen.shows("> ")
                 await screen.paste(text + "\r")
                 await screen.shows("Got it.")
@@ -55,7 +55,7 @@ async def test_a_bracketed_paste_of_several_lines_is_one_turn() -> None:
     async with ScriptedServer(replies("One.", "Two.")) as server:
         with TempHome.for_server(server.url) as home:
             home.more["TERM"] = "xterm"
-            async with on_a_terminal(home) as screen:
+            async with on_a_terminal(home, "--plain") as screen:
                 await screen.shows("\x1b[?2004h")
                 screen.type("\x1b[200~first\rsecond\n/quit\x1b[201~")
                 screen.type("\r")
@@ -83,7 +83,7 @@ async def test_a_line_can_be_edited_and_called_back() -> None:
     async with ScriptedServer(replies("One.", "Two.")) as server:
         with TempHome.for_server(server.url) as home:
             home.more["TERM"] = "xterm"
-            async with on_a_terminal(home) as screen:
+            async with on_a_terminal(home, "--plain") as screen:
                 await screen.shows("> ")
                 screen.type("helo\x1b[Dl\r")
                 await screen.shows_next("One.")
@@ -250,7 +250,7 @@ async def test_a_signal_ends_the_chat_and_restores_the_terminal(number: signal.S
     async with ScriptedServer([Say("a very slow answer", chunk=3, delivery=HANG)]) as server:
         with TempHome.for_server(server.url) as home:
             home.more["TERM"] = "xterm"
-            async with on_a_terminal(home) as screen:
+            async with on_a_terminal(home, "--plain") as screen:
                 before = termios.tcgetattr(screen.master)
                 await screen.shows_next("\x1b[?2004h> ")
                 assert not canonical(screen)
@@ -274,11 +274,13 @@ async def test_the_commands() -> None:
             async with on_a_terminal(home) as screen:
                 await screen.shows_next("Session ")
                 await screen.shows_next("> ")
+                assert '"""' in screen.text
                 screen.type("/help\r")
-                for word in ('"""', "/help", "/new", "/session", "/quit"):
+                for word in ("/new", "/quit", "/stop", "/help", "/status"):
                     await screen.shows_next(word)
+                assert "Ctrl-R" not in screen.text  # keys of the full chat
                 screen.type("/sesion\r")
-                await screen.shows_next("There is no command /sesion. Did you mean '/session'?")
+                await screen.shows_next("There is no command /sesion. Did you mean /session")
                 screen.type("/etc/hosts is what?\r")
                 await screen.shows_next("One.")
                 screen.type("/session\r")

@@ -109,5 +109,5 @@ async def test_a_mistyped_command_is_never_led_to_the_one_that_asks_nothing() ->
             done = await home.run(sys.executable, "-m", "hermes", stdin=typed)
             first, second, third, fourth = done.stdout.splitlines()[:4]
     assert first == "There is no command /foo. A space in front sends it as a message."
-    assert "Did you mean '/yolo'?" in second and "Did you mean '/session'?" in third
-    assert fourth == "/stop, or /stop all, ends every background process; there is no other word for it."
+    assert "Did you mean /yolo?" in second and "Did you mean /session" in third
+    assert fourth == "/stop, or /stop all: there is no other word for it."

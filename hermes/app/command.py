@@ -1,0 +1,162 @@
+"""What a slash command is, how it is found, and how a line that begins with `/` is carried out.
+
+Each file in `commands/` holds one command as `COMMAND`, or a few that belong together as `COMMANDS`. Names are found by
+reading file names only once the first line with a slash is typed; help and completion are made from what is found.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
+from functools import cache
+
+from msgspec import Struct
+
+from hermes.app.desk import Desk, Option, Surface
+from hermes.core.errors import BusyError, NotFoundError, UsageError
+from hermes.util.say import phrase, say
+
+EVERYWHERE = frozenset(Surface)
+HERE_ONLY = frozenset({Surface.TERMINAL})
+
+
+class Group(StrEnum):
+    """What a command is about; `/help` shows them in this order."""
+
+    SESSION = phrase("Conversation")
+    WORK = phrase("While it works")
+    MODEL = phrase("Model and tools")
+    KNOWLEDGE = phrase("What it knows")
+    LOOKS = phrase("How it looks")
+    ABOUT = phrase("About this")
+
+
+class Call(Struct, frozen=True):
+    """A command as it was typed: where, under which name, and with what behind it."""
+
+    desk: Desk
+    name: str
+    text: str = ""
+
+    @property
+    def words(self) -> list[str]:
+        """What stands behind the name, word by word; quotes keep words together."""
+        import shlex
+
+        try:
+            return shlex.split(self.text)
+        except ValueError:
+            return self.text.split()
+
+    def nothing_behind(self) -> None:
+        """Raise UsageError when something stands behind a name that takes nothing."""
+        if self.text:
+            raise UsageError(
+                say("/{name} takes nothing behind it.", name=self.name),
+                say("A space in front sends it all as a message."),
+            )
+
+
+Run = Callable[[Call], Awaitable[None]]
+Complete = Callable[[Call], Awaitable[Sequence[Option]]]
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """A slash command. `about` and `usage` are phrases; `usage` is what may stand behind the name."""
+
+    name: str
+    about: str
+    group: Group
+    run: Run
+    usage: str = ""
+    aliases: tuple[str, ...] = ()
+    surfaces: frozenset[Surface] = EVERYWHERE
+    while_busy: bool = True
+    """Whether it can be carried out while a turn runs."""
+    complete: Complete | None = None
+    """What may stand where the typed text ends; what does not begin with that is left out by the front-end."""
+    risky: bool = False
+    """Whether it is suggested only for a slip of one letter: it takes protection away."""
+
+
+class Registry:
+    """The commands of a surface by name and alias. Names are unique; the first file in order wins nothing: a second one
+    of the same name is a mistake of ours and raises."""
+
+    def __init__(self, commands: Sequence[Command], surface: Surface) -> None:
+        self.commands = tuple(one for one in commands if surface in one.surfaces)
+        self._named: dict[str, Command] = {}
+        for one in self.commands:
+            for name in (one.name, *one.aliases):
+                if name in self._named:
+                    raise ValueError(f"two commands are called /{name}")
+                self._named[name] = one
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._named
+
+    def names(self) -> list[str]:
+        """Every name and alias."""
+        return list(self._named)
+
+    def find(self, name: str) -> Command | None:
+        """The command of that name or alias, however its letters are written."""
+        return self._named.get(name) or self._named.get(name.lower())
+
+    def near(self, name: str, others: Sequence[str] = ()) -> str:
+        """The known name that is nearest to a mistyped one; empty when none is near."""
+        import difflib
+
+        typed = name.lower()
+        risky = {one.name for one in self.commands if one.risky}
+        names = [one for one in (*self._named, *others) if one not in risky or _one_slip(typed, one)]
+        found = difflib.get_close_matches(typed, names, n=1, cutoff=0.6)
+        return found[0] if found else ""
+
+    async def run(self, call: Call) -> None:
+        """Carry a command out. Raises NotFoundError for a name that is none, and what the command raises."""
+        command = self.find(call.name)
+        if command is None:
+            raise NotFoundError(say("There is no command /{name}.", name=call.name))
+        if not command.while_busy and call.desk.actor.busy:
+            raise BusyError(
+                say("/{name} waits until the turn has ended.", name=command.name),
+                say("Ctrl-C or /stop ends it."),
+            )
+        await command.run(call)
+
+
+@cache
+def all_commands() -> tuple[Command, ...]:
+    """Every command that is built in, in the order of their files."""
+    import hermes.app.commands
+    from hermes.plugins import builtin_names, load_builtin
+
+    found: list[Command] = []
+    for name in builtin_names(hermes.app.commands):
+        module = load_builtin(hermes.app.commands, name)
+        found += getattr(module, "COMMANDS", None) or [module.COMMAND]
+    return tuple(found)
+
+
+@cache
+def registry(surface: Surface) -> Registry:
+    """The commands that a kind of front-end has."""
+    return Registry(all_commands(), surface)
+
+
+def parse(line: str) -> tuple[str, str] | None:
+    """The name and the rest of a line that is a command; None for a message.
+
+    A path has a second slash, and a line that begins with a space is a message whatever follows.
+    """
+    parts = line[1:].split(None, 1) if line.startswith("/") and not line[1:2].isspace() else []
+    if not parts or not parts[0].replace("-", "").replace("_", "").isalnum():
+        return None
+    return parts[0], parts[1].strip() if len(parts) > 1 else ""
+
+
+def _one_slip(one: str, other: str) -> bool:
+    """Whether at most one letter was left out, added, or taken for another."""
+    pairs = zip(one, other, strict=False)
+    start = next((at for at, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
+    ends = (one[start:], other[start + 1 :]), (one[start + 1 :], other[start:]), (one[start + 1 :], other[start + 1 :])
+    return one == other or any(left == right for left, right in ends)

@@ -1,0 +1,47 @@
+"""`/status`: this session: its model, its window, where its commands run, what it used."""
+
+from hermes.app.command import Call, Command, Group
+from hermes.util.local import number
+from hermes.util.say import phrase, say, say_many
+from hermes.util.text import escaped
+
+
+async def run(call: Call) -> None:
+    """A few lines about the session."""
+    call.nothing_behind()
+    app, actor = call.desk.app, call.desk.actor
+    row = await app.about(actor)
+    count = say_many("{n} message", "{n} messages", int(str(row["message_count"])))
+    title = escaped(str(row["title"]))
+    named = say("Session {id} ({title}), {count}.", id=actor.session_id, title=title, count=count)
+    lines = [named if title else say("Session {id}, {count}.", id=actor.session_id, count=count)]
+    window = await app.context_length()
+    length = say("{n} tokens", n=number(window)) if window is not None else say("unknown (set model.context_length)")
+    lines.append(
+        say(
+            "Model {model} from {provider}, window: {length}.",
+            model=app.endpoint.model,
+            provider=app.endpoint.record.title,
+            length=length,
+        )
+    )
+    lines.append(await app.place_line(actor))
+    if app.unasked(actor):
+        lines.append(
+            say("NO QUESTIONS are asked in this session (/yolo ends that); what is never allowed stays refused.")
+        )
+    used = say(
+        "Tokens used so far: {input} in, {output} out.",
+        input=number(int(str(row["input_tokens"]))),
+        output=number(int(str(row["output_tokens"]))),
+    )
+    call.desk.tell("\n".join([*lines, used]))
+
+
+COMMAND = Command(
+    name="status",
+    aliases=("session",),
+    about=phrase("this session's id, model, window and tokens used so far"),
+    group=Group.ABOUT,
+    run=run,
+)

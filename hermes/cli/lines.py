@@ -1,0 +1,145 @@
+"""Conversations in lines: the plain chat, and one message with its answer."""
+
+import argparse
+import asyncio
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from hermes.app.pictures import read_picture
+from hermes.app.servers import FoundServer
+from hermes.app.wiring import App
+from hermes.cli.ask import TerminalAsker, controlling_terminal
+from hermes.cli.log import log_to, redaction
+from hermes.cli.offer import offer_server
+from hermes.cli.options import app_options, prompt_text
+from hermes.cli.render import Renderer
+from hermes.cli.report import complain
+from hermes.cli.terminal import PlainInput, Source
+from hermes.cli.usage import write_usage
+from hermes.config.environment import process_environment
+from hermes.config.home import locate_home
+from hermes.core.events import TurnEnded
+from hermes.core.outcomes import ExitReason
+from hermes.runtime.actor import SessionActor
+from hermes.runtime.mailbox import Inbound
+from hermes.util.say import say
+from hermes.util.text import inert
+
+if TYPE_CHECKING:
+    from hermes.cli.plain_desk import PlainDesk
+
+REFUSED = 3
+STOPPED = 130
+
+
+def once(given: argparse.Namespace, text: str) -> int:
+    """One message; returns the exit code. Raises HermesError."""
+    return asyncio.run(_talk(given, PlainInput(), prompt_text(text)))
+
+
+def chat(given: argparse.Namespace, servers: tuple[FoundServer, ...]) -> int:
+    """A chat with whoever is at standard input; returns the exit code. Raises HermesError."""
+    from hermes.cli.keyboard import keyboard
+
+    typed = keyboard(process_environment().get("TERM", ""))
+    if typed is not None:
+        return typed.serve(_talk(given, typed, servers=servers))
+    return asyncio.run(_talk(given, PlainInput(), servers=servers))
+
+
+async def _talk(
+    given: argparse.Namespace, source: Source, text: str | None = None, *, servers: tuple[FoundServer, ...] = ()
+) -> int:
+    """The whole conversation; without `text` a chat with whoever is at `source`."""
+    # A chat that somebody sits at goes on for a while; what a script asks ends before anything could be looked back at.
+    options = structs.replace(app_options(given), reviews=text is None and source.typed)
+    environ = process_environment()
+    home = locate_home(environ)
+    log = log_to(home.logs, redaction(environ, home))
+    with controlling_terminal() as found:
+        terminal = None if given.no_input else found
+        if terminal is not None and text is None:
+            options = await offer_server(options, environ, terminal, servers)
+        shown = Renderer(quiet=given.oneshot is not None)
+        shown.prompt = source.shown
+        async with App(environ, options) as app, contextlib.AsyncExitStack() as stack:
+            log.redact = app.redact  # it also knows the keys that are read while the process runs
+            asker = await stack.enter_async_context(TerminalAsker(terminal)) if terminal is not None else None
+            sessions = _Sessions(app, shown, asker)
+            try:
+                actor = await sessions.open(given.resume, latest=given.latest)
+            finally:
+                for line in app.notices:
+                    complain(line)
+            if text is not None:
+                code = await _once(app, actor, source, text, given)
+            else:
+                from hermes.cli.dialogue import Dialogue
+                from hermes.cli.plain_desk import PlainDesk, PlainTerminal
+
+                closed = asker.took_away if asker is not None else lambda: False
+                plain = PlainTerminal(app.premises.settings.display, environ, shown.set_display)
+                desk = PlainDesk(app, source, actor, plain, sessions.open)
+                code = await Dialogue(app, source, desk, closed=closed).run()
+                if desk.deletes:
+                    await _delete(desk)
+        if shown.broken is not None:
+            raise shown.broken
+        return code
+
+
+class _Sessions:
+    """Opens sessions that are shown here, their questions asked on the terminal where there is one."""
+
+    def __init__(self, app: App, shown: Renderer, asker: TerminalAsker | None) -> None:
+        self._app = app
+        self._shown = shown
+        self._asker = asker
+
+    async def open(self, name: str | None = None, *, latest: bool = False) -> SessionActor:
+        """The session of that name, the newest, or a fresh one."""
+        actor = await self._app.open_session(name, latest=latest, asker=self._asker)
+        if self._asker is not None:
+            self._asker.attach(actor)
+        self._shown.on_broken = actor.stop
+        actor.subscribe(self._shown)
+        return actor
+
+
+async def _delete(desk: "PlainDesk") -> None:
+    """Delete the session that was talked with."""
+    from hermes.app.sessions import Sessions
+
+    session_id = desk.actor.session_id
+    await desk.app.close_session(desk.actor)
+    on = desk.app.premises
+    print(say("Deleted: {what}.", what=await Sessions(on.store, on.home).delete(session_id)))
+
+
+async def _once(app: App, actor: SessionActor, source: Source, text: str, given: argparse.Namespace) -> int:
+    """One turn and its exit code; Ctrl-C, SIGTERM and a terminal that is closed stop it."""
+    images = tuple(read_picture(Path(name)) for name in given.image)
+    with source.during(actor.stop):
+        ended = await actor.post(Inbound(text=text, images=images, cwd=app.options.cwd))
+    if given.usage_file:
+        write_usage(Path(given.usage_file), app.result(actor, ended))
+    return _finish(actor, ended, only_text=given.oneshot is not None)
+
+
+def _finish(actor: SessionActor, ended: TurnEnded, *, only_text: bool) -> int:
+    """Print what is owed and choose the exit code."""
+    if only_text:
+        if ended.text:
+            print(inert(ended.text) if sys.stdout.isatty() else ended.text)
+        if ended.error:
+            complain(inert(ended.error))
+    if ended.reason is ExitReason.INTERRUPTED:
+        complain("Stopped.")
+        return STOPPED
+    if not ended.reason.completed:
+        return 1
+    return REFUSED if actor.approvals.unasked else 0

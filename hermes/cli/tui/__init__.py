@@ -1,0 +1,1 @@
+"""The full chat: an input line that stays at the bottom, everything else in the terminal's own scrollback."""

@@ -1,0 +1,72 @@
+"""The clipboard: by the desktop's own programs where there are some, else by asking the terminal (OSC 52)."""
+
+import base64
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+
+from hermes.core.messages import PERSON
+from hermes.core.parts import ImagePart
+from hermes.util.say import say
+
+_SECONDS = 3.0
+_MOST_BY_TERMINAL = 74_994
+"""Bytes that terminals take by OSC 52 (xterm's limit)."""
+
+
+def copy_text(text: str, environ: Mapping[str, str], write: Callable[[str], None] | None) -> str:
+    """Put a text into the clipboard; says how, or why it could not be. `write` sends sequences to a terminal."""
+    for variable, command in (
+        ("WAYLAND_DISPLAY", ("wl-copy",)),
+        ("DISPLAY", ("xclip", "-selection", "clipboard")),
+        ("DISPLAY", ("xsel", "-ib")),
+        ("", ("pbcopy",)),
+    ):
+        if (variable and not environ.get(variable)) or (program := shutil.which(command[0])) is None:
+            continue
+        if _given((program, *command[1:]), text, environ):
+            return say("Copied with {program}.", program=command[0])
+    if write is None:
+        return say("No program of the desktop was found that could do that.")
+    encoded = base64.b64encode(text.encode()).decode()
+    if len(encoded) > _MOST_BY_TERMINAL:
+        return say("This is too long for the terminal's clipboard; /export writes it into a file.")
+    sequence = f"\x1b]52;c;{encoded}\x07"
+    write(f"\x1bPtmux;\x1b{sequence}\x1b\\" if environ.get("TMUX") else sequence)
+    return say("The terminal was asked to copy it; some terminals need that to be switched on.")
+
+
+def read_picture_bytes(environ: Mapping[str, str]) -> ImagePart | None:
+    """The picture in the desktop's clipboard; None when there is none, or no way to it."""
+    for variable, command in (
+        ("WAYLAND_DISPLAY", ("wl-paste", "--type", "image/png")),
+        ("DISPLAY", ("xclip", "-selection", "clipboard", "-t", "image/png", "-o")),
+        ("", ("pngpaste", "-")),
+    ):
+        if (variable and not environ.get(variable)) or (program := shutil.which(command[0])) is None:
+            continue
+        try:
+            done = subprocess.run(
+                (program, *command[1:]), capture_output=True, timeout=_SECONDS, check=False, env=dict(environ)
+            )
+        except subprocess.TimeoutExpired:
+            continue
+        if done.returncode == 0 and done.stdout.startswith(b"\x89PNG"):
+            return ImagePart(media_type="image/png", data=base64.b64encode(done.stdout).decode(), provenance=PERSON)
+    return None
+
+
+def _given(command: tuple[str, ...], text: str, environ: Mapping[str, str]) -> bool:
+    try:
+        done = subprocess.run(
+            command,
+            input=text.encode(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_SECONDS,
+            check=False,
+            env=dict(environ),
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

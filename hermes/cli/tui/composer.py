@@ -1,0 +1,183 @@
+"""What a person is about to say: the input line with its history, long pastes, and pictures to go along."""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable
+from pathlib import Path
+
+from msgspec import Struct
+from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.history import History
+
+from hermes.app.pictures import read_picture
+from hermes.core.errors import UsageError
+from hermes.core.parts import ImagePart
+from hermes.util.say import say, say_many
+
+LONG_LINES, LONG_CHARACTERS = 12, 1_200
+"""A paste above either stands in the line as a mark, and goes out as it is."""
+MOST_PASTED = 8 << 20
+"""Bytes of one paste."""
+MOST_KEPT = 1_000
+"""Lines of history."""
+_PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+
+
+class Draft(Struct, frozen=True):
+    """A message as it goes out."""
+
+    text: str
+    images: tuple[ImagePart, ...] = ()
+
+
+class Past(History):
+    """What was typed before, kept in a file of the home: a line each, newlines as `\\n` in JSON strings.
+
+    `redact` takes secrets out before anything is written.
+    """
+
+    def __init__(self, file: Path, redact: Callable[[str], str]) -> None:
+        super().__init__()
+        self._file = file
+        self._redact = redact
+        self._writing: asyncio.Future[None] | None = None
+
+    async def load(self) -> AsyncGenerator[str, None]:
+        """Newest first; read once, when the first key asks for it."""
+        for one in await asyncio.to_thread(self._read) if not self._loaded else ():
+            self._loaded_strings.append(one)
+        self._loaded = True
+        for one in self._loaded_strings:
+            yield one
+
+    def load_history_strings(self) -> Iterable[str]:
+        """Newest first."""
+        return self._read()
+
+    def store_string(self, string: str) -> None:
+        """Append one, behind what is being written; a disk that takes none loses a convenience, nothing more."""
+        self._writing = asyncio.ensure_future(self._append(string, self._writing))
+
+    async def close(self) -> None:
+        """Wait for what is being written."""
+        if self._writing is not None:
+            await self._writing
+
+    async def _append(self, string: str, before: "asyncio.Future[None] | None") -> None:
+        if before is not None:
+            await before
+        line = json.dumps(self._redact(string), ensure_ascii=False) + "\n"
+        await asyncio.to_thread(self._write, line)
+
+    def _write(self, line: str) -> None:
+        with contextlib.suppress(OSError):
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with os.fdopen(handle, "a", encoding="utf-8", errors="replace") as file:
+                file.write(line)
+
+    def _read(self) -> list[str]:
+        try:
+            lines = self._file.read_text(encoding="utf-8", errors="replace").splitlines()[-MOST_KEPT:]
+        except OSError:
+            return []
+        found = []
+        for line in reversed(lines):
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(said, str) and said:
+                found.append(said)
+        return found
+
+
+class Composer:
+    """The input line. `submitted` is called with what Enter sends."""
+
+    def __init__(self, past: History, completer: Completer, submitted: Callable[[str], None]) -> None:
+        self._submitted = submitted
+        self._pasted: dict[str, str] = {}
+        self._pictures: dict[str, ImagePart] = {}
+        self._count = 0
+        self.buffer = Buffer(
+            name="input",
+            multiline=True,
+            history=past,
+            completer=completer,
+            complete_while_typing=True,
+            auto_suggest=AutoSuggestFromHistory(),
+            enable_history_search=False,
+            accept_handler=self._accept,
+        )
+
+    def _accept(self, buffer: Buffer) -> bool:
+        self._submitted(buffer.text)
+        return False  # what was typed is cleared, and kept in the history
+
+    def paste(self, text: str) -> None:
+        """Put a paste into the line: a short one as it is, a long one as a mark, the path of a picture as a picture."""
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if len(text) > MOST_PASTED:
+            self.buffer.insert_text(say("[a paste over 8 MB was left out]"))
+            return
+        if (path := _picture_path(text)) is not None:
+            try:
+                self.attach(path)
+            except UsageError:
+                self.buffer.insert_text(text)
+            return
+        lines = text.count("\n") + 1
+        if lines <= LONG_LINES and len(text) <= LONG_CHARACTERS:
+            self.buffer.insert_text(text)
+            return
+        self._count += 1
+        size = (
+            say_many("{n} line", "{n} lines", lines) if lines > 1 else say_many("{n} letter", "{n} letters", len(text))
+        )
+        mark = say("[pasted {n}: {size}]", n=self._count, size=size)
+        self._pasted[mark] = text
+        self.buffer.insert_text(mark)
+
+    def attach(self, path: str, picture: ImagePart | None = None) -> None:
+        """Put a picture's mark into the line; it goes along with the message. Raises UsageError when it is none."""
+        picture = read_picture(Path(path).expanduser()) if picture is None else picture
+        self._count += 1
+        mark = say("[picture {n}: {name}]", n=self._count, name=re.sub(r"[\[\]\n]", "", Path(path).name)[:40])
+        self._pictures[mark] = picture
+        self.buffer.insert_text(mark)
+
+    def draft(self, line: str) -> Draft:
+        """What a line stands for, its marks resolved; marks that were deleted from it take their pictures along."""
+        images = tuple(picture for mark, picture in self._pictures.items() if mark in line)
+        for mark in self._pictures:
+            line = line.replace(mark, "").strip() if mark in line else line
+        for mark, text in self._pasted.items():
+            line = line.replace(mark, text)
+        return Draft(line, images)
+
+    def forget(self) -> None:
+        """The message has gone out: its marks stand for nothing any more."""
+        self._pasted.clear()
+        self._pictures.clear()
+
+    def prefill(self, text: str) -> None:
+        """Put a text into the line, in front of what is there."""
+        rest = self.buffer.text
+        self.buffer.text = f"{text}\n{rest}" if rest.strip() else text
+        self.buffer.cursor_position = len(self.buffer.text)
+
+
+def _picture_path(text: str) -> str | None:
+    """The path of a picture, when a paste is nothing else: terminals paste a dropped file's path, quoted or escaped."""
+    line = text.strip()
+    if "\n" in line or len(line) > 4_096 or not line.lower().rstrip("'\"").endswith(_PICTURES):
+        return None
+    path = line[1:-1] if line[:1] in "'\"" and line[-1:] == line[:1] else line.replace("\\ ", " ")
+    path = path.removeprefix("file://")
+    return path if path.startswith(("/", "~/", "./")) and os.path.isfile(os.path.expanduser(path)) else None

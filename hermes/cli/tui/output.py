@@ -1,0 +1,52 @@
+"""A terminal's output that shows a change as one change: nothing flickers, and nothing is seen half drawn."""
+
+import sys
+
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.output.color_depth import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+_BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
+"""Synchronised output: a terminal that knows it draws what stands between at once; others ignore both."""
+
+
+class Paper(Vt100_Output):
+    """Keeps what is written back while `held`, so that it leaves together with the drawing that follows."""
+
+    def __init__(self, term: str, depth: ColorDepth | None, *, synchronised: bool) -> None:
+        import os
+
+        def size() -> Size:
+            rows, columns = 0, 0
+            for stream in (sys.__stdout__, sys.__stdin__):
+                try:
+                    columns, rows = os.get_terminal_size(stream.fileno() if stream is not None else 1)
+                    break
+                except (OSError, ValueError):
+                    continue
+            return Size(rows=max(rows or 24, 2), columns=max(columns or 80, 2))
+
+        super().__init__(sys.stdout, size, term=term, default_color_depth=depth, enable_cpr=False)
+        self._marks = (_BEGIN, _END) if synchronised else ("", "")
+        self.held = False
+
+    def hold(self) -> None:
+        """Keep what is written from now on until `release`."""
+        if not self.held:
+            self.write_raw(self._marks[0])
+        self.held = True
+
+    def release(self) -> None:
+        """Let out what was kept with the next drawing."""
+        self.held = False
+
+    def finish(self) -> None:
+        """The drawing is done: the terminal may show it."""
+        if self._marks[1]:
+            self.write_raw(self._marks[1])
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is there, unless it is held."""
+        if not self.held:
+            super().flush()

@@ -1,0 +1,84 @@
+"""What is shown when a session is opened: its last words, and where it stands."""
+
+from collections.abc import Sequence
+
+from hermes.app.wiring import App
+from hermes.cli.tui.look import Look
+from hermes.cli.tui.status import Status
+from hermes.core.messages import Message, Role
+from hermes.core.money import Certainty, Cost
+from hermes.core.usage import Usage
+from hermes.runtime.actor import SessionActor
+from hermes.util.say import say, say_many
+from hermes.util.text import escaped, inert, one_line
+
+SHOWN = 4
+"""Messages of the conversation that are shown again."""
+MOST_LINES = 24
+"""Lines of one of them."""
+
+
+async def recalled(app: App, actor: SessionActor, look: Look) -> list[str]:
+    """The session's title and its last words; empty for a fresh one."""
+    messages = actor.conversation.messages
+    said = [one for one in _last(messages, SHOWN) if one.text.strip()]
+    if not said:
+        return []
+    row = await app.about(actor)
+    title = one_line(escaped(str(row["title"])), 60) or actor.session_id
+    earlier = len(messages) - len(said)
+    more = " " + say_many("({n} earlier message)", "({n} earlier messages)", earlier) if earlier > 0 else ""
+    lines = ["", look.paint("notice", say("Going on with “{title}”", title=title) + more), ""]
+    for message in said:
+        lines += _shown(message, look)
+    return lines
+
+
+def _last(messages: Sequence[Message], count: int) -> list[Message]:
+    found: list[Message] = []
+    for message in reversed(messages):
+        if not message.synthetic and message.role in (Role.USER, Role.ASSISTANT) and message.text.strip():
+            found.append(message)
+        if len(found) == count:
+            break
+    return found[::-1]
+
+
+def _shown(message: Message, look: Look) -> list[str]:
+    if message.role is Role.USER:
+        text = f"{look.mark('person')} {one_line(inert(message.text), 400)}"
+        return [*look.wrapped("person", text, indent=2), ""]
+    stream = look.stream()
+    lines = [*stream.feed(message.text), *stream.close()]
+    if len(lines) > MOST_LINES:
+        hidden = len(lines) - MOST_LINES
+        lines = [look.paint("notice", say_many("… {n} line above", "… {n} lines above", hidden)), *lines[-MOST_LINES:]]
+    return [*lines, ""]
+
+
+async def status_of(app: App, actor: SessionActor) -> Status:
+    """Where a session stands, from what is stored of it."""
+    row = await app.about(actor)
+    usage = Usage(
+        input=_count(row["input_tokens"]),
+        output=_count(row["output_tokens"]),
+        cache_read=_count(row["cache_read_tokens"]),
+        cache_write=_count(row["cache_write_tokens"]),
+    )
+    cost = Cost()
+    for total in await app.premises.store.spend_totals(0, session_id=actor.session_id):
+        certainty = Certainty.UNKNOWN if total.uncounted else Certainty.COMPUTED
+        cost += Cost(nano=total.nano, certainty=certainty)
+    return Status(
+        model=app.endpoint.model,
+        window=app.endpoint.context_length,
+        usage=usage,
+        cost=cost,
+        session=str(row["title"]) or actor.session_id,
+        place=app.place_name(actor),
+        yolo=app.unasked(actor),
+    )
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,105 @@
+"""Starts the full chat: what it needs to be drawn comes first, sessions and models behind it."""
+
+import asyncio
+import contextlib
+import importlib
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from msgspec import Struct
+
+from hermes.app.options import Options
+from hermes.cli.log import FaultLog
+from hermes.cli.tui.chat import Chat
+from hermes.cli.tui.composer import Past
+from hermes.cli.tui.desk import ChatDesk
+from hermes.cli.tui.look import Look
+from hermes.cli.tui.output import Paper
+from hermes.config.display import DisplaySettings
+from hermes.config.home import Home
+from hermes.util.say import say
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """Which session to begin with, and how."""
+
+    options: Options
+    resume: str | None = None
+    latest: bool = False
+    no_input: bool = False
+    """Whether nothing is to be asked."""
+
+
+def serve(wanted: Wanted, environ: Mapping[str, str], home: Home, log: FaultLog, display: DisplaySettings) -> int:
+    """Chat until the person leaves; returns the exit code. Raises HermesError when no session can be opened."""
+    return asyncio.run(_talk(wanted, environ, home, log, display))
+
+
+async def _talk(wanted: Wanted, environ: Mapping[str, str], home: Home, log: FaultLog, display: DisplaySettings) -> int:
+    term = environ.get("TERM", "")
+    look = Look(display, lambda: paper.get_size().columns)
+    paper = Paper(term, None, synchronised=not term.startswith("linux"))
+    past = Past(home.cache / "input_history.jsonl", _by_now(log))
+    chat = Chat(look, paper, past, environ)
+    asyncio.get_running_loop().set_exception_handler(_logged)
+    async with contextlib.AsyncExitStack() as stack:
+        code = await chat.run(partial(_opened, wanted, environ, log, stack))
+        if chat.desk is not None:
+            await _farewell(chat, chat.desk)
+    chat.screen.close()
+    return code
+
+
+async def _opened(
+    wanted: Wanted, environ: Mapping[str, str], log: FaultLog, stack: contextlib.AsyncExitStack, chat: Chat
+) -> ChatDesk:
+    """Open the program and the first session, while the input line takes keys already."""
+    await asyncio.to_thread(_import_what_sessions_need)
+    from hermes.app.wiring import App
+    from hermes.cli.tui.talk import Talk
+
+    app = await stack.enter_async_context(App(environ, wanted.options))
+    log.redact = app.redact
+    talk = Talk(app, chat.screen, chat.questions, lambda: chat.leave(1))
+    try:
+        await talk.begin(wanted.resume, latest=wanted.latest, asks=not wanted.no_input)
+    finally:
+        for line in app.notices:
+            chat.screen.tell("warning", line)
+    return ChatDesk(talk, chat.screen, environ, chat.leave)
+
+
+async def _farewell(chat: Chat, desk: ChatDesk) -> None:
+    """Say how to go on with the session, or delete it where that is wanted."""
+    actor = desk.actor
+    if not desk.deletes:
+        if actor.conversation.messages:
+            chat.screen.tell("notice", say("hermes --resume {id} goes on with it.", id=actor.session_id))
+        return
+    from hermes.app.sessions import Sessions
+
+    await desk.app.close_session(actor)
+    on = desk.app.premises
+    deleted = await Sessions(on.store, on.home).delete(actor.session_id)
+    chat.screen.tell("notice", say("Deleted: {what}.", what=deleted))
+
+
+def _by_now(log: FaultLog) -> Callable[[str], str]:
+    """Redaction by all that is known when something is written."""
+    return lambda text: log.redact(text)  # noqa: PLW0108 - it changes once the keys are known
+
+
+def _import_what_sessions_need() -> None:
+    """In a thread: the input line answers meanwhile."""
+    for name in ("hermes.app.wiring", "hermes.app.premises", "hermes.app.birth", "hermes.app.toolbox"):
+        importlib.import_module(name)
+
+
+def _logged(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    """What nobody awaits goes to the log, not across the screen."""
+    import logging
+
+    error = context.get("exception")
+    logging.getLogger("hermes").error(
+        "%s", context.get("message", ""), exc_info=error if isinstance(error, BaseException) else None
+    )

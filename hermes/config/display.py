@@ -1,0 +1,62 @@
+"""How the program shows itself (`display:`)."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class BusyMode(StrEnum):
+    """What Enter does with a message while a turn runs."""
+
+    STEER = "steer"
+    """It joins the turn when its next tools are done; it is answered by a turn of its own when none follow."""
+    QUEUE = "queue"
+    """It waits for a turn of its own."""
+    INTERRUPT = "interrupt"
+    """The turn is stopped, and it is answered next."""
+
+
+class ToolProgress(StrEnum):
+    """How much is shown of the agent's work."""
+
+    OFF = "off"
+    """Only answers, questions and what went wrong."""
+    SHORT = "short"
+    """A line a call; calls of one kind in a row fold into one."""
+    ALL = "all"
+    """A line a call, and the first line of what came of it."""
+    VERBOSE = "verbose"
+    """Also the first dozen lines of every result."""
+
+
+class EditingMode(StrEnum):
+    """Whose keys edit the input line."""
+
+    EMACS = "emacs"
+    VI = "vi"
+
+
+class DisplaySettings(Struct, frozen=True):
+    """How the terminal looks and behaves (`display:`)."""
+
+    language: str = "auto"
+    """`en`, `zh`, or `auto`: as the environment says (`LC_ALL`, `LC_MESSAGES`, `LANG`)."""
+    skin: str = "default"
+    """The colours: `hermes chat`'s `/skin` lists them."""
+    skins: Mapping[str, Mapping[str, str]] = {}
+    """Skins of your own, by name: parts and their styles, such as `heading: bold #87afff`."""
+    busy_input_mode: BusyMode = BusyMode.STEER
+    """What Enter does while a turn runs: `steer`, `queue` or `interrupt`."""
+    tool_progress: ToolProgress = ToolProgress.ALL
+    """How much is shown of the agent's work: `off`, `short`, `all` or `verbose`."""
+    show_reasoning: bool = False
+    """Whether the model's reasoning is shown as it comes, where the provider gives it."""
+    status_bar: bool = True
+    """Whether the line below the input tells model, context, cache, cost, session and sandbox."""
+    timestamps: bool = False
+    """Whether messages carry the time."""
+    editing_mode: EditingMode = EditingMode.EMACS
+    """Whose keys edit the input line: `emacs` or `vi`."""
+    plain: bool = False
+    """Whether the chat is lines only, without a fixed input area, colours and boxes: for screen readers."""
