@@ -16,7 +16,7 @@ from hermes.util.atomic import write_atomic
 from hermes.util.say import say
 
 if TYPE_CHECKING:
-    from yaml import MappingNode, Node
+    from yaml import Node
 
 _PLAIN = re.compile(r"[A-Za-z_./][\w./@+-]*(?::[\w./@+-]+)*", re.ASCII)
 """Strings that may stand without quotes, if YAML takes them for strings."""
@@ -52,7 +52,7 @@ def set_values(file: Path, changes: Mapping[tuple[str, ...], object]) -> None:
     for path, value in changes.items():
         text = with_value(text, path, value, file)
     if text != before or not file.exists():
-        _write(file, text)
+        write_text(file, text)
 
 
 def unset_value(file: Path, path: tuple[str, ...]) -> bool:
@@ -60,7 +60,7 @@ def unset_value(file: Path, path: tuple[str, ...]) -> bool:
     text = read_text(file)
     changed = without_value(text, path, file)
     if changed != text:
-        _write(file, changed)
+        write_text(file, changed)
     return changed != text
 
 
@@ -133,7 +133,8 @@ def parsed(text: str, file: Path) -> dict[str, object]:
     return found
 
 
-def _write(file: Path, text: str) -> None:
+def write_text(file: Path, text: str) -> None:
+    """Put this text into the file. Raises ConfigError."""
     try:
         write_atomic(file, text.encode(), mode=0o600, folders=True)
     except OSError as error:
@@ -258,7 +259,7 @@ def _walk(root: "Node | None", path: Sequence[str]) -> "list[tuple[Node, Node]]"
 
 
 def _is_mapping(node: "Node") -> bool:
-    return node.id == "mapping"
+    return getattr(node, "id", "") == "mapping"
 
 
 def _flow_above(found: "Sequence[tuple[Node, Node]]", depth: int) -> int:
