@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.app.openai_form import Plain
-from hermes.config.edit import line_of, parsed, read_text, unset_value, with_value, write_text
+from hermes.config.edit import line_of, parsed, read_text, unset_value, with_value, without_value, write_text
 from hermes.config.environment import parse_dotenv, with_dotenv
 from hermes.config.faults import Fault, type_faults
 from hermes.config.home import Home, locate_home
@@ -126,10 +126,15 @@ def put(environ: Mapping[str, str], key: str, text: str) -> Plain:
     return {"key": setting.key, "value": value, "file": str(home.config_file), "warning": warning}
 
 
-def change(home: Home, changes: Mapping[tuple[str, ...], object]) -> None:
-    """Give settings values, all or none, when the file is usable with them. Raises UsageError, ConfigError."""
+def change(home: Home, changes: Mapping[tuple[str, ...], object], removed: Sequence[tuple[str, ...]] = ()) -> None:
+    """Give settings values and take others out, all or none, when the file is usable then.
+
+    Raises UsageError, ConfigError.
+    """
     file = home.config_file
     before = text = read_text(file)
+    for path in removed:
+        text = without_value(text, path, file)
     for path, value in changes.items():
         text = with_value(text, path, value, file)
     known = {fault.message for fault in _faults(parsed(before, file), file)}
@@ -237,8 +242,8 @@ def _chosen(settings: Settings) -> Iterator[Fault]:
 
     yield from looked("approvals", lambda: policy_of(settings, Options()))
     if settings.terminal.backend not in BACKENDS:
-        names = ", ".join(BACKENDS)
-        yield Fault("terminal.backend", say("`{key}` must be one of: {names}.", key="terminal.backend", names=names))
+        known = ", ".join(BACKENDS)
+        yield Fault("terminal.backend", say("`{key}` must be one of: {names}.", key="terminal.backend", names=known))
     provider, mode = settings.model.provider, settings.model.api_mode
     if provider and provider.lower() != "auto":
         yield from looked("model.provider", lambda: record(provider))
