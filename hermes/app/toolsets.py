@@ -52,19 +52,8 @@ def _switch(environ: Mapping[str, str], names: Sequence[str], *, on: bool) -> Sw
     settings = load_settings(home).settings
     wanted = tuple(dict.fromkeys(name.strip() for name in names))
     check_toolsets(settings, wanted)
-    enabled, disabled = list(settings.toolsets), list(settings.disabled_toolsets)
     changed = tuple(name for name in wanted if _standing(settings, name)[0] is not on)
-    if on:
-        disabled = [name for name in disabled if name not in changed]
-        chosen = enabled or [*toolsets.DEFAULT, *([SET] if servers_sets(settings) else [])]
-        missing = [name for name in changed if not _within(name, chosen)]
-        if missing:
-            enabled = [*chosen, *missing]
-    else:
-        disabled += [name for name in changed if name not in disabled]
-        if enabled and all(_within(name, disabled) for name in enabled):
-            enabled = []  # a choice that leaves nothing is refused when a session starts; that none is on is not
-            disabled = list(dict.fromkeys([*disabled, *toolsets.DEFAULT]))
+    enabled, disabled = (_with if on else _without)(settings, changed)
     changes: dict[tuple[str, ...], object] = {}
     if disabled != list(settings.disabled_toolsets):
         changes["disabled_toolsets",] = disabled
@@ -73,6 +62,24 @@ def _switch(environ: Mapping[str, str], names: Sequence[str], *, on: bool) -> Sw
     if changes:
         change(home, changes)
     return Switched(changed, tuple(name for name in wanted if name not in changed), str(home.config_file))
+
+
+def _with(settings: Settings, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """`toolsets` and `disabled_toolsets` with these on."""
+    disabled = [name for name in settings.disabled_toolsets if name not in names]
+    default = [*toolsets.DEFAULT, *([SET] if servers_sets(settings) else [])]
+    chosen = list(settings.toolsets) or default
+    missing = [name for name in names if not _within(name, chosen)]
+    return [*chosen, *missing] if missing else list(settings.toolsets), disabled
+
+
+def _without(settings: Settings, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The same with these off."""
+    disabled = list(dict.fromkeys([*settings.disabled_toolsets, *names]))
+    if settings.toolsets and all(_within(name, disabled) for name in settings.toolsets):
+        # A choice that leaves nothing is refused when a session starts; that none is on is not.
+        return [], list(dict.fromkeys([*disabled, *toolsets.DEFAULT]))
+    return list(settings.toolsets), disabled
 
 
 def _names(registry: Registry, settings: Settings) -> list[str]:

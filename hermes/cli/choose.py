@@ -60,21 +60,25 @@ def pick(title: str, names: Sequence[str], *, default: str = "", free: bool = Tr
     while True:
         _list(shown, len(names))
         answer = ask(say("A number, a name, or letters to look for:"), default)
-        if not answer:
-            continue
-        if answer in names:
-            return answer
-        if answer.isdecimal() and 0 < int(answer) <= min(len(shown), SHOWN):
-            return shown[int(answer) - 1]
-        found = [name for name in names if answer.lower() in name.lower()]
+        found = _meant(answer, names, shown)
         if len(found) == 1:
             return found[0]
         if found:
             shown = found
-        elif free and (not names or yes_no(say("{name} is none of them. Use it all the same?", name=escaped(answer)))):
-            return answer
-        else:
+        elif answer and free:
+            if not names or yes_no(say("{name} is none of them. Use it all the same?", name=escaped(answer))):
+                return answer
+        elif answer:
             print(say("That is none of them."))
+
+
+def _meant(answer: str, names: Sequence[str], shown: Sequence[str]) -> list[str]:
+    """The names that an answer may mean."""
+    if answer in names:
+        return [answer]
+    if answer.isdecimal() and 0 < int(answer) <= min(len(shown), SHOWN):
+        return [shown[int(answer) - 1]]
+    return [name for name in names if answer.lower() in name.lower()] if answer else []
 
 
 def secret(prompt: str, read: Callable[[str], str]) -> str:

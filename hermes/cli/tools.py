@@ -5,12 +5,12 @@ import json
 from msgspec import structs
 
 from hermes.app.openai_form import Plain
-from hermes.app.toolsets import disable, enable, listed
+from hermes.app.toolsets import Switched, disable, enable, listed
 from hermes.cli.arguments import Parser
 from hermes.cli.report import failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
-from hermes.util.say import say
+from hermes.util.say import phrase, say
 from hermes.util.text import escaped
 
 
@@ -34,18 +34,21 @@ def run(arguments: list[str]) -> int:
     try:
         if given.action == "list":
             return _list(listed(environ), as_json=given.as_json)
-        done = (enable if given.action == "enable" else disable)(environ, given.names)
+        on = given.action == "enable"
+        return _switched((enable if on else disable)(environ, given.names), on=on, as_json=given.as_json)
     except HermesError as error:
         return failed(error)
-    if given.as_json:
+
+
+def _switched(done: Switched, *, on: bool, as_json: bool) -> int:
+    if as_json:
         print(json.dumps(structs.asdict(done), ensure_ascii=False))
         return 0
-    on = given.action == "enable"
-    for name in done.changed:
-        text = say("{name} is on from the next session.", name=name) if on else ""
-        print(text or say("{name} is off from the next session.", name=name))
-    for name in done.already:
-        print(say("{name} is on already.", name=name) if on else say("{name} is off already.", name=name))
+    now = phrase("{name} is on from the next session.") if on else phrase("{name} is off from the next session.")
+    was = phrase("{name} is on already.") if on else phrase("{name} is off already.")
+    for text, names in ((now, done.changed), (was, done.already)):
+        for name in names:
+            print(escaped(say(text, name=name)))
     return 0
 
 

@@ -163,7 +163,7 @@ def _changed(text: str, path: tuple[str, ...], value: object) -> str:
     found = _walk(_composed(text), path)
     newline = "\r\n" if "\r\n" in text else "\n"
     holder = _flow_above(found, len(found))
-    if holder and (holder < len(path) or len(found) < len(path)):
+    if holder and holder < len(path):
         node = found[holder - 1][1]
         inside = _put(_as_mapping(text, node), path[holder:], value)
         return text[: node.start_mark.index] + _flow(inside) + text[node.end_mark.index :]
@@ -173,24 +173,27 @@ def _changed(text: str, path: tuple[str, ...], value: object) -> str:
     if not found:
         return _ended(text, newline) + _nested(rest, value, 0, newline)
     key, node = found[-1]
-    indent = int(key.start_mark.column) + _INDENT
     if _is_mapping(node) and node.value:
-        indent = node.value[0][0].start_mark.column
         at = _line_end(text, _last(node, key))
-        return _ended(text[:at], newline) + _nested(rest, value, indent, newline) + text[at:]
-    kept = text[node.start_mark.index : node.end_mark.index]
-    if (
-        path[0] == "model" and len(found) == 1 and str(node.tag).endswith(":str")
-    ):  # `model: NAME` is short for its `default`
-        kept = f"{newline}{' ' * indent}default: {kept}"
-        grown = text[: node.start_mark.index].rstrip(" ") + kept + text[node.end_mark.index :]
-        at = _line_end(grown, node.start_mark.index + len(kept) - 1)
-        return _ended(grown[:at], newline) + _nested(rest, value, indent, newline) + grown[at:]
-    at = _line_end(text, key.end_mark.index) if not kept else node.start_mark.index
-    below = _nested(rest, value, indent, newline)
-    if not kept:
+        below = _nested(rest, value, node.value[0][0].start_mark.column, newline)
         return _ended(text[:at], newline) + below + text[at:]
-    return text[:at].rstrip(" ") + newline + below.rstrip("\r\n") + text[node.end_mark.index :]
+    short = path[0] == "model" and len(found) == 1 and str(node.tag).endswith(":str")
+    return _opened(text, key, node, _nested(rest, value, key.start_mark.column + _INDENT, newline), short=short)
+
+
+def _opened(text: str, key: "Node", node: "Node", below: str, *, short: bool) -> str:
+    """The text with lines below a key that held no mapping yet; `short`: what it held is its `default`."""
+    newline = "\r\n" if below.endswith("\r\n") else "\n"
+    begin, end = node.start_mark.index, node.end_mark.index
+    if begin == end:  # nothing stood there
+        at = _line_end(text, key.end_mark.index)
+        return _ended(text[:at], newline) + below + text[at:]
+    if not short:
+        return text[:begin].rstrip(" ") + newline + below.rstrip("\r\n") + text[end:]
+    kept = f"{newline}{' ' * (key.start_mark.column + _INDENT)}default: {text[begin:end]}"
+    head = text[:begin].rstrip(" ") + kept
+    at = _line_end(text, end - 1)
+    return _ended(head + text[end:at], newline) + below + text[at:]
 
 
 def _replaced(text: str, key: "Node", node: "Node", value: object, newline: str) -> str:

@@ -96,19 +96,20 @@ def wanted(typed: object) -> str:
     alternatives = [one for one in _alternatives(typed) if one is not type(None)]
     if bool in alternatives and str in alternatives:
         return say("a word, or true or false")
-    one = alternatives[0] if alternatives else str
+    return _looks(alternatives[0] if alternatives else str)
+
+
+def _looks(one: object) -> str:
     limits = next((extra for extra in typing.get_args(one)[1:] if isinstance(extra, Meta)), None)
     plain = typing.get_args(one)[0] if limits is not None else one
-    if isinstance(plain, type) and issubclass(plain, StrEnum):
-        return say("one of: {names}", names=", ".join(member.value for member in plain))
     if plain in (int, float):
         return _number(whole=plain is int, limits=limits)
-    if plain is bool:
-        return say("true or false")
+    if isinstance(plain, type) and issubclass(plain, StrEnum):
+        return say("one of: {names}", names=", ".join(member.value for member in plain))
     below = members(plain)
     if below is not None:
         return say("a list, such as [a, b]") if "[]" in below else say("a section of keys with values")
-    return say("text")
+    return say("true or false") if plain is bool else say("text")
 
 
 def _number(*, whole: bool, limits: Meta | None) -> str:

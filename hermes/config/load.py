@@ -77,10 +77,13 @@ def settings_of(document: dict[str, object], file: Path) -> LoadedSettings:
     try:
         settings = msgspec.convert(known, Settings, strict=False)
     except msgspec.ValidationError:
+        from hermes.config.edit import line_of, read_text
         from hermes.config.faults import type_faults
 
         first = type_faults(known)[0]
-        raise ConfigError(f"{file}: {first.message}", say("Mend that line and try again.")) from None
+        line = line_of(read_text(file), re.split(r"[.\[]", first.key))
+        where = say("{file}, line {n}", file=file, n=line) if line else str(file)
+        raise ConfigError(f"{where}: {first.message}", say("Mend that line and try again.")) from None
     _check_numbers(settings, file)
     _check_strategies(settings, file)
     settings = structs.replace(settings, compression=_clamped(settings.compression, warnings))
@@ -270,11 +273,14 @@ def _read_cache(file: Path) -> _Cached | None:
 
 
 def _write_cache(home: Home, cached: _Cached) -> None:
-    """Keep the parsed document; a home that cannot be written is reported where it matters, not here.
+    """Keep the parsed document; a home that cannot be written is reported where it matters, not here. In a home that
+    another program uses nothing is made before the person has agreed.
 
     One that JSON would change is parsed each time: not-a-number would come back as nothing, and a cap with it. So is
     one with a key in it: a key stays in the file that the person wrote it into, and a cached one is removed.
     """
+    if home.foreign():
+        return
     if holds_key(cached.document):
         with contextlib.suppress(OSError):
             (home.cache / "config.json").unlink(missing_ok=True)

@@ -18,7 +18,7 @@ from hermes.config.home import Home, locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import HermesError
 from hermes.core.messages import Message
-from hermes.core.parts import ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from hermes.core.parts import Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from hermes.memory.files import Change as MemoryChange
 from hermes.memory.files import Target, size
 from hermes.memory.journal import MemoryJournal, Operation, Origin
@@ -223,6 +223,8 @@ async def _take_memories(journal: MemoryJournal, held: Holdings, left: list[Left
         if target not in journal.books or not entries:
             continue
         lost = 0
+        # A note that was brought before waits, or somebody has said yes or no to it.
+        decided = {row.after for row in await journal.log(10_000) if row.name == target}
         try:
             kept = list(await journal.entries(target))
         except HermesError as error:
@@ -234,7 +236,7 @@ async def _take_memories(journal: MemoryJournal, held: Holdings, left: list[Left
                     done = await journal.write(target, (Operation(action="add", content=entry),), origin)
                     written += bool(done.ids)
                     kept = list(done.entries)
-                elif not await _decided(journal, target, entry):
+                elif entry.encode() not in decided:
                     await journal.propose(MemoryChange(target, None, entry), origin)
                     waiting += 1
             except HermesError:
@@ -242,12 +244,6 @@ async def _take_memories(journal: MemoryJournal, held: Holdings, left: list[Left
         if lost:
             left.append(Left(target.file, say("{n} of its notes are too many or too long", n=lost)))
     return written, waiting
-
-
-async def _decided(journal: MemoryJournal, target: Target, entry: str) -> bool:
-    """Whether this note was brought before: it waits, or somebody has said yes or no to it."""
-    rows = await journal.log(10_000)
-    return any(row.name == target and row.after == entry.encode() for row in rows)
 
 
 async def _take_skills(skills: Skills, held: Holdings, left: list[Left]) -> tuple[int, int]:
@@ -312,11 +308,11 @@ def _clean(old: OldSession, redactor: Redactor) -> OldSession:
 
 
 def _redacted(message: Message, redactor: Redactor) -> Message:
-    parts = []
-    for part in message.parts:
+    def clean(part: Part) -> Part:
         if isinstance(part, TextPart | ReasoningPart | ToolResultPart):
-            part = structs.replace(part, text=redactor.redact(part.text))
-        elif isinstance(part, ToolCallPart):
-            part = structs.replace(part, arguments=redactor.redact(part.arguments))
-        parts.append(part)
-    return structs.replace(message, parts=tuple(parts))
+            return structs.replace(part, text=redactor.redact(part.text))
+        if isinstance(part, ToolCallPart):
+            return structs.replace(part, arguments=redactor.redact(part.arguments))
+        return part
+
+    return structs.replace(message, parts=tuple(clean(part) for part in message.parts))
