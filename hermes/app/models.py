@@ -152,30 +152,33 @@ async def model_names(environ: Mapping[str, str], candidate: Candidate) -> list[
     Takes `LIST_SECONDS` at the most.
     """
     async with _opened(environ, structs.replace(candidate, model=candidate.model or "-")) as (model, _):
-        endpoint = model.endpoint
-        base = endpoint.base_url.rstrip("/")
-        base = f"{base}/v1" if endpoint.wire == "anthropic_messages" and not base.endswith("/v1") else base
-        headers = wire(endpoint.wire).headers(endpoint) | {"accept": "application/json"}
-        timeouts = HttpTimeouts(connect=5.0, read=LIST_SECONDS)
-        body = bytearray()
-        where = endpoint.record.title
+        where = model.endpoint.record.title
         try:
-            async with (
-                asyncio.timeout(LIST_SECONDS),
-                model.transport.open("GET", f"{base}/models", headers=headers, body=b"", timeouts=timeouts) as stream,
-            ):
-                status = stream.status
-                async for chunk in stream.chunks():
-                    body += chunk
-                    if len(body) > _MOST_BYTES:
-                        raise ConfigError(say("{server} sent a list of models that is too long.", server=where))
+            async with asyncio.timeout(LIST_SECONDS):
+                status, body = await _asked(model)
         except (TransportError, TimeoutError) as error:
             why = error.message if isinstance(error, TransportError) else say("no answer in time.")
             raise ConfigError(
                 say("{server} cannot be asked for its models: {why}", server=where, why=one_line(inert(why), 200)),
                 say("Is it running, and is the address right?"),
             ) from None
-    return _listed(bytes(body), status, where)
+    return _listed(body, status, where)
+
+
+async def _asked(model: Model) -> tuple[int, bytes]:
+    """What a server answers to the question for its models."""
+    endpoint = model.endpoint
+    base = endpoint.base_url.rstrip("/")
+    base = f"{base}/v1" if endpoint.wire == "anthropic_messages" and not base.endswith("/v1") else base
+    headers = wire(endpoint.wire).headers(endpoint) | {"accept": "application/json"}
+    timeouts = HttpTimeouts(connect=5.0, read=LIST_SECONDS)
+    body = bytearray()
+    async with model.transport.open("GET", f"{base}/models", headers=headers, body=b"", timeouts=timeouts) as stream:
+        async for chunk in stream.chunks():
+            body += chunk
+            if len(body) > _MOST_BYTES:
+                raise ConfigError(say("{server} sent a list of models that is too long.", server=endpoint.record.title))
+        return stream.status, bytes(body)
 
 
 async def tried(environ: Mapping[str, str], candidate: Candidate) -> Tried:
@@ -219,24 +222,28 @@ def keep(environ: Mapping[str, str], candidate: Candidate) -> list[str]:
     settings = load_settings(home).settings.model
     if candidate.provider.lower() != "local":
         checked(environ, candidate)
-    changes: dict[tuple[str, ...], object] = {}
-    removed: list[tuple[str, ...]] = []
-    for field, value in (
-        ("default", candidate.model),
-        ("provider", record(candidate.provider).name if candidate.provider else ""),
-        ("base_url", candidate.base_url),
-        ("api_key", candidate.api_key),
-    ):
-        if value and value != getattr(settings, field):
-            changes["model", field] = value
-    if _elsewhere(settings, candidate):
-        removed = [("model", name) for name in _OWN_TO_A_PLACE if ("model", name) not in changes]
-    elif ("model", "default") in changes:
-        removed = [("model", "context_length")]
-    removed = [path for path in removed if getattr(settings, path[-1])]
+    changes, removed = _changes(settings, candidate)
     if changes or removed:
         change(home, changes, removed)
     return [".".join(path) for path in (*changes, *removed)]
+
+
+def _changes(
+    settings: ModelSettings, candidate: Candidate
+) -> tuple[dict[tuple[str, ...], object], list[tuple[str, ...]]]:
+    """What a choice writes, and what goes."""
+    named = {
+        "default": candidate.model,
+        "provider": record(candidate.provider).name if candidate.provider else "",
+        "base_url": candidate.base_url,
+        "api_key": candidate.api_key,
+    }
+    fresh = {name: value for name, value in named.items() if value and value != getattr(settings, name)}
+    gone: tuple[str, ...] = ("context_length",) if "default" in fresh else ()
+    if _elsewhere(settings, candidate):
+        gone = _OWN_TO_A_PLACE
+    removed = [("model", name) for name in gone if name not in fresh and getattr(settings, name)]
+    return {("model", name): value for name, value in fresh.items()}, removed
 
 
 def explained(failure: Failure, endpoint: Endpoint) -> tuple[str, str]:
@@ -326,14 +333,17 @@ def _listed(body: bytes, status: int, where: str) -> list[Listed]:
             say("{server} does not say which models it has ({status}).", server=where, status=status),
             say("Type the model's name."),
         )
-    found: dict[str, Listed] = {}
-    for row in rows[:_MOST_MODELS]:
-        name = row.get("id") or row.get("name") if isinstance(row, dict) else None
-        if isinstance(name, str) and name:
-            window = row.get("context_length")
-            name = one_line(inert(name), 200).removeprefix("models/")
-            found[name] = Listed(name, window if isinstance(window, int) and window > 0 else None)
+    found = {one.name: one for row in rows[:_MOST_MODELS] if (one := _model(row)) is not None}
     return [found[name] for name in sorted(found, key=str.lower)]
+
+
+def _model(row: object) -> Listed | None:
+    name = (row.get("id") or row.get("name")) if isinstance(row, dict) else None
+    if not isinstance(row, dict) or not isinstance(name, str) or not name:
+        return None
+    window = row.get("context_length")
+    name = one_line(inert(name), 200).removeprefix("models/")
+    return Listed(name, window if isinstance(window, int) and window > 0 else None)
 
 
 def _question(endpoint: Endpoint) -> Lineage:

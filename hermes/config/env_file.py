@@ -53,14 +53,17 @@ def _text(file: Path) -> str:
 def _with(text: str, name: str, value: str) -> str:
     if not _NAME.fullmatch(name) or "\n" in value or "\r" in value:
         raise ConfigError(say("{name} cannot be a line of .env.", name=name[:60]))
-    quote = "'" if '"' in value else '"'
-    line = f"{name}={value if _BARE.fullmatch(value) else quote + value + quote}"
+    line = _line(name, value)
     lines = text.splitlines(keepends=True)
     mine = re.compile(rf"\s*(?:export\s+)?{name}\s*=")
-    places = [number for number, one in enumerate(lines) if mine.match(one)]
-    if places:
-        last = places[-1]  # of several lines the last one counts
+    last = max((number for number, one in enumerate(lines) if mine.match(one)), default=-1)
+    if last >= 0:  # of several lines the last one counts
         end = "\r\n" if lines[last].endswith("\r\n") else "\n"
         export = "export " if lines[last].lstrip().startswith("export ") else ""
         return "".join([*lines[:last], f"{export}{line}{end}", *lines[last + 1 :]])
     return text + ("" if not text or text.endswith("\n") else "\n") + line + "\n"
+
+
+def _line(name: str, value: str) -> str:
+    quote = "" if _BARE.fullmatch(value) else "'" if '"' in value else '"'
+    return f"{name}={quote}{value}{quote}"

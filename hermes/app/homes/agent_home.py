@@ -186,37 +186,37 @@ def _counted(database: apsw.Connection) -> tuple[int, int]:
 
 
 def _session(database: apsw.Connection, row: Mapping[str, object]) -> OldSession | None:
-    name = sound_id(str(row.get("id") or ""))
+    name = sound_id(_text(row, "id"))
+    began = _number(row.get("started_at"))
+    messages = typed_messages(list(_said(database, row.get("id"), began)))
+    if not name or not messages:
+        return None
+    tokens = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+    return OldSession(
+        session=NewSession(
+            id=name,
+            source=f"{SOURCE}/{one_line(_text(row, 'source') or 'cli', 40)}",
+            title=one_line(_text(row, "title"), 120),
+            model=_text(row, "model"),
+            cwd=_text(row, "cwd"),
+        ),
+        began_at=began or messages[0].at,
+        ended_at=_number(row.get("ended_at")) or messages[-1].at,
+        usage=Usage(*(_whole(row.get(column)) for column in tokens)).bounded(),
+        messages=messages,
+    )
+
+
+def _said(database: apsw.Connection, session_id: object, began: float) -> Iterator[tuple[float, Plain]]:
+    """The messages of a session that stand, with their times."""
     columns = _columns(database, "messages")
     wanted = [column for column in _WANTED if column in columns]
     active = " AND active = 1" if "active" in columns else ""
     query = f"SELECT {', '.join(wanted)} FROM messages WHERE session_id = ?{active} ORDER BY id"  # noqa: S608 - names of our own
-    found = [dict(zip(wanted, values, strict=True)) for values in database.execute(query, (row.get("id"),))]
-    began = _number(row.get("started_at"))
-    said = [(_number(one.get("timestamp")) or began, _plain(one)) for one in found if one.get("role") != "session_meta"]
-    messages = typed_messages([one for one in said if one[1].get("role") in ("user", "assistant", "tool")])
-    if not name or not messages:
-        return None
-    ended = row.get("ended_at")
-    return OldSession(
-        session=NewSession(
-            id=name,
-            source=f"{SOURCE}/{one_line(str(row.get('source') or 'cli'), 40)}",
-            title=one_line(str(row.get("title") or ""), 120),
-            model=str(row.get("model") or ""),
-            cwd=str(row.get("cwd") or ""),
-        ),
-        began_at=began or messages[0].at,
-        ended_at=_number(ended) if isinstance(ended, int | float) else messages[-1].at,
-        usage=Usage(
-            input=_whole(row.get("input_tokens")),
-            output=_whole(row.get("output_tokens")),
-            cache_read=_whole(row.get("cache_read_tokens")),
-            cache_write=_whole(row.get("cache_write_tokens")),
-            reasoning=_whole(row.get("reasoning_tokens")),
-        ).bounded(),
-        messages=messages,
-    )
+    for values in database.execute(query, (session_id,)):
+        row = dict(zip(wanted, values, strict=True))
+        if row.get("role") in ("user", "assistant", "tool"):
+            yield _number(row.get("timestamp")) or began, _plain(row)
 
 
 def _plain(row: Mapping[str, object]) -> Plain:
@@ -284,3 +284,7 @@ def _number(value: object) -> float:
 
 def _whole(value: object) -> int:
     return value if isinstance(value, int) else 0
+
+
+def _text(row: Mapping[str, object], name: str) -> str:
+    return str(row.get(name) or "")

@@ -8,7 +8,7 @@ import datetime
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hermes.app.homes.old import (
@@ -25,7 +25,7 @@ from hermes.app.openai_form import Plain
 from hermes.config.environment import parse_dotenv
 from hermes.providers.records import ALIASES, KEYS, provider_names
 from hermes.store.rows import NewSession
-from hermes.store.taken import OldSession
+from hermes.store.taken import OldMessage, OldSession
 from hermes.util.say import say, say_many
 from hermes.util.text import one_line
 
@@ -166,22 +166,19 @@ def _session(file: Path) -> OldSession | None:
     entries = list(_entries(file))
     head = next((entry for entry in entries if entry.get("type") == "session"), {})
     began = _moment(head.get("timestamp"))
-    rows: list[tuple[float, Plain]] = []
-    model = ""
-    for entry in entries:
-        message = entry.get("message") if entry.get("type") == "message" else None
-        if isinstance(message, dict):
-            at = _moment(entry.get("timestamp")) or _moment(message.get("timestamp")) or began
-            rows += [(at, plain) for plain in _plain(message)]
-            model = str(message.get("model") or model)
-    messages = typed_messages(rows)
+    said = list(_said(entries, began))
+    messages = typed_messages([(at, plain) for at, message in said for plain in _plain(message)])
     name = sound_id(str(head.get("id") or file.stem))
     if not name or not messages:
         return None
-    first = next((one.message.text for one in messages if one.message.text.strip()), "")
+    models = [str(message["model"]) for _, message in said if message.get("model")]
     return OldSession(
         session=NewSession(
-            id=name, source=SOURCE, title=one_line(first, 60), model=model, cwd=str(head.get("cwd") or "")
+            id=name,
+            source=SOURCE,
+            title=_title(messages),
+            model=models[-1] if models else "",
+            cwd=str(head.get("cwd") or ""),
         ),
         began_at=began or messages[0].at,
         ended_at=messages[-1].at,
@@ -189,27 +186,41 @@ def _session(file: Path) -> OldSession | None:
     )
 
 
+def _title(messages: Iterable[OldMessage]) -> str:
+    """The first words that were said."""
+    return one_line(next((one.message.text for one in messages if one.message.text.strip()), ""), 60)
+
+
+def _said(entries: Iterable[Mapping[str, object]], began: float) -> Iterator[tuple[float, dict[str, object]]]:
+    """The messages among the entries of a session, with their times."""
+    for entry in entries:
+        message = entry.get("message") if entry.get("type") == "message" else None
+        if isinstance(message, dict):
+            yield _moment(entry.get("timestamp")) or _moment(message.get("timestamp")) or began, message
+
+
 def _plain(message: Mapping[str, object]) -> Iterator[Plain]:
     """A message in the common form."""
     role, content = message.get("role"), message.get("content")
-    blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    blocks = [block for block in blocks if isinstance(block, dict)]
+    listed = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    blocks = [block for block in listed if isinstance(block, dict)]
     text = "\n".join(str(block["text"]) for block in blocks if isinstance(block.get("text"), str))
     if role in ("toolResult", "tool"):
-        yield {
-            "role": "tool",
-            "tool_call_id": message.get("toolCallId") or message.get("tool_call_id"),
-            "content": text,
-        }
+        call = message.get("toolCallId") or message.get("tool_call_id")
+        yield {"role": "tool", "tool_call_id": call, "content": text}
     elif role == "assistant":
-        calls = [
-            {"id": block.get("id"), "function": {"name": block.get("name"), "arguments": _arguments(block)}}
-            for block in blocks
-            if block.get("type") in ("toolCall", "tool_use", "toolUse")
-        ]
-        yield {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
+        yield {"role": "assistant", "content": text, **_calls(blocks)}
     elif role == "user" and text:
         yield {"role": "user", "content": text}
+
+
+def _calls(blocks: Iterable[Mapping[str, object]]) -> Plain:
+    calls = [
+        {"id": block.get("id"), "function": {"name": block.get("name"), "arguments": _arguments(block)}}
+        for block in blocks
+        if block.get("type") in ("toolCall", "tool_use", "toolUse")
+    ]
+    return {"tool_calls": calls} if calls else {}
 
 
 def _arguments(block: Mapping[str, object]) -> object:

@@ -104,16 +104,17 @@ def typed_messages(rows: Sequence[tuple[float, Plain]]) -> tuple[OldMessage, ...
     found: list[OldMessage] = []
     place, before = 0, times[0][1] if times else 0.0
     for message in messages:
-        at = place
-        while at < len(times) and times[at][0] != message.role:
-            at += 1
-        if at < len(times) and not (message.role is Role.TOOL and times[place][0] != Role.TOOL):
-            before = times[at][1]
-            place = at
+        begin = place if message.role is Role.TOOL else _next_of(times, place, message.role)
+        if begin < len(times) and times[begin][0] == message.role:  # else it was put in: a result that nobody kept
+            before, place = times[begin][1], begin
             while place < len(times) and times[place][0] == message.role:
                 place += 1
         found.append(OldMessage(before, message))
     return tuple(found)
+
+
+def _next_of(times: Sequence[tuple[str, float]], place: int, role: Role) -> int:
+    return next((at for at in range(place, len(times)) if times[at][0] == role), len(times))
 
 
 def _identified(number: int, row: Plain) -> Plain:

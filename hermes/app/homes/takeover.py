@@ -139,9 +139,11 @@ async def take_over(environ: Mapping[str, str], old: OldHome, progress: Progress
     try:
         done, left = Taken(), list[Left]()
         if not old.same:
-            count, keys = _take_settings(home, held, left)
-            identity = _take_identity(home, held, left)
-            done = structs.replace(done, settings=count, keys=keys, identity=identity)
+            done = Taken(
+                keys=_take_variables(home, held, left),
+                settings=_take_settings(home, held, left),
+                identity=_take_identity(home, held, left),
+            )
         settings = load_settings(home).settings
         whole = with_dotenv(environ, home.env_file)
         redactor = await asyncio.to_thread(redactor_for, whole, home, settings)
@@ -177,31 +179,32 @@ def _value(ours: object, path: Sequence[str]) -> object:
     return ours
 
 
-def _take_settings(home: Home, held: Holdings, left: list[Left]) -> tuple[int, int]:
-    """Settings and variables that are not ours yet; how many of each."""
+def _take_settings(home: Home, held: Holdings, left: list[Left]) -> int:
+    """Settings that are not ours yet; how many. What the file has of a model stays whole, or is taken whole."""
     ours = _ours(home)
     fresh = {path: value for path, value in held.settings.items() if _value(ours, path) is None}
-    model = {path: value for path, value in fresh.items() if path[0] == "model"}
-    if _value(ours, ("model",)):
-        model = {}  # half of one choice and half of another would lead nowhere
-    groups = [model, *({path: value} for path, value in fresh.items() if path[0] != "model")]
-    env = with_dotenv({}, home.env_file)
-    variables = {name: value for name, value in held.env.items() if name not in env}
-    try:
-        if variables:
-            set_variables(home.env_file, variables)
-    except HermesError as error:
-        left.append(Left(".env", str(error)))
-        variables = {}
+    model = {path: value for path, value in fresh.items() if path[0] == "model" and not _value(ours, ("model",))}
     count = 0
-    for group in groups:
+    for group in (model, *({path: value} for path, value in fresh.items() if path[0] != "model")):
         try:
-            if group:
-                change(home, group)
-                count += len(group)
+            change(home, group)
+            count += len(group)
         except HermesError as error:
             left.append(Left(", ".join(".".join(path) for path in group), str(error)))
-    return count, len(variables)
+    return count
+
+
+def _take_variables(home: Home, held: Holdings, left: list[Left]) -> int:
+    """Variables that our `.env` does not have yet; how many."""
+    known = with_dotenv({}, home.env_file)
+    fresh = {name: value for name, value in held.env.items() if name not in known}
+    try:
+        if fresh:
+            set_variables(home.env_file, fresh)
+    except HermesError as error:
+        left.append(Left(".env", str(error)))
+        return 0
+    return len(fresh)
 
 
 def _take_identity(home: Home, held: Holdings, left: list[Left]) -> bool:
@@ -222,20 +225,14 @@ async def _take_memories(journal: MemoryJournal, held: Holdings, left: list[Left
     for target, entries in ((Target.MEMORY, held.memory), (Target.USER, held.user)):
         if target not in journal.books or not entries:
             continue
-        lost = 0
         # A note that was brought before waits, or somebody has said yes or no to it.
         decided = {row.after for row in await journal.log(10_000) if row.name == target}
-        try:
-            kept = list(await journal.entries(target))
-        except HermesError as error:
-            left.append(Left(target.file, str(error)))
-            continue
+        lost = 0
         for entry in entries:
             try:
-                if size([*kept, entry]) <= journal.book(target).limit and not marks(entry):
+                if await _fits(journal, target, entry):
                     done = await journal.write(target, (Operation(action="add", content=entry),), origin)
                     written += bool(done.ids)
-                    kept = list(done.entries)
                 elif entry.encode() not in decided:
                     await journal.propose(MemoryChange(target, None, entry), origin)
                     waiting += 1
@@ -244,6 +241,12 @@ async def _take_memories(journal: MemoryJournal, held: Holdings, left: list[Left
         if lost:
             left.append(Left(target.file, say("{n} of its notes are too many or too long", n=lost)))
     return written, waiting
+
+
+async def _fits(journal: MemoryJournal, target: Target, entry: str) -> bool:
+    """Whether a note can be written as it is: there is room, and it does not read like an order."""
+    whole = [*await journal.entries(target), entry]
+    return size(whole) <= journal.book(target).limit and not marks(entry)
 
 
 async def _take_skills(skills: Skills, held: Holdings, left: list[Left]) -> tuple[int, int]:
