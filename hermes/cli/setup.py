@@ -4,15 +4,16 @@ import argparse
 import asyncio
 import getpass
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import structs
 
+from hermes.app.configuration import get
 from hermes.app.homes.old import OldHome
 from hermes.app.homes.recognise import found_homes, home_at
 from hermes.app.homes.takeover import Preview, Taken, preview, take_over
-from hermes.app.models import Candidate, current, model_names, tried
+from hermes.app.models import Candidate, FoundKey, current, model_names, tried
 from hermes.app.openai_form import Plain
 from hermes.app.servers import USUAL_PORTS, FoundServer, find_servers
 from hermes.app.setup import Ready, Wanted, found, key_variable, providers, ready, save, suggested, with_model
@@ -111,26 +112,35 @@ class _Unasked:
     def _wanted(self) -> Wanted | None:
         """What is to be chosen; None when all is said."""
         given = self._given
+        if given.key_stdin and not given.provider and not given.base_url:
+            raise UsageError(say("--key-stdin needs --provider: whose key is it?"))
         key = sys.stdin.readline().strip() if given.key_stdin else ""
         wanted = Wanted(
             provider=given.provider, model=given.model, base_url=given.base_url, api_key=key, variable=given.api_key_env
         )
-        if given.key_stdin and not given.provider and not given.base_url:
-            raise UsageError(say("--key-stdin needs --provider: whose key is it?"))
         if given.provider or given.base_url:
             return wanted
         shown = _standing(self._environ)
-        if shown is not None and not given.model:
-            print("\n".join(about(shown)))
-            return None
-        if shown is not None:
+        if shown is None:
+            return self._suggested()
+        if given.model:
             return wanted
-        likely = suggested(found(self._environ), asyncio.run(find_servers(self._servers)))
-        if likely is None or not given.yes:
-            raise UsageError(
-                say("Nothing says which provider to use."), say("Name one: --provider P, and --yes to write it down.")
-            )
-        return structs.replace(likely, model=given.model)
+        print("\n".join(about(shown)))
+        return None
+
+    def _suggested(self) -> Wanted | None:
+        """What was found suggests itself, to a yes."""
+        keys, servers = found(self._environ), asyncio.run(find_servers(self._servers))
+        likely = suggested(keys, servers) if self._given.yes else None
+        if likely is not None:
+            print(_offers(keys, servers)[0])
+            return structs.replace(likely, model=self._given.model)
+        if self._given.from_path:
+            complain(say("No model is set up yet: `hermes setup` finds one."))
+            return None
+        raise UsageError(
+            say("Nothing says which provider to use."), say("Name one: --provider P, and --yes to write it down.")
+        )
 
 
 class _Asked:
@@ -220,10 +230,7 @@ class _Asked:
 
     def _choice(self) -> Ready | None:
         keys, servers = found(self._environ), asyncio.run(find_servers(self._servers))
-        rows = [say("{provider} (key: {place})", provider=one.title, place=one.place) for one in keys]
-        for server in servers:
-            count = say_many("{n} model", "{n} models", len(server.models))
-            rows.append(say("{provider} at {url} ({models})", provider=server.title, url=server.base_url, models=count))
+        rows = _offers(keys, servers)
         rows += [say("Another provider; I have a key"), say("A server, by its address")]
         rows.append(say("None yet: the small model that comes with Hermes answers"))
         at = choose(say("Who serves the model?"), rows)
@@ -295,6 +302,15 @@ class _Asked:
         return 0
 
 
+def _offers(keys: Sequence[FoundKey], servers: Sequence[FoundServer]) -> list[str]:
+    """What was found, a line each."""
+    rows = [say("{provider} (key: {place})", provider=one.title, place=one.place) for one in keys]
+    for server in servers:
+        count = say_many("{n} model", "{n} models", len(server.models))
+        rows.append(say("{provider} at {url} ({models})", provider=server.title, url=server.base_url, models=count))
+    return rows
+
+
 def _standing(environ: Mapping[str, str]) -> Plain | None:
     """The model as it is set up; None when nothing is, or what is cannot be used (then that is said)."""
     try:
@@ -302,7 +318,8 @@ def _standing(environ: Mapping[str, str]) -> Plain | None:
     except ConfigError as error:
         if "config.yaml" in str(error):
             raise
-        complain(str(error))
+        if get(environ, "model")["source"] == "config.yaml":  # else nobody has chosen anything yet
+            complain(str(error))
         return None
     return None if shown["provider"] == "local" else shown
 

@@ -64,7 +64,7 @@ def agent_home(root: Path, *, key: str, bare: bool = False) -> Path:
     (root / "config.yaml").write_text(
         "# theirs\nmodel:\n  default: mock-model\n  provider: openrouter\nagent:\n  max_turns: 33\n  verbose: true\n"
         "memory:\n  memory_char_limit: -5\n  nudge_interval: 7\n"
-        "approvals:\n  mode: 'off'\ncommand_allowlist: ['rm *']\nkanban: {a: 1}\n"
+        "terminal:\n  backend: local\napprovals:\n  mode: 'off'\ncommand_allowlist: ['rm *']\nkanban: {a: 1}\n"
     )
     (root / ".env").write_text(f"OPENROUTER_API_KEY={key}\nTELEGRAM_BOT_TOKEN=123:abc\n")
     (root / "SOUL.md").write_text("You are a gardener.\n")

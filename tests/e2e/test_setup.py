@@ -238,3 +238,45 @@ async def test_a_server_that_is_not_there_is_said_plainly() -> None:
         done = await hermes(home, "model", "--list")
         assert done.code == 78 and "cannot be asked for its models" in done.stderr
         assert "Traceback" not in done.stderr
+
+
+async def test_once_more_changes_one_part() -> None:
+    async with ScriptedServer([Say("ready"), Say("ready")]) as server:
+        with TempHome.for_server(server.url) as home:
+            home.more = dict(ENGLISH)
+            port = int(server.url.rsplit(":", 1)[1].removesuffix("/v1"))
+            async with setting_up(home, port, "--no-import") as screen:
+                await screen.shows_next("This is set up:")
+                await screen.shows_next("mock-model")
+                await screen.shows_next("A number: [1]")
+                screen.type("2\n")
+                await screen.shows_next("It answered in")
+                await screen.shows_next("A number: [1]")
+                screen.type("3\n")
+                await screen.shows_next("1. My server")
+                await screen.shows_next("A number: [1]")
+                screen.type("\n")
+                await screen.shows_next("It answered in")
+                await screen.shows_next("[Y/n]")
+                screen.type("\n")
+                await screen.shows_next("Wrote model.provider, model.base_url, model.api_key")
+                assert await screen.end() == 0
+            assert settings(home)["model"]["provider"] == "vllm" and "api_key" not in settings(home)["model"]
+            assert settings(home)["terminal"] == {"backend": "local"}
+
+
+async def test_found_keys_are_named_by_their_variable_and_what_suggests_itself_needs_a_yes() -> None:
+    key = new_key()
+    async with ScriptedServer([Say("ready")], api_key=key) as server:
+        with TempHome(more={**ENGLISH, "OPENROUTER_BASE_URL": server.url}) as home:
+            (home.hermes / ".env").write_text(f"OPENROUTER_API_KEY={key}\n")
+            async with setting_up(home) as screen:
+                await screen.shows_next("1. OpenRouter (key: OPENROUTER_API_KEY in .env)")
+                screen.type("\x04")
+                await screen.shows_next("was not changed")
+                assert await screen.end() == 130
+                assert key not in screen.text and key[-6:] not in screen.text
+            done = await hermes(home, "setup", "--yes")
+            assert done.code == 0 and "OPENROUTER_API_KEY" in done.stdout, done
+            assert settings(home)["model"] == {"default": "mock-model", "provider": "openrouter"}
+            assert key not in done.stdout + done.stderr

@@ -40,8 +40,8 @@ from hermes.util.say import say, say_many
 from hermes.util.text import one_line
 
 SOURCE = "hermes-agent"
-_NOT_TAKEN = ("approvals", "command_allowlist", "security", "toolsets", "disabled_toolsets")
-"""What may be done without a question is said anew, for this program; its tool sets are others."""
+_NOT_TAKEN = ("approvals", "command_allowlist", "security", "terminal", "toolsets", "disabled_toolsets")
+"""What may be done without a question, and what holds commands back, is said anew; the tool sets are others."""
 _VARIABLES = re.compile(
     r"(?:OPENAI|OLLAMA|OPENROUTER|ANTHROPIC|CUSTOM)_BASE_URL|CUSTOM_API_KEY|SEARXNG_URL|BRAVE_\w*KEY|TAVILY_API_KEY"
 )
@@ -63,7 +63,7 @@ class AgentHome(OldHome):
         count = messages = 0
         file = self.root / "state.db"
         try:
-            with _copied(file) as database:
+            with _source(file) as database:
                 count, messages = _counted(database)
         except StoreError as error:
             left.append(Left("state.db", str(error)))
@@ -102,7 +102,7 @@ class AgentHome(OldHome):
         """All sessions in which something was said, oldest first."""
         with _copied(self.root / "state.db") as database:
             known = _columns(database, "sessions")
-            rows = list(database.execute("SELECT * FROM sessions ORDER BY started_at, id"))
+            rows = list(database.execute("SELECT * FROM sessions ORDER BY started_at, id")) if known else []
             for row in rows:
                 old = _session(database, dict(zip(known, row, strict=True)))
                 if old is not None:
@@ -145,33 +145,41 @@ class AgentHome(OldHome):
 
 
 @contextlib.contextmanager
-def _copied(file: Path) -> Iterator[apsw.Connection]:
-    """A copy of the database in a folder of its own, gone at the end. Raises StoreError.
+def _source(file: Path) -> Iterator[apsw.Connection]:
+    """The database, opened for reading. Raises StoreError.
 
     With a log beside it another process may be writing: then SQLite's own locks are used. Without one nothing but the
     file itself is touched.
     """
     if not file.exists():
         raise StoreError(say("There is no {file}.", file=file))
-    folder = tempfile.mkdtemp(prefix="hermes-copy-")
-    copy: apsw.Connection | None = None
+    source: apsw.Connection | None = None
     try:
         quiet = "" if os.path.exists(f"{file}-wal") else "&immutable=1"
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         source = apsw.Connection(f"file:{quote(str(file))}?mode=ro{quiet}", flags=flags)
-        try:
-            source.set_busy_timeout(5_000)
-            copy = apsw.Connection(os.path.join(folder, "copy.db"))
-            with copy.backup("main", source, "main") as backup:
-                backup.step(-1)
-        finally:
-            source.close()
-        yield copy
+        source.set_busy_timeout(5_000)
+        yield source
     except apsw.Error as error:
         raise StoreError(say("{file} cannot be read: {why}.", file=file, why=one_line(str(error)))) from None
     finally:
-        if copy is not None:
-            copy.close()
+        if source is not None:
+            source.close()
+
+
+@contextlib.contextmanager
+def _copied(file: Path) -> Iterator[apsw.Connection]:
+    """A copy of the database in a folder of its own, gone at the end. Raises StoreError."""
+    folder = tempfile.mkdtemp(prefix="hermes-copy-")
+    copy = apsw.Connection(os.path.join(folder, "copy.db"))
+    try:
+        with _source(file) as source, copy.backup("main", source, "main") as backup:
+            backup.step(-1)
+        if _columns(copy, "messages"):
+            copy.execute("CREATE INDEX IF NOT EXISTS by_session ON messages (session_id)").fetchall()
+        yield copy
+    finally:
+        copy.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -8,7 +8,7 @@ import datetime
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hermes.app.homes.old import (
@@ -53,7 +53,7 @@ class ClawHome(OldHome):
         config = self._config(left)
         workspace = self._workspace(config)
         files = list(self._session_files())
-        messages = sum(1 for file in files for entry in _entries(file) if entry.get("type") == "message")
+        messages = sum(map(_messages_in, files))
         notes = list((workspace / "memory").glob("*.md"))
         if notes:
             what = say_many("{n} daily note", "{n} daily notes", len(notes))
@@ -81,8 +81,10 @@ class ClawHome(OldHome):
 
     def sessions(self) -> Iterator[OldSession]:
         """All sessions in which something was said, oldest first."""
-        found = [old for file in self._session_files() if (old := _session(file)) is not None]
-        yield from sorted(found, key=lambda old: old.began_at)
+        for file in sorted(self._session_files(), key=_began):
+            old = _session(file)
+            if old is not None:
+                yield old
 
     def _config(self, left: list[Left]) -> dict[str, object]:
         file = next((self.root / name for name in NAMES if (self.root / name).exists()), self.root / NAMES[0])
@@ -162,6 +164,19 @@ def _entries(file: Path) -> Iterator[dict[str, object]]:
         return
 
 
+def _messages_in(file: Path) -> int:
+    """How many messages a session's file holds, about: its lines are not read as JSON for that."""
+    try:
+        with open(file, "rb") as source:
+            return sum(b'"type":"message"' in line[:200].replace(b" ", b"") for line in source)
+    except OSError:
+        return 0
+
+
+def _began(file: Path) -> float:
+    return _moment(next(_entries(file), {}).get("timestamp"))
+
+
 def _session(file: Path) -> OldSession | None:
     entries = list(_entries(file))
     head = next((entry for entry in entries if entry.get("type") == "session"), {})
@@ -171,19 +186,23 @@ def _session(file: Path) -> OldSession | None:
     name = sound_id(str(head.get("id") or file.stem))
     if not name or not messages:
         return None
-    models = [str(message["model"]) for _, message in said if message.get("model")]
     return OldSession(
         session=NewSession(
             id=name,
             source=SOURCE,
             title=_title(messages),
-            model=models[-1] if models else "",
+            model=_model(said),
             cwd=str(head.get("cwd") or ""),
         ),
         began_at=began or messages[0].at,
         ended_at=messages[-1].at,
         messages=messages,
     )
+
+
+def _model(said: Sequence[tuple[float, Mapping[str, object]]]) -> str:
+    """The model that answered last."""
+    return next((str(message["model"]) for _, message in reversed(said) if message.get("model")), "")
 
 
 def _title(messages: Iterable[OldMessage]) -> str:
