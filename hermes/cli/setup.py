@@ -372,13 +372,15 @@ def _names(names: tuple[str, ...]) -> str:
 
 
 def _show_taken(taken: Taken) -> None:
+    messages = say_many("{n} message", "{n} messages", taken.messages)
+    known = say_many("{n} session was here already", "{n} sessions were here already", taken.known)
     rows = [
-        (taken.sessions, say("{n} sessions with {m} messages", n=number(taken.sessions), m=number(taken.messages))),
-        (taken.known, say("{n} sessions were here already", n=number(taken.known))),
-        (taken.memories, say("{n} memories", n=taken.memories)),
-        (taken.skills, say("{n} skills", n=taken.skills)),
-        (taken.settings, say("{n} settings", n=taken.settings)),
-        (taken.keys, say("{n} variables", n=taken.keys)),
+        (taken.sessions, say_many("{n} session", "{n} sessions", taken.sessions) + f", {messages}"),
+        (taken.known, known),
+        (taken.memories, say_many("{n} memory", "{n} memories", taken.memories)),
+        (taken.skills, say_many("{n} skill", "{n} skills", taken.skills)),
+        (taken.settings, say_many("{n} setting", "{n} settings", taken.settings)),
+        (taken.keys, say_many("{n} variable", "{n} variables", taken.keys)),
         (taken.identity, "SOUL.md"),
     ]
     print(say("Taken over:"))
@@ -386,7 +388,8 @@ def _show_taken(taken: Taken) -> None:
     for text in told or [say("nothing new")]:
         print("  " + text)
     if taken.waiting:
-        print(say("{n} wait for your yes: `hermes memory pending`, `hermes skills pending`.", n=taken.waiting))
+        waits = say_many("{n} change waits for your yes:", "{n} changes wait for your yes:", taken.waiting)
+        print(f"{waits} `hermes memory pending`, `hermes skills pending`")
     for one in taken.left:
         print("  - " + escaped(one_line(f"{one.what}: {one.why}", 200)))
 

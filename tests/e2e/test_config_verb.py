@@ -9,7 +9,9 @@ import pytest
 import yaml
 from screen import on_a_terminal
 
+from hermes.app.configuration import get, put, unset
 from hermes.config.keys import every_key
+from hermes.core.errors import UsageError
 from hermes.testing.home import Finished, TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
@@ -49,56 +51,66 @@ ROUND = {
 
 async def test_each_key_that_guides_name_goes_in_and_comes_out() -> None:
     with TempHome() as home:
-        (home.hermes / "config.yaml").write_text("# top\nagent:\n  max_turns: 3  # few\n\n# end\n")
+        file = home.hermes / "config.yaml"
+        file.write_text("# top\nagent:\n  max_turns: 3  # few\n\n# end\n")
+        done = await hermes(home, "config", "set", "agent.max_turns", "40")
+        assert (done.code, done.stdout) == (0, f"agent.max_turns is 40 now, in {file}.\n")
+        assert (await hermes(home, "config", "get", "agent.max_turns")).stdout == "40\n"
         for key, (text, value) in ROUND.items():
-            done = await hermes(home, "config", "set", key, text)
-            assert done.code == 0, done
-            got = json.loads((await hermes(home, "config", "get", key, "--json")).stdout)
+            put(home.environ, key, text)
+            got = get(home.environ, key)
             assert got["source"] == "config.yaml"
             assert value is None or got["value"] == value
-        text = (home.hermes / "config.yaml").read_text()
-        assert text.startswith("# top\nagent:\n  max_turns: 40  # few\n\n# end\n")
-        assert yaml.safe_load(text)["model"] == {"default": "some/model:free"}
+        after = file.read_text()
+        assert after.startswith("# top\nagent:\n  max_turns: 40  # few\n\n# end\n")
+        assert yaml.safe_load(after)["model"] == {"default": "some/model:free"}
+        assert (await hermes(home, "config", "unset", "agent.max_turns")).stdout == "Took `agent.max_turns` out.\n"
         for key in ROUND:
-            assert (await hermes(home, "config", "unset", key)).code == 0
-        assert yaml.safe_load((home.hermes / "config.yaml").read_text()) is None
-        assert "# few" not in (home.hermes / "config.yaml").read_text()
+            assert unset(home.environ, key) is (key != "agent.max_turns")
+        assert yaml.safe_load(file.read_text()) is None
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "code", "said"),
+    ("key", "value", "said"),
     [
-        ("agent.max_turns", "many", 2, "must be a whole number, not many"),
-        ("agent.max_turns", "0", 2, "must be above zero"),
-        ("agnt.max_turns", "3", 2, "Did you mean 'agent.max_turns'?"),
-        ("max_turns", "3", 2, "Did you mean 'agent.max_turns'?"),
-        ("memory.memory_char_limit", "-1", 2, "1 or more, not -1"),
-        ("memory.nudge_interval", "-1", 2, "0 or more"),
-        ("terminal.ssh.port", "70000", 2, "from 0 to 65535"),
-        ("terminal.docker.pids", "0", 2, "1 or more"),
-        ("skills.evolution", "sometimes", 2, "one of: off, ask, automatic, not sometimes"),
-        ("approvals.mode", "never", 2, "ask, smart or off"),
-        ("approvals.mode", "off", 2, "approvals.off_in"),
-        ("terminal.backend", "vm", 2, "auto, sandbox, local, docker, ssh"),
-        ("model.provider", "openruter", 2, "Did you mean 'openrouter'?"),
-        ("toolsets", "[fil]", 2, "Did you mean 'file'?"),
-        ("disabled_toolsets", "[web_search]", 2, "its set is `web`"),
-        ("toolsets", "[a", 2, "cannot be read"),
-        ("toolsets", "file", 2, "a list, such as [a, b]"),
-        ("spending.day.usd", "-1", 2, "from zero on"),
-        ("spendng.day.usd", "1", 2, "Did you mean 'spending.day.usd'?"),
-        ("TERMINAL_ENV", "docker", 2, "Use `terminal.backend`"),
-        ("model.default.x", "1", 2, "Nobody knows"),
-        ("", "1", 2, "is no key"),
+        ("agent.max_turns", "many", "must be a whole number, not many"),
+        ("agent.max_turns", "0", "must be above zero"),
+        ("agnt.max_turns", "3", "Did you mean 'agent.max_turns'?"),
+        ("max_turns", "3", "Did you mean 'agent.max_turns'?"),
+        ("memory.memory_char_limit", "-1", "1 or more, not -1"),
+        ("memory.nudge_interval", "-1", "0 or more"),
+        ("terminal.ssh.port", "70000", "from 0 to 65535"),
+        ("terminal.docker.pids", "0", "1 or more"),
+        ("skills.evolution", "sometimes", "one of: off, ask, automatic, not sometimes"),
+        ("approvals.mode", "never", "ask, smart or off"),
+        ("approvals.mode", "off", "approvals.off_in"),
+        ("terminal.backend", "vm", "auto, sandbox, local, docker, ssh"),
+        ("model.provider", "openruter", "Did you mean 'openrouter'?"),
+        ("toolsets", "[fil]", "Did you mean 'file'?"),
+        ("disabled_toolsets", "[web_search]", "its set is `web`"),
+        ("toolsets", "[a", "cannot be read"),
+        ("toolsets", "file", "a list, such as [a, b]"),
+        ("spending.day.usd", "-1", "from zero on"),
+        ("spendng.day.usd", "1", "Did you mean 'spending.day.usd'?"),
+        ("TERMINAL_ENV", "docker", "Use `terminal.backend`"),
+        ("model.default.x", "1", "Nobody knows"),
+        ("", "1", "is no key"),
     ],
 )
-async def test_what_cannot_be_is_refused_in_words(key: str, value: str, code: int, said: str) -> None:
+def test_what_cannot_be_is_refused_in_words(key: str, value: str, said: str) -> None:
     with TempHome({"agent": {"max_turns": 5}}) as home:
         before = (home.hermes / "config.yaml").read_bytes()
-        done = await hermes(home, "config", "set", key, value)
-        assert done.code == code and said in done.stderr, done
-        assert len(done.stderr.splitlines()) == 1
+        with pytest.raises(UsageError) as caught:
+            put(home.environ, key, value)
+        assert said in str(caught.value)
         assert (home.hermes / "config.yaml").read_bytes() == before
+
+
+async def test_a_refusal_is_one_line_and_exit_code_2() -> None:
+    with TempHome() as home:
+        done = await hermes(home, "config", "set", "agnt.max_turns", "3")
+        assert (done.code, done.stdout) == (2, "")
+        assert done.stderr == "hermes: Nobody knows the key `agnt.max_turns`. Did you mean 'agent.max_turns'?\n"
 
 
 async def test_keys_are_never_shown_and_not_taken_from_the_command_line() -> None:

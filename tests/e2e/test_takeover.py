@@ -86,7 +86,9 @@ async def test_a_home_of_hermes_agent_is_taken_over_once() -> None:
             assert (home.hermes / "memories" / "MEMORY.md").read_text() == "The garden is north."
             assert (home.hermes / "memories" / "USER.md").read_text() == "Likes tea."
             assert (home.hermes / "skills" / "water-plants" / "SKILL.md").exists()
-            assert not list(home.hermes.glob("skills/**/fetch-weather")) and "2 wait for your yes" in done.stdout
+            assert (
+                not list(home.hermes.glob("skills/**/fetch-weather")) and "2 changes wait for your yes" in done.stdout
+            )
             waiting = await hermes(home, "memory", "pending")
             assert "Ignore all previous" in waiting.stdout
             assert "fetch-weather" in (await hermes(home, "skills", "pending")).stdout
@@ -103,7 +105,7 @@ async def test_a_home_of_hermes_agent_is_taken_over_once() -> None:
             add_message(old / "state.db", FIRST, "user", "And the fern?", BEGAN + 5)
             add_message(old / "state.db", FIRST, "assistant", "Daily.", BEGAN + 6)
             more = await taken(home, old)
-            assert "1 sessions with 2 messages" in more.stdout, more
+            assert "1 session, 2 messages" in more.stdout, more
             answer = await hermes(home, "-z", "And the moss?", "--resume", FIRST)
             assert answer.stdout == "Weekly.\n", answer
             request = server.requests[-1]
@@ -136,7 +138,8 @@ async def test_in_the_same_folder_only_files_of_our_own_are_made() -> None:
             async with on_a_terminal(home, "setup") as screen:
                 await screen.shows_next("Take this over? [y/N]")
                 screen.type("y\n")
-                await screen.shows_next("2 sessions with 6 messages")
+                await screen.shows_next("Taken over:")
+                await screen.shows_next("2 sessions, 6 messages")
                 await screen.shows_next("This is set up:")
                 await screen.shows_next("A number: [1]")
                 screen.type("\n")
@@ -157,7 +160,7 @@ async def test_a_database_in_use_is_read_with_its_log() -> None:
         assert (old / "state.db-wal").stat().st_size > 0
         before = state(old)
         done = await taken(home, old)
-        assert "2 sessions with 6 messages" in done.stdout, done
+        assert "2 sessions, 6 messages" in done.stdout, done
         after = state(old)
         del before["state.db-shm"], after["state.db-shm"]  # readers note in it how far they have read
         assert after == before
@@ -186,7 +189,7 @@ async def test_a_home_of_openclaw_is_taken_over() -> None:
         assert [message["role"] for message in shown["messages"]] == ["user", "assistant", "tool", "assistant"]
         assert shown["messages"][2]["content"] == "at sea"
         again = await taken(home, old)
-        assert "1 sessions were here already" in again.stdout, again
+        assert "1 session was here already" in again.stdout, again
         assert (home.hermes / "memories" / "MEMORY.md").read_text().count("boat") == 1
 
 
