@@ -242,7 +242,7 @@ def _changes(
     gone: tuple[str, ...] = ("context_length",) if "default" in fresh else ()
     if _elsewhere(settings, candidate):
         gone = _OWN_TO_A_PLACE
-    removed = [("model", name) for name in gone if name not in fresh and getattr(settings, name)]
+    removed: list[tuple[str, ...]] = [("model", name) for name in gone if name not in fresh and getattr(settings, name)]
     return {("model", name): value for name, value in fresh.items()}, removed
 
 
