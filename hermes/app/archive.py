@@ -111,8 +111,8 @@ def packing(target: Path) -> Iterator[Packer]:
             written.verify()
         _name(partial, target)
     except OSError as error:
-        file = target if error.filename in (None, str(partial), partial) else error.filename
-        raise StoreError(say("{file} cannot be written: {reason}.", file=file, reason=error.strerror)) from None
+        named = target if error.filename in (None, str(partial), partial) else error.filename
+        raise StoreError(say("{file} cannot be written: {reason}.", file=named, reason=error.strerror)) from None
     finally:
         partial.unlink(missing_ok=True)
 

@@ -7,6 +7,10 @@ import sys
 
 VERBS: dict[str, tuple[str, str]] = {
     "chat": ("hermes.cli.chat", "talk with the agent (`-q TEXT` for one message, with its work shown)"),
+    "setup": ("hermes.cli.setup", "from nothing to a working model; takes over what another agent has kept"),
+    "model": ("hermes.cli.model", "the model that answers: show, choose, list"),
+    "tools": ("hermes.cli.tools", "list the tool sets, and switch them on or off"),
+    "config": ("hermes.cli.config", "show, set, edit and check the settings"),
     "status": (
         "hermes.cli.status",
         "how things stand: model, keys, sandbox, sessions, money, what waits, on one screen",

@@ -1,12 +1,26 @@
-"""Changes to a person's `config.yaml` that leave everything else in it, comments too, as it is."""
+"""Changes to a person's `config.yaml` that leave everything else in it, comments too, as it is.
 
+Every change is tried on the text first: what it would mean is read back, and unless exactly the one key differs
+nothing is written.
+"""
+
+import copy
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hermes.core.errors import ConfigError
 from hermes.util.atomic import write_atomic
+from hermes.util.say import say
+
+if TYPE_CHECKING:
+    from yaml import Node
+
+_PLAIN = re.compile(r"[A-Za-z_./][\w./@+-]*(?::[\w./@+-]+)*", re.ASCII)
+"""Strings that may stand without quotes, if YAML takes them for strings."""
+_INDENT = 2
 
 
 def add_to_list(file: Path, key: str, items: Sequence[str]) -> None:
@@ -14,8 +28,8 @@ def add_to_list(file: Path, key: str, items: Sequence[str]) -> None:
 
     Raises ConfigError, with nothing changed, when the file cannot be changed without touching something else.
     """
-    text = _read(file)
-    before = _parsed(text, file)
+    text = read_text(file)
+    before = parsed(text, file)
     listed = before.get(key) or []
     if not isinstance(listed, list):
         raise ConfigError(f"`{key}` in {file} is not a list.", "Make it one, then answer again.")
@@ -23,22 +37,89 @@ def add_to_list(file: Path, key: str, items: Sequence[str]) -> None:
     if not fresh:
         return
     changed = _with_items(text, key, listed, fresh)
-    after = _parsed(changed, file)
+    after = parsed(changed, file)
     if after != {**before, key: [*listed, *fresh]}:
         raise ConfigError(f"`{key}` in {file} cannot be added to by itself.", f"Add by hand: {', '.join(fresh)}")
     write_atomic(file, changed.encode(), mode=0o600)
 
 
-def _read(file: Path) -> str:
+def set_values(file: Path, changes: Mapping[tuple[str, ...], object]) -> None:
+    """Give keys (paths, such as `("model", "default")`) values, all in one write; the file is made when missing.
+
+    Raises ConfigError, with nothing changed, when that cannot be done without touching something else.
+    """
+    text = before = read_text(file)
+    for path, value in changes.items():
+        text = with_value(text, path, value, file)
+    if text != before or not file.exists():
+        write_text(file, text)
+
+
+def unset_value(file: Path, path: tuple[str, ...]) -> bool:
+    """Take a key out, and what holds nothing then; whether it was there. Raises ConfigError as `set_values` does."""
+    text = read_text(file)
+    changed = without_value(text, path, file)
+    if changed != text:
+        write_text(file, changed)
+    return changed != text
+
+
+def with_value(text: str, path: tuple[str, ...], value: object, file: Path) -> str:
+    """The text of the file with the key at this value. Raises ConfigError."""
+    before = parsed(text, file)
+    wanted = _put(before, path, value)
+    if wanted == before and _has(before, path):
+        return text
+    changed = _changed(text, path, value)
+    return _checked(changed, wanted, path, file)
+
+
+def without_value(text: str, path: tuple[str, ...], file: Path) -> str:
+    """The text of the file without the key; the same text when it is not there. Raises ConfigError."""
+    before = parsed(text, file)
+    if not _has(before, path):
+        return text
+    wanted = _without(before, path)
+    found = _walk(_composed(text), path)
+    deepest = len(path)
+    while deepest > 1 and not _has(wanted, path[: deepest - 1]):
+        deepest -= 1  # what would be left empty goes with it
+    holder = _flow_above(found, deepest - 1)
+    if holder:
+        node = found[holder - 1][1]
+        left = _at(wanted, path[:holder]) if _has(wanted, path[:holder]) else {}
+        changed = text[: node.start_mark.index] + _flow(left) + text[node.end_mark.index :]
+    else:
+        key, node = found[deepest - 1]
+        begin = _line_start(text, key.start_mark.index)
+        changed = text[:begin] + text[_line_end(text, _last(node, key)) :]
+    return _checked(changed, wanted, path, file)
+
+
+def line_of(text: str, path: Sequence[str]) -> int:
+    """The line (from 1) on which a key stands, or the nearest above it that does; 0 when none does."""
+    import yaml
+
     try:
-        return file.read_text(encoding="utf-8")
+        found = _walk(_composed(text), path)
+    except yaml.YAMLError:
+        return 0
+    return int(found[-1][0].start_mark.line) + 1 if found else 0
+
+
+def read_text(file: Path) -> str:
+    """The file's text, line ends as they are; empty when there is no file. Raises ConfigError."""
+    try:
+        with open(file, encoding="utf-8", newline="") as source:
+            return source.read()
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} cannot be read: {error}.", "Nothing was changed.") from None
 
 
-def _parsed(text: str, file: Path) -> dict[str, object]:
+def parsed(text: str, file: Path) -> dict[str, object]:
+    """What the text means. Raises ConfigError for what is no YAML mapping."""
     import yaml
 
     try:
@@ -50,6 +131,222 @@ def _parsed(text: str, file: Path) -> dict[str, object]:
     if not isinstance(found, dict):
         raise ConfigError(f"{file} is not a mapping.", "Mend it first; nothing was changed.")
     return found
+
+
+def write_text(file: Path, text: str) -> None:
+    """Put this text into the file. Raises ConfigError."""
+    try:
+        write_atomic(file, text.encode(), mode=0o600, folders=True)
+    except OSError as error:
+        raise ConfigError(
+            say("{file} cannot be written: {why}.", file=file, why=error.strerror or error),
+            say("Mend its permissions."),
+        ) from None
+
+
+def _checked(changed: str, wanted: dict[str, object], path: Sequence[str], file: Path) -> str:
+    """The changed text, when it means what is wanted and nothing else."""
+    key = ".".join(path)
+    try:
+        if parsed(changed, file) == wanted:
+            return changed
+    except ConfigError:
+        pass
+    raise ConfigError(
+        say("`{key}` in {file} cannot be changed by itself.", key=key, file=file),
+        say("Change it by hand: hermes config edit"),
+    )
+
+
+def _changed(text: str, path: tuple[str, ...], value: object) -> str:
+    """The text with the value put where it belongs."""
+    found = _walk(_composed(text), path)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    holder = _flow_above(found, len(found))
+    if holder and holder < len(path):
+        node = found[holder - 1][1]
+        inside = _put(_as_mapping(text, node), path[holder:], value)
+        return text[: node.start_mark.index] + _flow(inside) + text[node.end_mark.index :]
+    if len(found) == len(path):
+        return _replaced(text, *found[-1], value, newline)
+    rest = path[len(found) :]
+    if not found:
+        return _ended(text, newline) + _nested(rest, value, 0, newline)
+    key, node = found[-1]
+    if _is_mapping(node) and node.value:
+        at = _line_end(text, _last(node, key))
+        below = _nested(rest, value, node.value[0][0].start_mark.column, newline)
+        return _ended(text[:at], newline) + below + text[at:]
+    short = path[0] == "model" and len(found) == 1 and str(node.tag).endswith(":str")
+    return _opened(text, key, node, _nested(rest, value, key.start_mark.column + _INDENT, newline), short=short)
+
+
+def _opened(text: str, key: "Node", node: "Node", below: str, *, short: bool) -> str:
+    """The text with lines below a key that held no mapping yet; `short`: what it held is its `default`."""
+    newline = "\r\n" if below.endswith("\r\n") else "\n"
+    begin, end = node.start_mark.index, node.end_mark.index
+    if begin == end:  # nothing stood there
+        at = _line_end(text, key.end_mark.index)
+        return _ended(text[:at], newline) + below + text[at:]
+    if not short:
+        return text[:begin].rstrip(" ") + newline + below.rstrip("\r\n") + text[end:]
+    kept = f"{newline}{' ' * (key.start_mark.column + _INDENT)}default: {text[begin:end]}"
+    head = text[:begin].rstrip(" ") + kept
+    at = _line_end(text, end - 1)
+    return _ended(head + text[end:at], newline) + below + text[at:]
+
+
+def _replaced(text: str, key: "Node", node: "Node", value: object, newline: str) -> str:
+    """The text with another value behind a key."""
+    begin, end = node.start_mark.index, node.end_mark.index
+    if begin == end:  # nothing stood there
+        return f"{text[: key.end_mark.index]}: {_flow(value)}{text[_colon(text, key) :]}"
+    block = getattr(node, "style", None) in ("|", ">") or getattr(node, "flow_style", True) is False
+    if not block:
+        return text[:begin] + _flow(value) + text[end:]
+    last = min(_line_end(text, _last(node, key)), len(text))
+    lines = _listed(value, node.start_mark.column, newline) if isinstance(value, list) else ""
+    head = text[: _colon(text, key)]
+    tail = text[_colon(text, key) : _line_end(text, key.end_mark.index)]
+    comment = tail.strip() if tail.strip().startswith("#") else ""
+    first = f" {comment}{newline}" if comment else newline
+    if lines:
+        return head + first + lines + text[last:]
+    return f"{head} {_flow(value)}{'  ' + comment if comment else ''}{newline}{text[last:]}"
+
+
+def _listed(value: Sequence[object], column: int, newline: str) -> str:
+    return "".join(f"{' ' * column}- {_flow(item)}{newline}" for item in value)
+
+
+def _nested(path: Sequence[str], value: object, indent: int, newline: str) -> str:
+    """Lines for a key and what it is in, each two deeper."""
+    lines = [f"{' ' * (indent + _INDENT * depth)}{_flow(name)}:" for depth, name in enumerate(path)]
+    return newline.join(lines) + f" {_flow(value)}{newline}"
+
+
+def _flow(value: object) -> str:
+    """A value on one line: plain where that is safe, else as JSON, which is YAML too."""
+    if isinstance(value, str) and _PLAIN.fullmatch(value):
+        import yaml
+
+        if yaml.safe_load(value) == value:
+            return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _ended(text: str, newline: str) -> str:
+    return text if not text or text.endswith("\n") else text + newline
+
+
+def _composed(text: str) -> "Node | None":
+    import yaml
+
+    # The pure Python loader: its marks count characters, whatever is in the text.
+    node: Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+    return node
+
+
+def _walk(root: "Node | None", path: Sequence[str]) -> "list[tuple[Node, Node]]":
+    """The keys of the path with their values, as far as they are there; of a key that stands twice the last."""
+    found: list[tuple[Node, Node]] = []
+    node = root
+    for name in path:
+        pairs = node.value if node is not None and _is_mapping(node) else ()
+        pair = next(((key, value) for key, value in reversed(pairs) if key.value == name), None)
+        if pair is None:
+            break
+        found.append(pair)
+        node = pair[1]
+    return found
+
+
+def _is_mapping(node: "Node") -> bool:
+    return getattr(node, "id", "") == "mapping"
+
+
+def _flow_above(found: "Sequence[tuple[Node, Node]]", depth: int) -> int:
+    """How many steps lead to the first mapping on one line (`{a: 1}`) above or at this depth; 0: there is none."""
+    for number, (_, node) in enumerate(found[:depth], 1):
+        if _is_mapping(node) and getattr(node, "flow_style", False):
+            return number
+    return 0
+
+
+def _as_mapping(text: str, node: "Node") -> dict[str, object]:
+    import yaml
+
+    inside = yaml.safe_load(text[node.start_mark.index : node.end_mark.index])
+    return inside if isinstance(inside, dict) else {}
+
+
+def _last(node: "Node", key: "Node") -> int:
+    """The index of the last character that belongs to a value (or to its key, when it has none)."""
+    while isinstance(node.value, list) and node.value and getattr(node, "flow_style", False) is False:
+        last = node.value[-1]
+        key, node = last if isinstance(last, tuple) else (node, last)
+    end = max(node.end_mark.index, key.end_mark.index if node.start_mark.index == node.end_mark.index else 0)
+    buffer = node.end_mark.buffer or ""
+    while getattr(node, "style", None) in ("|", ">") and end > 0 and buffer[end - 1 : end].isspace():
+        end -= 1
+    return max(end - 1, 0)
+
+
+def _colon(text: str, key: "Node") -> int:
+    """The index behind the colon of a key."""
+    return text.index(":", key.end_mark.index) + 1
+
+
+def _line_start(text: str, index: int) -> int:
+    return text.rfind("\n", 0, index) + 1
+
+
+def _line_end(text: str, index: int) -> int:
+    """The index behind the line that `index` stands on."""
+    at = text.find("\n", index)
+    return len(text) if at < 0 else at + 1
+
+
+def _at(document: object, path: Sequence[str]) -> object:
+    for name in path:
+        assert isinstance(document, dict)
+        document = document[name]
+    return document
+
+
+def _has(document: object, path: Sequence[str]) -> bool:
+    for name in path:
+        if not isinstance(document, dict) or name not in document:
+            return False
+        document = document[name]
+    return True
+
+
+def _put(document: Mapping[str, object], path: Sequence[str], value: object) -> dict[str, object]:
+    """A copy of the document with a value at the path."""
+    whole = copy.deepcopy(dict(document))
+    inner: dict[str, object] = whole
+    for depth, name in enumerate(path[:-1]):
+        below = inner.get(name)
+        if depth == 0 and name == "model" and isinstance(below, str):
+            below = {"default": below}
+        inner[name] = below = below if isinstance(below, dict) else {}
+        inner = below
+    inner[path[-1]] = value
+    return whole
+
+
+def _without(document: Mapping[str, object], path: Sequence[str]) -> dict[str, object]:
+    """A copy of the document without the key, and without the mappings that hold nothing then."""
+    whole = copy.deepcopy(dict(document))
+    for depth in range(len(path), 0, -1):
+        holder = _at(whole, path[: depth - 1])
+        assert isinstance(holder, dict)
+        if depth == len(path) or holder[path[depth - 1]] == {}:
+            del holder[path[depth - 1]]
+        else:
+            break
+    return whole
 
 
 def _with_items(text: str, key: str, listed: Sequence[object], fresh: Sequence[str]) -> str:

@@ -8,13 +8,14 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import structs
 
 from hermes.config.home import Home
+from hermes.config.known import KNOWN_ELSEWHERE
 from hermes.config.settings import (
     CACHE_TTLS,
     CapSettings,
@@ -28,6 +29,7 @@ from hermes.config.settings import (
 from hermes.core.errors import ConfigError
 from hermes.plugins import suggestion
 from hermes.util.atomic import write_atomic
+from hermes.util.say import say
 
 _CACHE_VERSION = 2
 _LIMIT = 4 << 20
@@ -48,31 +50,6 @@ _KEY_IN_TEXT = re.compile(
     re.IGNORECASE,
 )
 
-# fmt: off
-KNOWN_ELSEWHERE = frozenset(
-    {
-        "model", "providers", "fallback_providers", "credential_pool_strategies", "toolsets",
-        "max_concurrent_sessions", "max_live_sessions", "agent", "terminal", "web", "browser", "checkpoints",
-        "context_file_max_chars", "file_read_max_chars", "mcp_discovery_timeout", "mcp", "tool_output",
-        "tool_loop_guardrails", "compression", "kanban", "prompt_caching", "openrouter", "bedrock", "auxiliary",
-        "display", "dashboard", "privacy", "tts", "stt", "voice", "human_delay", "context", "memory", "delegation",
-        "prefill_messages_file", "goals", "moa", "skills", "curator", "honcho", "timezone", "slack", "discord",
-        "whatsapp", "telegram", "mattermost", "matrix", "approvals", "command_allowlist", "quick_commands",
-        "platform_hints", "hooks", "hooks_auto_accept", "personalities", "security", "cron", "code_execution",
-        "tools", "logging", "model_catalog", "network", "gateway", "streaming", "sessions", "onboarding", "updates",
-        "lsp", "x_search", "secrets", "paste_collapse_threshold", "paste_collapse_threshold_fallback",
-        "paste_collapse_char_threshold", "computer_use", "desktop", "vertex", "_config_version", "custom_providers",
-        "fallback_model", "mcp_servers", "platforms", "plugins", "platform_toolsets", "session_reset",
-        "reset_triggers", "group_sessions_per_user", "thread_sessions_per_user", "multiplex_profiles",
-        "profile_routes", "unauthorized_dm_behavior", "image_gen", "video_gen", "smart_model_routing",
-        "always_log_local", "filter_silence_narration", "stt_echo_transcripts", "require_mention", "signal",
-        "known_plugin_toolsets", "spending", "prices",
-    }
-)
-# fmt: on
-"""Top-level keys that guides for such agents mention; those this version does not act on are no mistake."""
-
-
 _SERVERS_ELSEWHERE = frozenset(
     {"auth", "client_cert", "client_key", "sampling", "ssl_verify", "transport", "type", "description"}
 )
@@ -87,10 +64,34 @@ class _Cached(msgspec.Struct):
 
 def load_settings(home: Home) -> LoadedSettings:
     """The settings of this home; defaults where there is no file. Raises ConfigError that names the file and line."""
-    document = _document(home)
-    warnings = list(_unknown_keys(document))
-    _check_spelling(document, home.config_file)
-    _check_servers(document.get("mcp_servers"), home.config_file)
+    return settings_of(read_document(home), home.config_file)
+
+
+def settings_of(document: dict[str, object], file: Path) -> LoadedSettings:
+    """What a parsed file says. Raises ConfigError for the first thing that is wrong with it."""
+    warnings = list(unknown_keys(document))
+    _check_spelling(document, file)
+    _check_servers(document.get("mcp_servers"), file)
+    known = known_part(document)
+    warnings += _mend_caching(known)
+    try:
+        settings = msgspec.convert(known, Settings, strict=False)
+    except msgspec.ValidationError:
+        from hermes.config.edit import line_of, read_text
+        from hermes.config.faults import type_faults
+
+        first = type_faults(known)[0]
+        line = line_of(read_text(file), re.split(r"[.\[]", first.key))
+        where = say("{file}, line {n}", file=file, n=line) if line else str(file)
+        raise ConfigError(f"{where}: {first.message}", say("Mend that line and try again.")) from None
+    _check_numbers(settings, file)
+    _check_strategies(settings, file)
+    settings = structs.replace(settings, compression=_clamped(settings.compression, warnings))
+    return LoadedSettings(settings=settings, warnings=tuple(warnings))
+
+
+def known_part(document: Mapping[str, object]) -> dict[str, object]:
+    """What this version acts on, in the long form."""
     known = {name: value for name, value in document.items() if name in Settings.__struct_fields__}
     for name in [name for name, value in known.items() if value is None]:
         del known[name]
@@ -98,16 +99,7 @@ def load_settings(home: Home) -> LoadedSettings:
         known["model"] = {"default": known["model"]}
     for section, key in (("approvals", "mode"), ("skills", "evolution")):
         _mend_off(known, section, key)
-    warnings += _mend_caching(known)
-    try:
-        settings = msgspec.convert(known, Settings, strict=False)
-    except msgspec.ValidationError as error:
-        reason = str(error).replace("`$.", "`")
-        raise ConfigError(f"{home.config_file}: {reason}.", "Mend that line and try again.") from None
-    _check_numbers(settings, home.config_file)
-    _check_strategies(settings, home.config_file)
-    settings = structs.replace(settings, compression=_clamped(settings.compression, warnings))
-    return LoadedSettings(settings=settings, warnings=tuple(warnings))
+    return known
 
 
 def _mend_off(known: dict[str, object], section: str, key: str) -> None:
@@ -165,7 +157,10 @@ def _check_numbers(settings: Settings, file: Path) -> None:
         positive[f"mcp_servers.{name}.connect_timeout"] = server.connect_timeout
     for key, value in positive.items():
         if value is not None and not (value > 0 and math.isfinite(value)):
-            raise ConfigError(f"{file}: {key} must be above zero, not {value}.", "Mend that line and try again.")
+            raise ConfigError(
+                say("{file}: `{key}` must be above zero, not {value}.", file=file, key=key, value=value),
+                say("Mend that line and try again."),
+            )
     for key, value in (
         ("agent.api_max_retries", settings.agent.api_max_retries),
         ("agent.tool_delay", settings.agent.tool_delay),
@@ -194,7 +189,10 @@ def _clamped(given: CompressionSettings, warnings: list[str]) -> CompressionSett
 
 def _check_not_below_zero(key: str, value: float | None, file: Path) -> None:
     if value is not None and not 0 <= value < _LARGEST:
-        raise ConfigError(f"{file}: {key} must be a number from zero on, not {value}.", "Mend that line and try again.")
+        raise ConfigError(
+            say("{file}: `{key}` must be a number from zero on, not {value}.", file=file, key=key, value=value),
+            say("Mend that line and try again."),
+        )
 
 
 def _check_strategies(settings: Settings, file: Path) -> None:
@@ -206,7 +204,7 @@ def _check_strategies(settings: Settings, file: Path) -> None:
             raise ConfigError(f"{file}: credential_pool_strategies.{provider} is {name!r}, which is none.", near)
 
 
-def _document(home: Home) -> dict[str, object]:
+def read_document(home: Home) -> dict[str, object]:
     """The YAML file as a mapping, from the cache when the file has not changed."""
     file = home.config_file
     try:
@@ -223,13 +221,14 @@ def _document(home: Home) -> dict[str, object]:
         return {}
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}.", "Mend its permissions.") from None
-    document = _parse(raw, file)
+    document = parse_document(raw, file)
     if document:
         _write_cache(home, _Cached(version=_CACHE_VERSION, identity=identity, document=document))
     return document
 
 
-def _parse(raw: bytes, file: Path) -> dict[str, object]:
+def parse_document(raw: bytes, file: Path) -> dict[str, object]:
+    """What a settings file's bytes mean. Raises ConfigError that names the line."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -254,6 +253,18 @@ def _parse(raw: bytes, file: Path) -> dict[str, object]:
     return plain
 
 
+def masked(value: object, name: str = "") -> object:
+    """The value as it may be shown: what is a key, or has one in it, only says that it is set."""
+    if isinstance(value, dict):
+        return {key: masked(inner, str(key)) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [masked(inner, name) for inner in value]
+    if not isinstance(value, str) or not value or _VARIABLE.fullmatch(value.strip()):
+        return value
+    hidden = (_KEY_NAME.search(name) and not value.startswith(("/", "~"))) or _KEY_IN_TEXT.search(value)
+    return say("(set; not shown)") if hidden else value
+
+
 def _read_cache(file: Path) -> _Cached | None:
     try:
         return msgspec.json.decode(file.read_bytes(), type=_Cached)
@@ -262,12 +273,15 @@ def _read_cache(file: Path) -> _Cached | None:
 
 
 def _write_cache(home: Home, cached: _Cached) -> None:
-    """Keep the parsed document; a home that cannot be written is reported where it matters, not here.
+    """Keep the parsed document; a home that cannot be written is reported where it matters, not here. In a home that
+    another program uses nothing is made before the person has agreed.
 
     One that JSON would change is parsed each time: not-a-number would come back as nothing, and a cap with it. So is
     one with a key in it: a key stays in the file that the person wrote it into, and a cached one is removed.
     """
-    if _holds_key(cached.document):
+    if home.foreign():
+        return
+    if holds_key(cached.document):
         with contextlib.suppress(OSError):
             (home.cache / "config.json").unlink(missing_ok=True)
         return
@@ -278,40 +292,43 @@ def _write_cache(home: Home, cached: _Cached) -> None:
         write_atomic(home.cache / "config.json", msgspec.json.encode(cached), mode=0o600, sync=False)
 
 
-def _holds_key(value: object, name: str = "") -> bool:
+def holds_key(value: object, name: str = "") -> bool:
     """Whether a literal key stands somewhere in the document: under a name for one, or as an address's password."""
     if isinstance(value, dict):
-        return any(_holds_key(inner, str(key)) for key, inner in value.items())
+        return any(holds_key(inner, str(key)) for key, inner in value.items())
     if isinstance(value, list):
-        return any(_holds_key(inner, name) for inner in value)
+        return any(holds_key(inner, name) for inner in value)
     if not isinstance(value, str) or _VARIABLE.fullmatch(value.strip()):
         return False
     return (len(value) >= 8 and _KEY_NAME.search(name) is not None) or _KEY_IN_TEXT.search(value) is not None
 
 
-def _unknown_keys(document: dict[str, object]) -> list[str]:
+def unknown_keys(document: Mapping[str, object]) -> list[str]:
     """A line for each key that nobody knows, with the nearest known one."""
-    lines = []
+    return [
+        f"config.yaml: {say('nobody knows the key `{key}`.', key=key)} {near}".rstrip()
+        for key, near in odd_keys(document)
+    ]
+
+
+def odd_keys(document: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Each key that nobody knows, and a sentence with the nearest known one (or nothing)."""
     names = set(Settings.__struct_fields__)
     for key, value in document.items():
         if key not in names and key not in KNOWN_ELSEWHERE:
-            near = suggestion(key, names | KNOWN_ELSEWHERE)
-            lines.append(f"config.yaml: nobody knows the key `{key}`. {near}".rstrip())
+            yield key, suggestion(key, names | KNOWN_ELSEWHERE)
         if key in names and isinstance(value, dict):
-            lines += _unknown_below(key, value)
-    return lines
+            yield from _odd_below(key, value)
 
 
-def _unknown_below(section: str, given: dict[object, object]) -> list[str]:
-    """A line for each unknown key of a section; outside `model` only for one that looks mistyped, since guides for
-    such agents know many more keys there."""
+def _odd_below(section: str, given: dict[object, object]) -> Iterator[tuple[str, str]]:
+    """The unknown keys of a section; outside `model` only those that look mistyped, since guides for such agents know
+    many more keys there."""
     defaults = getattr(Settings(), section)
     if not isinstance(defaults, msgspec.Struct):
-        return []
+        return
     known = defaults.__struct_fields__
-    lines = []
     for name in given:
         near = suggestion(str(name), known) if name not in known else ""
         if near or (section == "model" and name not in known):
-            lines.append(f"config.yaml: nobody knows the key `{section}.{name}`. {near}".rstrip())
-    return lines
+            yield f"{section}.{name}", near

@@ -2,11 +2,18 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from hermes.config.display import DisplaySettings
 from hermes.core.secret import KeyHolder
+
+Count = Annotated[int, Meta(ge=0)]
+"""A number of things; 0 is one too."""
+Positive = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(gt=0)]
+Port = Annotated[int, Meta(ge=0, le=65_535)]
 
 
 class Strategy(StrEnum):
@@ -105,7 +112,7 @@ class SshSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Its name, its address, or an alias of your ssh settings."""
     user: str = ""
     """The account there."""
-    port: int = 0
+    port: Port = 0
     """The port; 0: what your ssh settings say."""
     key: str = ""
     """The file of the private key."""
@@ -116,7 +123,7 @@ class SshSettings(Struct, frozen=True, forbid_unknown_fields=True):
     exclude: tuple[str, ...] = ("node_modules", ".venv", "__pycache__")
     """Files and folders that stay on their side: names, or paths below the workspace (`.git/objects`); `*` and `?` as
     in file names."""
-    limit_mb: int = 100
+    limit_mb: Positive = 100
     """Megabytes that one transfer may take; larger files are left out, and you are told."""
 
 
@@ -131,7 +138,7 @@ class DockerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """`off`, or `on`: the engine's own network. Commands that may have none get none all the same."""
     memory: str = "2g"
     """The most memory, as the engine writes it."""
-    pids: int = 512
+    pids: Positive = 512
     """The most processes."""
     options: tuple[str, ...] = ()
     """Options of the program itself, such as `--context` or `--runtime`, a word each."""
@@ -311,11 +318,11 @@ class CachingSettings(Struct, frozen=True):
 class GuardNumbers(Struct, frozen=True):
     """How many rounds in a row are too many; 0: no number is."""
 
-    exact_failure: int
+    exact_failure: Count
     """The same call failed."""
-    same_tool_failure: int
+    same_tool_failure: Count
     """One tool failed, whatever it was given."""
-    idempotent_no_progress: int
+    idempotent_no_progress: Count
     """The same call gave the same result."""
 
 
@@ -368,7 +375,7 @@ class SkillSettings(Struct, frozen=True):
     """Whether the agent writes skills: `off`, `ask` (each change waits for your yes), `automatic`."""
     write_approval: bool = False
     """Whether changes wait for your yes even where `evolution` is `automatic`."""
-    creation_nudge_interval: int = 10
+    creation_nudge_interval: Count = 10
     """Model calls with tools after which it looks back for what was learned; 0: not for their number."""
     disabled: tuple[str, ...] = ()
     """Names of skills that are not used."""
@@ -385,15 +392,15 @@ class MemorySettings(Struct, frozen=True):
     """Whether it also keeps who you are (`USER.md`)."""
     write_approval: bool = False
     """Whether each change waits for your yes. While strangers' words stand in the conversation all do."""
-    memory_char_limit: int = 2_200
+    memory_char_limit: Positive = 2_200
     """Characters of `MEMORY.md`."""
-    user_char_limit: int = 1_375
+    user_char_limit: Positive = 1_375
     """Characters of `USER.md`."""
-    nudge_interval: int = 10
+    nudge_interval: Count = 10
     """Turns of a chat after which the agent looks back at what is worth keeping; 0: not for their number."""
     provider: str = ""
     """One more memory beside these files: `recall`, or one that an installed package offers."""
-    provider_timeout: float = 5.0
+    provider_timeout: Seconds = 5.0
     """Seconds that a call of it may take; looking something up has two at the most."""
 
 
@@ -435,7 +442,7 @@ class Settings(Struct, frozen=True):
     """What the model is told of a front-end's form, by front-end (`cli`, `api` ...): `append` or `replace`."""
     prefill_messages_file: str = ""
     """A JSON file of messages (`role`, `content`) that come first in every request and are never stored."""
-    context_file_max_chars: int = 20_000
+    context_file_max_chars: Positive = 20_000
     """Characters of one file such as `AGENTS.md`; the middle of a longer one is left out."""
     terminal: TerminalSettings = TerminalSettings()
     approvals: ApprovalSettings = ApprovalSettings()

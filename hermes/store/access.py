@@ -13,7 +13,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Provenance, ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.core.usage import Usage
-from hermes.store import compactions, inbox, sessions, transcript, turns
+from hermes.store import compactions, inbox, sessions, taken, transcript, turns
 from hermes.store.compactions import Cover
 from hermes.store.db import Database
 from hermes.store.rows import (
@@ -29,6 +29,7 @@ from hermes.store.rows import (
     StoredMessage,
     TurnRow,
 )
+from hermes.store.taken import OldSession
 from hermes.store.transcript import Entry
 from hermes.store.turns import Owner, TurnEnd
 from hermes.util.clock import Clock
@@ -49,6 +50,13 @@ class SessionAccess(Access):
         """Store a new session; `UsageError` when its id is taken."""
         now = self._clock.now()
         await self._database.write(lambda connection: sessions.create(connection, session, now))
+
+    async def take_session(self, old: OldSession) -> int | None:
+        """Store another program's session, or what was said in it since it was taken last; how many messages that were.
+
+        None, with nothing changed, when another session has its id, or when it was changed here since.
+        """
+        return await self._database.write(lambda connection: taken.take(connection, old))
 
     async def session(self, session_id: str) -> SessionRow | None:
         """The session of exactly this id."""

@@ -12,7 +12,7 @@ import pytest
 
 import hermes
 from hermes.config import display, settings
-from hermes.config.load import KNOWN_ELSEWHERE
+from hermes.config.known import KNOWN_ELSEWHERE
 from hermes.providers.records import provider_names, record
 
 ROOT = Path(hermes.__file__).parent.parent

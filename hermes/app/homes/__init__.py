@@ -1,0 +1,1 @@
+"""Homes of other agents: recognising them, saying what is in them, taking it over."""

@@ -1,0 +1,282 @@
+"""`hermes setup`, `hermes model`: from nothing to a working model, on a real terminal and without one."""
+
+import secrets
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import yaml
+from screen import Screen, on_a_terminal
+
+from hermes.testing.home import Finished, TempHome
+from hermes.testing.script import Fail, Reply, Say
+from hermes.testing.server import ScriptedServer
+
+ENGLISH = {"LANG": "en_US.UTF-8"}
+SETUP = (
+    "import sys; from hermes.app.servers import FoundServer; from hermes.cli.setup import run;"
+    "sys.exit(run(sys.argv[2:], servers=(FoundServer('{name}', 'My server', {port}),) if {port} else ()))"
+)
+
+
+def new_key() -> str:
+    return "sk-test-" + secrets.token_hex(20)
+
+
+async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> Finished:
+    return await home.run(sys.executable, "-m", "hermes", *arguments, stdin=stdin)
+
+
+def settings(home: TempHome) -> dict[str, dict[str, object]]:
+    file = home.hermes / "config.yaml"
+    loaded: dict[str, dict[str, object]] = yaml.safe_load(file.read_text("utf-8")) if file.exists() else {}
+    return loaded
+
+
+@asynccontextmanager
+async def setting_up(home: TempHome, port: int = 0, *arguments: str, name: str = "vllm") -> AsyncIterator[Screen]:
+    program = ("-c", SETUP.format(port=port, name=name))
+    async with on_a_terminal(home, "setup", *arguments, program=program) as screen:
+        yield screen
+
+
+async def test_from_nothing_to_a_working_model_by_enter_alone() -> None:
+    async with ScriptedServer([Say("ready"), Say("Hello.")]) as server:
+        port = int(server.url.rsplit(":", 1)[1].removesuffix("/v1"))
+        with TempHome(more=ENGLISH) as home:
+            async with setting_up(home, port) as screen:
+                await screen.shows_next("1. My server at http://127.0.0.1")
+                await screen.shows_next("A number: [1]")
+                screen.type("\n")
+                await screen.shows_next("It answered in")
+                await screen.shows_next("Cost: nothing.")
+                await screen.shows_next("[Y/n]")
+                screen.type("\n")
+                await screen.shows_next("What next:")
+                assert await screen.end() == 0
+            assert settings(home)["model"] == {
+                "default": "mock-model",
+                "provider": "vllm",
+                "base_url": f"http://127.0.0.1:{port}/v1",
+            }
+            assert (await hermes(home, "-z", "hi")).stdout == "Hello.\n"
+            shown = await hermes(home, "model")
+            assert "mock-model" in shown.stdout and "config.yaml (model.provider)" in shown.stdout
+
+
+async def test_a_typed_key_goes_into_env_and_is_shown_nowhere() -> None:
+    key = new_key()
+    async with ScriptedServer([Say("ready")], api_key=key) as server:
+        with TempHome(more={**ENGLISH, "OPENROUTER_BASE_URL": server.url}) as home:
+            async with setting_up(home) as screen:
+                await screen.shows_next("1. Another provider")
+                screen.type("\n")
+                await screen.shows_next("letters to look for:")
+                screen.type("openr\n")
+                await screen.shows_next("The key (not shown; it goes into .env as OPENROUTER_API_KEY):")
+                screen.type(key + "\n")
+                await screen.shows_next("It answered in")
+                await screen.shows_next("[Y/n]")
+                screen.type("y\n")
+                await screen.shows_next("OPENROUTER_API_KEY in")
+                assert await screen.end() == 0
+                assert key not in screen.text and key[-6:] not in screen.text
+            env = home.hermes / ".env"
+            assert env.read_text() == f"OPENROUTER_API_KEY={key}\n"
+            assert env.stat().st_mode & 0o077 == 0
+            assert key not in (home.hermes / "config.yaml").read_text()
+            again = await hermes(home, "setup")
+            assert again.code == 0 and "mock-model" in again.stdout and key not in again.stdout + again.stderr
+
+
+async def test_ctrl_c_leaves_with_nothing_changed() -> None:
+    async with ScriptedServer([]) as server:
+        port = int(server.url.rsplit(":", 1)[1].removesuffix("/v1"))
+        with TempHome(more=ENGLISH) as home:
+            async with setting_up(home, port) as screen:
+                await screen.shows_next("A number: [1]")
+                screen.type("\x03")
+                await screen.shows_next("was not changed")
+                assert await screen.end() == 130
+            assert list(home.hermes.iterdir()) == []
+
+
+async def test_a_test_that_fails_says_why_in_a_sentence_and_another_key_can_be_given() -> None:
+    right, wrong = new_key(), new_key()
+    async with ScriptedServer([Say("ready")], api_key=right) as server:
+        more = {**ENGLISH, "OPENROUTER_BASE_URL": server.url, "OPENROUTER_API_KEY": wrong}
+        with TempHome(more=more) as home:
+            done = await hermes(home, "setup", "--provider", "openrouter", "--model", "m/x", "--yes")
+            assert done.code == 1
+            assert "OpenRouter does not accept the key." in done.stdout and "OPENROUTER_API_KEY" in done.stdout
+            assert "Nothing was written" in done.stderr
+            assert wrong not in done.stdout + done.stderr
+            assert list(home.hermes.iterdir()) == []
+
+
+async def test_the_language_is_asked_for_where_the_locale_does_not_say() -> None:
+    async with ScriptedServer([Say("ready")]) as server:
+        port = int(server.url.rsplit(":", 1)[1].removesuffix("/v1"))
+        with TempHome() as home:
+            async with setting_up(home, port, "--no-test") as screen:
+                await screen.shows_next("Language / 语言")
+                await screen.shows_next("[1]")
+                screen.type("2\n")
+                await screen.shows_next("1. ")
+                await screen.shows_next("[1]")
+                screen.type("\n")
+                await screen.shows_next("[Y/n]")
+                screen.type("\n")
+                assert await screen.end() == 0
+            assert (home.hermes / ".env").read_text() == "HERMES_LANGUAGE=zh\n"
+
+
+async def test_options_do_it_without_a_terminal() -> None:
+    key = new_key()
+    async with ScriptedServer([Say("ready"), Say("Hi.")], api_key=key) as server:
+        with TempHome(more=ENGLISH) as home:
+            done = await hermes(
+                home,
+                *("setup", "--base-url", server.url, "--model", "mock-model", "--key-stdin", "--yes"),
+                stdin=key.encode() + b"\n",
+            )
+            assert (done.code, done.stderr) == (0, ""), done
+            assert key not in done.stdout
+            assert (home.hermes / ".env").read_text() == f"CUSTOM_API_KEY={key}\n"
+            assert (await hermes(home, "-z", "hi")).stdout == "Hi.\n"
+
+
+async def test_a_variable_can_be_named() -> None:
+    key = new_key()
+    async with ScriptedServer([Say("ready"), Say("Hi.")], api_key=key) as server:
+        with TempHome(more={**ENGLISH, "MY_OWN": key}) as home:
+            done = await hermes(home, "setup", "--base-url", server.url, "--api-key-env", "MY_OWN", "--yes")
+            assert done.code == 0, done
+            assert settings(home)["model"]["api_key"] == "${MY_OWN}"
+            assert key not in done.stdout + (home.hermes / "config.yaml").read_text()
+            assert (await hermes(home, "-z", "hi")).stdout == "Hi.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ((), 2, "Nothing says which provider to use"),
+        (("--provider", "openruter", "--yes"), 78, "Did you mean 'openrouter'?"),
+        (("--provider", "groq", "--model", "m"), 78, "No API key for Groq"),
+        (("--provider", "groq", "--api-key-env", "NOT_SET_AT_ALL"), 78, "NOT_SET_AT_ALL is not set"),
+        (("--key-stdin",), 2, "whose key is it"),
+        (("--import", "/nonexistent"), 1, "is no home of"),
+    ],
+)
+async def test_what_is_missing_is_said_and_nothing_made(arguments: tuple[str, ...], code: int, said: str) -> None:
+    with TempHome(more=ENGLISH) as home:
+        done = await hermes(home, "setup", *arguments)
+        assert done.code == code and said in done.stderr, done
+        assert list(home.hermes.iterdir()) == []
+
+
+async def test_another_model_is_used_by_the_next_request_and_the_files_comments_stay() -> None:
+    async with ScriptedServer([Say("a"), Say("b")]) as server:
+        with TempHome.for_server(server.url) as home:
+            file = home.hermes / "config.yaml"
+            file.write_text("# mine\n" + file.read_text().replace("mock-model", "first # the first one"))
+            await hermes(home, "-z", "hi")
+            done = await hermes(home, "model", "second", "--json")
+            assert done.code == 0 and '"model": "second"' in done.stdout
+            await hermes(home, "-z", "hi")
+            assert [request.json["model"] for request in server.requests] == ["first", "second"]
+            assert file.read_text().startswith("# mine\n") and "# the first one" in file.read_text()
+
+
+async def test_with_another_provider_goes_what_belonged_to_the_old_one() -> None:
+    key = new_key()
+    with TempHome.for_server("http://127.0.0.1:9/v1", more_config={"agent": {"max_turns": 4}}) as home:
+        home.more["GROQ_API_KEY"] = key
+        done = await hermes(home, "model", "some-model", "--provider", "groq")
+        assert done.code == 0 and key not in done.stdout, done
+        assert settings(home) == {
+            "model": {"default": "some-model", "provider": "groq"},
+            "terminal": {"backend": "local"},
+            "agent": {"max_turns": 4},
+        }
+
+
+async def test_models_are_listed_and_a_failing_test_keeps_the_old_one() -> None:
+    replies: list[Reply] = [Fail(404, message="The model `nope` does not exist", code="model_not_found")]
+    async with ScriptedServer(replies, context_length=32_768) as server:
+        with TempHome.for_server(server.url) as home:
+            before = (home.hermes / "config.yaml").read_bytes()
+            listed = await hermes(home, "model", "--list")
+            assert listed.stdout.split() == ["mock-model", "32,768"]
+            assert (await hermes(home, "model", "--list", "--json")).stdout.startswith('[{"name": "mock-model"')
+            done = await hermes(home, "model", "nope", "--test")
+            assert done.code == 1 and "does not know the model nope" in done.stdout, done
+            assert (home.hermes / "config.yaml").read_bytes() == before
+
+
+async def test_a_model_is_chosen_at_the_terminal() -> None:
+    async with ScriptedServer([Say("ready")]) as server:
+        with TempHome.for_server(server.url) as home:
+            (home.hermes / "config.yaml").write_text(
+                (home.hermes / "config.yaml").read_text().replace("mock-model", "older-model")
+            )
+            async with on_a_terminal(home, "model") as screen:
+                await screen.shows_next("older-model")
+                await screen.shows_next("1. mock-model")
+                screen.type("1\n")
+                await screen.shows_next("[Y/n]")
+                screen.type("\n")
+                await screen.shows_next("It answered in")
+                await screen.shows_next("Kept in config.yaml: model.default")
+                assert await screen.end() == 0
+            assert settings(home)["model"]["default"] == "mock-model"
+
+
+async def test_a_server_that_is_not_there_is_said_plainly() -> None:
+    with TempHome.for_server("http://127.0.0.1:9/v1") as home:
+        done = await hermes(home, "model", "--list")
+        assert done.code == 78 and "cannot be asked for its models" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+async def test_once_more_changes_one_part() -> None:
+    async with ScriptedServer([Say("ready"), Say("ready")]) as server:
+        with TempHome.for_server(server.url) as home:
+            home.more = dict(ENGLISH)
+            port = int(server.url.rsplit(":", 1)[1].removesuffix("/v1"))
+            async with setting_up(home, port, "--no-import") as screen:
+                await screen.shows_next("This is set up:")
+                await screen.shows_next("mock-model")
+                await screen.shows_next("A number: [1]")
+                screen.type("2\n")
+                await screen.shows_next("It answered in")
+                await screen.shows_next("A number: [1]")
+                screen.type("3\n")
+                await screen.shows_next("1. My server")
+                await screen.shows_next("A number: [1]")
+                screen.type("\n")
+                await screen.shows_next("It answered in")
+                await screen.shows_next("[Y/n]")
+                screen.type("\n")
+                await screen.shows_next("Wrote model.provider, model.base_url, model.api_key")
+                assert await screen.end() == 0
+            assert settings(home)["model"]["provider"] == "vllm" and "api_key" not in settings(home)["model"]
+            assert settings(home)["terminal"] == {"backend": "local"}
+
+
+async def test_found_keys_are_named_by_their_variable_and_what_suggests_itself_needs_a_yes() -> None:
+    key = new_key()
+    async with ScriptedServer([Say("ready")], api_key=key) as server:
+        with TempHome(more={**ENGLISH, "OPENROUTER_BASE_URL": server.url}) as home:
+            (home.hermes / ".env").write_text(f"OPENROUTER_API_KEY={key}\n")
+            async with setting_up(home) as screen:
+                await screen.shows_next("1. OpenRouter (key: OPENROUTER_API_KEY in .env)")
+                screen.type("\x04")
+                await screen.shows_next("was not changed")
+                assert await screen.end() == 130
+                assert key not in screen.text and key[-6:] not in screen.text
+            done = await hermes(home, "setup", "--yes")
+            assert done.code == 0 and "OPENROUTER_API_KEY" in done.stdout, done
+            assert settings(home)["model"] == {"default": "mock-model", "provider": "openrouter"}
+            assert key not in done.stdout + done.stderr
