@@ -1,12 +1,11 @@
 """What a slash command is, how it is found, and how a line that begins with `/` is carried out.
 
-Each file in `commands/` holds one command as `COMMAND`, or a few that belong together as `COMMANDS`. Names are found by
-reading file names only once the first line with a slash is typed; help and completion are made from what is found.
+Each file in `commands/` holds one command as `COMMAND`, or a few that belong together as `COMMANDS`; `slash.py` finds
+them. Help and completion are made from what is found.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
-from functools import cache
 
 from msgspec import Struct
 
@@ -35,6 +34,8 @@ class Call(Struct, frozen=True):
     desk: Desk
     name: str
     text: str = ""
+    commands: "Registry | None" = None
+    """All that this front-end has."""
 
     @property
     def words(self) -> list[str]:
@@ -111,36 +112,17 @@ class Registry:
         found = difflib.get_close_matches(typed, names, n=1, cutoff=0.6)
         return found[0] if found else ""
 
-    async def run(self, call: Call) -> None:
+    async def run(self, desk: Desk, name: str, text: str) -> None:
         """Carry a command out. Raises NotFoundError for a name that is none, and what the command raises."""
-        command = self.find(call.name)
+        command = self.find(name)
         if command is None:
-            raise NotFoundError(say("There is no command /{name}.", name=call.name))
-        if not command.while_busy and call.desk.actor.busy:
+            raise NotFoundError(say("There is no command /{name}.", name=name))
+        if not command.while_busy and desk.actor.busy:
             raise BusyError(
                 say("/{name} waits until the turn has ended.", name=command.name),
                 say("Ctrl-C or /stop ends it."),
             )
-        await command.run(call)
-
-
-@cache
-def all_commands() -> tuple[Command, ...]:
-    """Every command that is built in, in the order of their files."""
-    import hermes.app.commands
-    from hermes.plugins import builtin_names, load_builtin
-
-    found: list[Command] = []
-    for name in builtin_names(hermes.app.commands):
-        module = load_builtin(hermes.app.commands, name)
-        found += getattr(module, "COMMANDS", None) or [module.COMMAND]
-    return tuple(found)
-
-
-@cache
-def registry(surface: Surface) -> Registry:
-    """The commands that a kind of front-end has."""
-    return Registry(all_commands(), surface)
+        await command.run(Call(desk, name, text, self))
 
 
 def parse(line: str) -> tuple[str, str] | None:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from hermes.app.command import Call, parse, registry
+from hermes.app.command import parse
 from hermes.app.desk import Surface
+from hermes.app.slash import registry
 from hermes.app.wiring import App
 from hermes.cli.ask import late_answer
 from hermes.cli.plain_desk import PlainDesk
@@ -75,15 +76,20 @@ class Dialogue:
             if isinstance(said, Key):
                 print(say("Ctrl-C again or Ctrl-D leaves.") if breaks else say("/quit or Ctrl-D leaves."))
                 continue
-            if self._closed() and late_answer(said):
-                told = "The question that `{letter}` would answer is closed; nothing was sent."
-                print(say(told, letter=said.strip()))
-                continue
-            code = await self._heard(said)
-            while code is None and self._desk.owed:
-                code = await self._turn(self._desk.owed.popleft())
+            code = await self._done(said)
             if code is not None or self._desk.leaving:
                 return code or 0
+
+    async def _done(self, said: str) -> int | None:
+        """Do what a line means, and what a command wanted to be said after it."""
+        if self._closed() and late_answer(said):
+            told = say("The question that `{letter}` would answer is closed; nothing was sent.", letter=said.strip())
+            print(told)
+            return None
+        code = await self._heard(said)
+        while code is None and self._desk.owed:
+            code = await self._turn(self._desk.owed.popleft())
+        return code
 
     async def _heard(self, said: str) -> int | None:
         """Do what a line means; returns the exit code when that ends the chat."""
@@ -97,7 +103,7 @@ class Dialogue:
         try:
             if commands.find(name) is not None:
                 with self._source.during(self._desk.actor.stop):
-                    await commands.run(Call(self._desk, name, text))
+                    await commands.run(self._desk, name, text)
                 return None
             skills = await self._app.skills().names()
         except HermesError as error:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hermes.app.command import Call, Command, Group, Registry, registry
+from hermes.app.command import Call, Command, Group, Registry
 from hermes.app.desk import Option
 from hermes.core.errors import NotFoundError
 from hermes.util.say import phrase, say
@@ -12,7 +12,8 @@ _WIDTH = 24
 
 async def run(call: Call) -> None:
     """All commands by what they are about, or one with all that is known of it."""
-    commands = registry(call.desk.surface)
+    commands = call.commands
+    assert commands is not None
     name = call.text.removeprefix("/")
     if name:
         call.desk.tell(_one(commands, name))
@@ -48,7 +49,8 @@ def _one(commands: Registry, name: str) -> str:
 
 async def complete(call: Call) -> Sequence[Option]:
     """The names of the commands."""
-    return [Option(one.name, say(one.about)) for one in registry(call.desk.surface).commands]
+    assert call.commands is not None
+    return [Option(one.name, say(one.about)) for one in call.commands.commands]
 
 
 _KEYS = (

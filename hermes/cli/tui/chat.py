@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 
 from msgspec import structs
 
-from hermes.app.command import Call, parse, registry
+from hermes.app.command import parse
 from hermes.app.desk import Option, Surface
+from hermes.app.slash import registry
 from hermes.cli.tui.completion import ChatCompleter
 from hermes.cli.tui.composer import Draft, Past
 from hermes.cli.tui.desk import ChatDesk
@@ -153,7 +154,7 @@ class Chat:
         name, text = named
         commands = registry(Surface.TERMINAL)
         if commands.find(name) is not None:
-            await commands.run(Call(desk, name, text))
+            await commands.run(desk, name, text)
             return
         skills = await desk.app.skills().names()
         if name in skills:

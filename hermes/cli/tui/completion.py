@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from hermes.app.command import Call, Registry, registry
+from hermes.app.command import Call, Registry
 from hermes.app.desk import Desk, Option, Surface
+from hermes.app.slash import registry
 from hermes.core.errors import HermesError
 from hermes.util.say import say
 from hermes.util.text import escaped
@@ -62,7 +63,7 @@ class ChatCompleter(Completer):
             return
         last = rest.rsplit(" ", 1)[-1]
         try:
-            offered = await command.complete(Call(desk, name, rest))
+            offered = await command.complete(Call(desk, name, rest, commands))
         except HermesError:
             return  # what cannot be looked up now is not offered
         for option in offered:
