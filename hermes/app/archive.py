@@ -111,7 +111,8 @@ def packing(target: Path) -> Iterator[Packer]:
             written.verify()
         _name(partial, target)
     except OSError as error:
-        file = target if error.filename in (None, str(partial), partial) else error.filename
+        ours = error.filename in (None, str(partial), partial)
+        file = str(target) if ours else str(error.filename)
         raise StoreError(say("{file} cannot be written: {reason}.", file=file, reason=error.strerror)) from None
     finally:
         partial.unlink(missing_ok=True)
