@@ -112,8 +112,8 @@ def packing(target: Path) -> Iterator[Packer]:
         _name(partial, target)
     except OSError as error:
         ours = error.filename in (None, str(partial), partial)
-        file = str(target) if ours else str(error.filename)
-        raise StoreError(say("{file} cannot be written: {reason}.", file=file, reason=error.strerror)) from None
+        place = str(target) if ours else str(error.filename)
+        raise StoreError(say("{file} cannot be written: {reason}.", file=place, reason=error.strerror)) from None
     finally:
         partial.unlink(missing_ok=True)
 
