@@ -111,8 +111,9 @@ def packing(target: Path) -> Iterator[Packer]:
             written.verify()
         _name(partial, target)
     except OSError as error:
-        named = target if error.filename in (None, str(partial), partial) else error.filename
-        raise StoreError(say("{file} cannot be written: {reason}.", file=named, reason=error.strerror)) from None
+        ours = error.filename in (None, str(partial), partial)
+        place = str(target) if ours else str(error.filename)
+        raise StoreError(say("{file} cannot be written: {reason}.", file=place, reason=error.strerror)) from None
     finally:
         partial.unlink(missing_ok=True)
 
