@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import msgspec
+from msgspec import Struct, field
 
 from hermes.app.openai_form import Plain, to_openai
 from hermes.config.home import Home, locate_home
@@ -55,6 +56,22 @@ async def find_session(store: Store, name: str) -> SessionRow:
     return (exact or found)[0]
 
 
+class Node(Struct, kw_only=True):
+    """A session in the tree; of a branch `turns` says with how many turns of the one above it began."""
+
+    id: str
+    title: str
+    updated_at: float
+    messages: int
+    turns: int = 0
+    branches: "list[Node]" = field(default_factory=list)
+
+    @property
+    def newest(self) -> float:
+        """When something was said last, here or below."""
+        return max([self.updated_at, *(one.newest for one in self.branches)])
+
+
 class Sessions:
     """What can be done with stored sessions."""
 
@@ -64,7 +81,23 @@ class Sessions:
 
     async def newest(self, limit: int) -> list[Plain]:
         """The newest sessions, newest first."""
-        return [to_plain(row) for row in await self._store.list_sessions(limit)]
+        return [to_plain(row) | {"kind": row.kind} for row in await self._store.list_sessions(limit)]
+
+    async def tree(self, limit: int) -> "list[Node]":
+        """The newest sessions with those that branched from them, and those that they branched from."""
+        nodes: dict[str, Node] = {}
+        roots: list[Node] = []
+        for row, parent in await self._store.session_tree(limit):
+            node = nodes[row.id] = Node(
+                id=row.id,
+                title=row.title,
+                updated_at=row.updated_at,
+                messages=row.message_count,
+                turns=row.branched_at or 0,
+            )
+            above = nodes.get(parent) if parent is not None else None
+            (roots if above is None else above.branches).append(node)
+        return sorted(roots, key=lambda node: -node.newest)
 
     async def find(self, name: str) -> Plain:
         """The session that `name` means, without its messages."""

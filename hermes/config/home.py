@@ -28,6 +28,7 @@ class Home:
         self.locks = root / "run"
         self.spill = root / "spill"
         self.trajectories = root / "trajectories"
+        self.checkpoints = root / "checkpoints"
 
     def ensure(self) -> None:
         """Create the home, private to its owner. Raises ConfigError with what to do when that cannot be."""

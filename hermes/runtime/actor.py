@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TypeVar
 
 from msgspec import Struct, structs
 
@@ -11,7 +12,7 @@ from hermes.agent.loop import run_turn
 from hermes.agent.resume import restore
 from hermes.agent.turn import Deps, Resumed, TurnState
 from hermes.context.turn_notes import turn_note
-from hermes.core.errors import BusyError, HermesError, StoreError
+from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Level, Notice, Queued, TurnEnded
 from hermes.core.ids import new_letter_id, new_turn_id
 from hermes.core.messages import PERSON, Message, Role, user_message
@@ -25,9 +26,11 @@ from hermes.runtime.epochs import SessionEpochs
 from hermes.runtime.mailbox import Inbound, Letter, Mailbox
 from hermes.runtime.recorder import Recorder, Subscriber
 from hermes.store.rows import InboxRow
+from hermes.store.undoing import BroughtBack, TakenBack
 from hermes.util.scopes import finished
 from hermes.util.text import clean_surrogates
 
+T = TypeVar("T")
 TurnHook = Callable[[TurnState, TurnEnded], Awaitable[None]]
 
 
@@ -63,7 +66,8 @@ class SessionActor:
         self._working = False
         self._between = asyncio.Lock()
         """Held by what runs: a turn, or what is done between two."""
-        self._condensing: asyncio.Task[bool] | None = None
+        self._condensing: asyncio.Task[object] | None = None
+        """What is done between two turns."""
         self._stop_asked = False
         """A stop came while the next turn was being prepared."""
         self._quiet = asyncio.Event()
@@ -163,18 +167,45 @@ class SessionActor:
         False when nothing has changed; why is shown as a notice. `stop` stops it, and nothing has changed then either.
         Raises BusyError while a turn runs or waits.
         """
+        epochs, emit = self._epochs, self._recorder.emit
+        done = await self.aside(lambda: epochs.undo_compression(emit) if undo else epochs.compress_now(emit))
+        return bool(done)
+
+    async def undo(self, turns: int = 1, *, checkpoint_id: int | None = None) -> TakenBack | None:
+        """Between two turns: take the last ones back. They stay in the store, and the conversation goes on without.
+
+        None when there is no turn. `checkpoint_id` is remembered for `redo`: by it the files of before come back.
+        Raises BusyError while a turn runs or waits.
+        """
+        return await self.aside(lambda: self.taken_back(turns, checkpoint_id))
+
+    async def taken_back(self, turns: int, checkpoint_id: int | None) -> TakenBack | None:
+        """`undo` for who is `aside` already."""
+        return await self._epochs.take_back(turns, checkpoint_id, self._recorder.emit)
+
+    async def redo(self) -> BroughtBack | None:
+        """Bring back what was taken back last, as long as nothing was said since; None when that cannot be."""
+        return await self.aside(lambda: self._epochs.bring_back(self._recorder.emit))
+
+    def check_idle(self) -> None:
+        """Raise BusyError while a turn runs or waits, or is left by a process that died."""
         if self.busy or len(self._mailbox) or self.conversation.lost is not None:
             raise BusyError("A turn runs or waits.", "Try again when it has ended.")
         if self._broken is not None:
             raise self._broken
+
+    async def aside(self, work: Callable[[], Coroutine[object, object, T]]) -> T | None:
+        """Do something between two turns, while none can begin; None when it was stopped. Raises what it raises, and
+        BusyError while a turn runs or waits."""
+        self.check_idle()
         self._working = True
-        epochs, emit = self._epochs, self._recorder.emit
-        work = epochs.undo_compression(emit) if undo else epochs.compress_now(emit)
         async with self._between:
-            self._condensing = asyncio.create_task(work, name=f"condense {self.session_id}")
+            aside = self._condensing = asyncio.create_task(work(), name=f"aside {self.session_id}")
             try:
-                await finished(self._condensing)
-                return not self._condensing.cancelled() and self._condensing.result()
+                await finished(aside)
+                return None if aside.cancelled() else aside.result()
+            except (NotFoundError, UsageError):
+                raise
             except HermesError as error:
                 self._broken = error  # what is in memory may differ from what is on disk
                 raise

@@ -38,11 +38,11 @@ def write_atomic(
         for part in missing:
             folder = _made(part, folder)
             opened.callback(os.close, folder)
-        _replace(name, folder, data, mode, sync=sync)
+        replace_in(folder, name, data, mode, sync=sync)
 
 
-def _replace(name: str, folder: int, data: bytes, mode: int | None, *, sync: bool) -> None:
-    """Write a file of the folder that is open."""
+def replace_in(folder: int, name: str, data: bytes, mode: int | None, *, sync: bool = True) -> None:
+    """Write a file of a folder that is open, in one go; a link of that name is replaced itself. Raises OSError."""
     if mode is None:
         mode = _mode_of(name, folder)
     temporary = f".{name[:40]}.{os.urandom(6).hex()}"
