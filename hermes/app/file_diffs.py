@@ -42,9 +42,13 @@ def file_diff(path: str, was: FileState, now: FileState, content: Callable[[str]
         return FileDiff(path=path, change=change, note="binary")
     if len(old) + len(new) > MOST_LINES:
         return FileDiff(path=path, change=change, note="large", added=len(new), removed=len(old))
+    return _compared(path, change, old, new)
+
+
+def _compared(path: str, change: str, old: list[str], new: list[str]) -> FileDiff:
     import difflib
 
-    lines = [line[:_LONGEST].rstrip("\n") for line in difflib.unified_diff(old, new, n=3, lineterm="")][2:]
+    lines = [line[:_LONGEST] for line in difflib.unified_diff(old, new, n=3, lineterm="")][2:]
     return FileDiff(
         path=path,
         change=change,

@@ -13,6 +13,7 @@ from hermes.core.ids import new_session_id
 from hermes.runtime.mailbox import Inbound
 from hermes.runtime.undoing import said_again
 from hermes.safety.paths import is_or_below
+from hermes.store.rows import SessionRow
 from hermes.store.store import Store
 from hermes.store.undoing import TakenBack
 from hermes.tools.checkpoints.restore import Fate, History, Step, carried_out, chains, planned
@@ -239,16 +240,16 @@ class UndoDesk:
                     min(row.id for row in rows),
                     None,
                     force=force,
-                    between=lambda number: self._actor.taken_back(turns, number),
+                    between=lambda number: self._actor.undoing.take_back(turns, number),
                 )
-        taken = taken or await self._actor.taken_back(turns, None)
+        taken = taken or await self._actor.undoing.take_back(turns)
         if taken is None:
             raise NotFoundError(say("There is nothing to take back."))
         return restored, taken
 
     async def redo(self, *, files: bool = True) -> Redone:
         """Bring back what was taken back last. Raises NotFoundError when something was said since, or nothing was."""
-        brought = await self._actor.redo()
+        brought = await self._actor.aside(self._actor.undoing.bring_back)
         if brought is None:
             raise NotFoundError(
                 say("There is nothing that could be brought back."),
@@ -268,9 +269,15 @@ class UndoDesk:
 
     async def branch(self, name: str = "", *, turns: int | None = None) -> Branch:
         """Make a session that begins with this conversation, or with its first `turns` turns; this one stays."""
-        self._actor.check_idle()
         session_id = self._actor.session_id
-        made = await self._store.branch_session(session_id, new_session_id(self._now()), title=name, turns=turns)
+
+        async def work() -> SessionRow:
+            name_of_it = new_session_id(self._now())
+            return await self._store.branch_session(session_id, name_of_it, title=name, turns=turns)
+
+        made = await self._actor.aside(work)
+        if made is None:
+            raise NotFoundError(say("The branch was not made: it was stopped."))
         return Branch(id=made.id, title=made.title, parent=session_id, turns=made.branched_at or 0)
 
     async def _restored(
@@ -382,17 +389,16 @@ def _now(looker: "Looker", path: str) -> FileState | None:
 
 def _told(steps: Sequence[Step], folder: str, number: int | None) -> Restored:
     """What came of the steps. Folders are part of what they hold, and not named, unless they are left."""
-    shown = [step for step in steps if Kind.FOLDER not in (step.now.kind, step.wanted.kind)]
-    left = [
-        Left(_shown(step.path, folder), _why(step), step.fate in (Fate.FOREIGN, Fate.UNKNOWN))
-        for step in shown
-        if not step.acts and step.fate is not Fate.SAME
+    named = [
+        (_shown(step.path, folder), step) for step in steps if Kind.FOLDER not in (step.now.kind, step.wanted.kind)
     ]
+    quiet = (Fate.RESTORE, Fate.DELETE, Fate.SAME)
+    may = (Fate.FOREIGN, Fate.UNKNOWN)
     return Restored(
-        restored=tuple(_shown(step.path, folder) for step in shown if step.fate is Fate.RESTORE),
-        deleted=tuple(_shown(step.path, folder) for step in shown if step.fate is Fate.DELETE),
-        left=tuple(left),
-        lost=tuple(_shown(step.path, folder) for step in shown if step.acts and not step.now.kept),
+        restored=tuple(path for path, step in named if step.fate is Fate.RESTORE),
+        deleted=tuple(path for path, step in named if step.fate is Fate.DELETE),
+        left=tuple(Left(path, _why(step), step.fate in may) for path, step in named if step.fate not in quiet),
+        lost=tuple(path for path, step in named if step.acts and not step.now.kept),
         checkpoint=number,
     )
 

@@ -26,7 +26,6 @@ from hermes.runtime.epochs import SessionEpochs
 from hermes.runtime.mailbox import Inbound, Letter, Mailbox
 from hermes.runtime.recorder import Recorder, Subscriber
 from hermes.store.rows import InboxRow
-from hermes.store.undoing import BroughtBack, TakenBack
 from hermes.util.scopes import finished
 from hermes.util.text import clean_surrogates
 
@@ -78,6 +77,8 @@ class SessionActor:
         """Who brings something along with each message."""
         self.before_compress: list[BeforeCompress] = parts.epochs.before_compress
         """Who is told what is about to be condensed, and may say what must not be lost; for memory."""
+        self.undoing = parts.epochs.undoing
+        """Takes turns back and brings them back, for who is `aside`."""
         lost = conversation.lost.messages if conversation.lost is not None else ()
         parts.deps.context.state.taint.restart([*conversation.messages, *lost])
         for row in waiting:
@@ -171,33 +172,13 @@ class SessionActor:
         done = await self.aside(lambda: epochs.undo_compression(emit) if undo else epochs.compress_now(emit))
         return bool(done)
 
-    async def undo(self, turns: int = 1, *, checkpoint_id: int | None = None) -> TakenBack | None:
-        """Between two turns: take the last ones back. They stay in the store, and the conversation goes on without.
-
-        None when there is no turn. `checkpoint_id` is remembered for `redo`: by it the files of before come back.
-        Raises BusyError while a turn runs or waits.
-        """
-        return await self.aside(lambda: self.taken_back(turns, checkpoint_id))
-
-    async def taken_back(self, turns: int, checkpoint_id: int | None) -> TakenBack | None:
-        """`undo` for who is `aside` already."""
-        return await self._epochs.take_back(turns, checkpoint_id, self._recorder.emit)
-
-    async def redo(self) -> BroughtBack | None:
-        """Bring back what was taken back last, as long as nothing was said since; None when that cannot be."""
-        return await self.aside(lambda: self._epochs.bring_back(self._recorder.emit))
-
-    def check_idle(self) -> None:
-        """Raise BusyError while a turn runs or waits, or is left by a process that died."""
+    async def aside(self, work: Callable[[], Coroutine[object, object, T]]) -> T | None:
+        """Do something between two turns, while none can begin; None when it was stopped. Raises what it raises, and
+        BusyError while a turn runs or waits."""
         if self.busy or len(self._mailbox) or self.conversation.lost is not None:
             raise BusyError("A turn runs or waits.", "Try again when it has ended.")
         if self._broken is not None:
             raise self._broken
-
-    async def aside(self, work: Callable[[], Coroutine[object, object, T]]) -> T | None:
-        """Do something between two turns, while none can begin; None when it was stopped. Raises what it raises, and
-        BusyError while a turn runs or waits."""
-        self.check_idle()
         self._working = True
         async with self._between:
             aside = self._condensing = asyncio.create_task(work(), name=f"aside {self.session_id}")
@@ -253,15 +234,16 @@ class SessionActor:
         letter = Letter(inbound, new_letter_id())
         ahead = len(self._mailbox) + 1
         stored = self._recorder.enqueue(letter.letter_id, inbound.encode(), first=first)
-        stored.add_done_callback(lambda done: self._stored(done, letter, ahead))
-        return letter
 
-    def _stored(self, done: "asyncio.Future[None]", letter: Letter, ahead: int) -> None:
-        error = None if done.cancelled() else done.exception()
-        if isinstance(error, Exception):
-            letter.fail(error)
-        else:
-            self._recorder.publish(Queued(text=letter.inbound.text, ahead=ahead))
+        def tell(done: "asyncio.Future[None]") -> None:
+            error = None if done.cancelled() else done.exception()
+            if isinstance(error, Exception):
+                letter.fail(error)
+            else:
+                self._recorder.publish(Queued(text=letter.inbound.text, ahead=ahead))
+
+        stored.add_done_callback(tell)
+        return letter
 
     def _start(self) -> None:
         self._quiet.clear()

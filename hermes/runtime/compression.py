@@ -54,19 +54,10 @@ class Turning(Protocol):
         ...
 
     async def go_on(
-        self,
-        number: int,
-        frame: EpochFrame,
-        reason: str,
-        state: TurnState | None,
-        emit: Emit,
-        *,
-        cached: bool = False,
+        self, number: int, frame: EpochFrame, reason: str, state: TurnState | None, emit: Emit, *, cached: bool = False
     ) -> None:
         """Go on in an epoch of that number, which has begun in the store with that frame for that reason.
-
-        `cached`: its transcript is the beginning of what was sent before, so the provider's cache has it.
-        """
+        `cached`: what it sends is the beginning of what was sent before, so it costs nothing anew."""
         ...
 
 

@@ -20,7 +20,6 @@ from hermes.runtime.conversation import Conversation
 from hermes.runtime.recorder import Recorder
 from hermes.runtime.undoing import Undoing
 from hermes.store.store import Store
-from hermes.store.undoing import BroughtBack, TakenBack
 from hermes.util.scopes import whole
 
 
@@ -60,7 +59,7 @@ class SessionEpochs:
         self._recorder = recorder
         self._route = route
         self._compression = Compression(store, conversation, recorder, keeping, self)
-        self._undoing = Undoing(store, conversation, recorder, keeping.taint, self)
+        self.undoing = Undoing(store, conversation, recorder, keeping.taint, self)
         self._place = 0
         """Where on the route the model that answers stands."""
 
@@ -122,14 +121,6 @@ class SessionEpochs:
     async def undo_compression(self, emit: Emit) -> bool:
         """Between two turns, put back what was condensed last; False when there is nothing to put back."""
         return await self._compression.undo(emit)
-
-    async def take_back(self, turns: int, checkpoint_id: int | None, emit: Emit) -> TakenBack | None:
-        """Between two turns, go on without the last ones; None when there is none."""
-        return await self._undoing.take_back(turns, checkpoint_id, emit)
-
-    async def bring_back(self, emit: Emit) -> BroughtBack | None:
-        """Between two turns, go on with what was taken back last; None when that cannot be."""
-        return await self._undoing.bring_back(emit)
 
     @property
     def before_compress(self) -> list[BeforeCompress]:

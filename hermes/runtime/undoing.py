@@ -1,6 +1,5 @@
 """Turns of a live session taken back and brought back: on disk, in memory, and by an epoch with a name."""
 
-from hermes.agent.turn import Emit
 from hermes.core.frame import Rewrite
 from hermes.core.messages import Message
 from hermes.core.parts import ImagePart
@@ -26,32 +25,35 @@ class Undoing:
         self._taint = taint
         self._turning = turning
 
-    async def take_back(self, turns: int, checkpoint_id: int | None, emit: Emit) -> TakenBack | None:
-        """Go on without the last turns; None when there is none."""
-        await self._recorder.flush()
-        return await whole(self._taken(turns, checkpoint_id, emit))
+    async def take_back(self, turns: int, checkpoint_id: int | None = None) -> TakenBack | None:
+        """Go on without the last turns, which stay in the store; None when there is none.
 
-    async def bring_back(self, emit: Emit) -> BroughtBack | None:
+        `checkpoint_id` is remembered: by it the files of before come back.
+        """
+        await self._recorder.flush()
+        return await whole(self._taken(turns, checkpoint_id))
+
+    async def bring_back(self) -> BroughtBack | None:
         """Go on with what was taken back last; None when something was said since, or nothing was taken back."""
         await self._recorder.flush()
-        return await whole(self._brought(emit))
+        return await whole(self._brought())
 
-    async def _taken(self, turns: int, checkpoint_id: int | None, emit: Emit) -> TakenBack | None:
+    async def _taken(self, turns: int, checkpoint_id: int | None) -> TakenBack | None:
         frame = self._conversation.frame
         found = await self._store.take_back(self._conversation.session_id, turns, frame, checkpoint_id=checkpoint_id)
         if found is not None:
             await self._reread()
             cached = found.whole and Rewrite.NO_REASONING not in frame.rewrites
-            await self._turning.go_on(found.epoch, frame, UNDONE, None, emit, cached=cached)
+            await self._turning.go_on(found.epoch, frame, UNDONE, None, self._recorder.emit, cached=cached)
         return found
 
-    async def _brought(self, emit: Emit) -> BroughtBack | None:
+    async def _brought(self) -> BroughtBack | None:
         frame = self._conversation.frame
         found = await self._store.bring_back(self._conversation.session_id, frame)
         if found is not None:
             await self._reread()
             cached = Rewrite.NO_REASONING not in frame.rewrites
-            await self._turning.go_on(found.epoch, frame, REDONE, None, emit, cached=cached)
+            await self._turning.go_on(found.epoch, frame, REDONE, None, self._recorder.emit, cached=cached)
         return found
 
     async def _reread(self) -> None:

@@ -150,6 +150,11 @@ def _regex(glob: str) -> str:
     return "".join(made)
 
 
+def _one_of(characters: str) -> str:
+    inner = characters.replace("\\", "\\\\").replace("[", "\\[")
+    return f"[^{inner[1:]}]" if inner[0] in "!^" else f"[{inner}]"
+
+
 def _segment(glob: str) -> str:
     """One name of a pattern. What stands between two stars is taken where it comes first, for good."""
     chunks, at = [""], 0
@@ -160,8 +165,7 @@ def _segment(glob: str) -> str:
         elif char == "?":
             chunks[-1] += "[^/]"
         elif char == "[" and (end := glob.find("]", at + 2)) > 0:
-            inner = glob[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
-            chunks[-1] += f"[^{inner[1:]}]" if inner[0] in "!^" else f"[{inner}]"
+            chunks[-1] += _one_of(glob[at + 1 : end])
             at = end
         else:
             at += char == "\\" and at + 1 < len(glob)

@@ -83,15 +83,13 @@ class Keeper:
     async def before(self, paths: Sequence[str], *, anything: bool) -> None:
         """Keep what stands at the paths (absolute), and with `anything` in the whole workspace; once a turn."""
         places = [one for path in paths for one in _places(path)]
-        turn = self._turn
-        if turn is not None and turn.turn_id == self._turn_id() and not anything and turn.paths.keys() >= set(places):
-            return
         async with self._lock:
             try:
                 turn = await self._entered()
                 wanted = [path for path in places if path not in turn.paths]
-                if wanted or (anything and turn.base is None):
-                    await self._take(turn, wanted, anything=anything and turn.base is None)
+                anything = anything and turn.base is None
+                if wanted or anything:
+                    await self._take(turn, wanted, anything=anything)
             except (OSError, HermesError) as error:
                 _LOG.warning("no checkpoint could be taken", exc_info=True)
                 self._tell(say("No copy of files could be made, so this cannot be undone: {error}", error=str(error)))

@@ -11,6 +11,7 @@ from enum import StrEnum
 from msgspec import Struct, structs
 
 from hermes.core.checkpoints import Checkpoint, FileChange, FileState, Kind, Purpose
+from hermes.safety.paths import is_or_below
 from hermes.tools.checkpoints.objects import ObjectStore
 from hermes.tools.checkpoints.states import Looker, open_folder
 from hermes.util.atomic import replace_in
@@ -70,17 +71,20 @@ def chains(histories: Sequence[History], files: Collection[str] | None = None) -
         # A restoring that was cut short has left some files as they were, and some as they were to be.
         halfway = checkpoint.open and checkpoint.purpose is Purpose.RESTORE
         for change in changes:
-            if files is not None and not any(change.path == one or change.path.startswith(f"{one}/") for one in files):
-                continue
-            left = tuple(one for one in (change.after, change.before if halfway else None) if one is not None)
-            chain = found.get(change.path)
-            if chain is None:
-                found[change.path] = Chain(change.path, change.before, left, known=change.after is not None)
-                continue
-            chain.foreign = chain.foreign or (bool(chain.left) and change.before not in chain.left)
-            chain.known = chain.known and change.after is not None
-            chain.left = left
+            if files is None or any(is_or_below(change.path, one) for one in files):
+                _join(found, change, halfway=halfway)
     return list(found.values())
+
+
+def _join(found: dict[str, Chain], change: FileChange, *, halfway: bool) -> None:
+    left = tuple(one for one in (change.after, change.before if halfway else None) if one is not None)
+    chain = found.get(change.path)
+    if chain is None:
+        found[change.path] = Chain(change.path, change.before, left, known=change.after is not None)
+        return
+    chain.foreign = chain.foreign or (bool(chain.left) and change.before not in chain.left)
+    chain.known = chain.known and change.after is not None
+    chain.left = left
 
 
 def planned(found: Sequence[Chain], looker: Looker, *, force: bool = False) -> list[Step]:
