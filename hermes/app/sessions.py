@@ -101,7 +101,8 @@ class Sessions:
 
     async def find(self, name: str) -> Plain:
         """The session that `name` means, without its messages."""
-        return to_plain(await find_session(self._store, name))
+        row = await find_session(self._store, name)
+        return to_plain(row) | {"kind": row.kind}
 
     async def show(self, name: str, *, hidden: bool = False) -> Plain:
         """One session with all that was said in it, condensed by now or not; `hidden` shows what Hermes itself wrote
@@ -113,7 +114,12 @@ class Sessions:
         for stored in rows:
             place: Plain = {"id": stored.id, "created_at": stored.created_at}
             messages += [place | plain for plain in to_openai(stored.message, hidden=hidden)]
-        return {**to_plain(row), "system_prompt": epoch.frame.system if epoch is not None else "", "messages": messages}
+        return {
+            **to_plain(row),
+            "kind": row.kind,
+            "system_prompt": epoch.frame.system if epoch is not None else "",
+            "messages": messages,
+        }
 
     async def _said(self, session_id: str, *, hidden: bool) -> list[StoredMessage]:
         """What was not taken back, in order; what stands for other messages only with `hidden`."""
@@ -127,6 +133,18 @@ class Sessions:
         hits = await self._store.search(query, limit=limit, newest=newest)
         return [to_plain(hit) for hit in hits]
 
+    async def _forget_copies(self) -> None:
+        """Delete the copies of files that only the deleted session's checkpoints had. Raises StoreError."""
+        if not self._home.checkpoints.is_dir():
+            return
+        from hermes.tools.checkpoints.objects import ObjectStore
+        from hermes.tools.checkpoints.tidy import Keep, collect
+
+        try:
+            await collect(self._store, ObjectStore(self._home.checkpoints), Keep())
+        except OSError as error:
+            raise StoreError(f"The copies of its files cannot be deleted: {error.strerror}.") from None
+
     async def delete(self, name: str) -> str:
         """Delete a session with every word of it, files that belong to it included; what was done, in words.
 
@@ -139,6 +157,7 @@ class Sessions:
             _delete_files(self._home, row.id)
             await self._store.delete_session(row.id)
             (self._home.locks / f"{row.id}.lock").unlink(missing_ok=True)
+        await self._forget_copies()
         if tip == row.id:
             return row.id
         gone = len(before) - len(await self._store.lineage(tip)) - 1

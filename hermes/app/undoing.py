@@ -16,7 +16,7 @@ from hermes.safety.paths import is_or_below
 from hermes.store.rows import SessionRow
 from hermes.store.store import Store
 from hermes.store.undoing import TakenBack
-from hermes.tools.checkpoints.restore import Fate, History, Step, carried_out, chains, planned
+from hermes.tools.checkpoints.restore import Fate, History, Step, carried_out, chains, planned, sweep
 from hermes.util.say import phrase, say
 from hermes.util.scopes import whole
 from hermes.util.text import one_line
@@ -186,8 +186,10 @@ class UndoDesk:
         keeper = self._keeper
 
         async def work() -> Restored:
+            since = await self._id_of(number)
             await self._complete()
-            return (await self._restored(await self._id_of(number), self._real(files), force=force))[0]
+            await self._leave_unfinished()
+            return (await self._restored(since, self._real(files), force=force))[0]
 
         restored = await self._actor.aside(work) or Restored()
         named = [*restored.restored, *restored.deleted]
@@ -205,6 +207,7 @@ class UndoDesk:
 
     async def _finished(self) -> Restored:
         keeper = self._keeper
+        await self._complete()
         for row in await self._store.checkpoints(self._actor.session_id):
             if row.open and row.purpose is Purpose.RESTORE:
                 changes = await self._store.checkpoint_changes(row.id)
@@ -234,6 +237,7 @@ class UndoDesk:
         restored, taken = Restored(), None
         if past and files and self._live.keeper is not None:
             await self._complete()
+            await self._leave_unfinished()
             rows = [row for row in await self._store.checkpoints(session_id) if row.turn_id in past]
             if rows:
                 restored, taken = await self._restored(
@@ -336,6 +340,18 @@ class UndoDesk:
         for row in await self._store.checkpoints(self._actor.session_id):
             if row.open and row.purpose is Purpose.TURN:
                 await self._keeper.complete(row)
+            elif row.open:
+                changes = await self._store.checkpoint_changes(row.id)
+                await asyncio.to_thread(sweep, [change.path for change in changes])
+
+    async def _leave_unfinished(self) -> None:
+        """Take a putting back that was cut short for what it came to: from here on it is not finished any more."""
+        looker = self._keeper.looker(copied=False)
+        for row in await self._store.checkpoints(self._actor.session_id):
+            if row.open and row.purpose is Purpose.RESTORE:
+                changes = await self._store.checkpoint_changes(row.id)
+                left = await asyncio.to_thread(_come_to, changes, looker)
+                await self._store.settle_checkpoint(row.id, left)
 
     async def _histories(self, since: int) -> list[History]:
         rows = [row for row in await self._store.checkpoints(self._actor.session_id) if row.id >= since]
@@ -362,6 +378,15 @@ class UndoDesk:
         inside = [one for one in named if is_or_below(one, workspace)]
         others = [os.path.realpath(os.path.dirname(one)) + f"/{os.path.basename(one)}" for one in named]
         return [*inside, *others]
+
+
+def _come_to(changes: Sequence[FileChange], looker: "Looker") -> list[FileChange]:
+    """What became of the files of a putting back that was cut short."""
+    return [
+        FileChange(change.path, change.before, change.before)
+        for change in changes
+        if _now(looker, change.path) == change.before
+    ]
 
 
 def _unfinished(changes: Sequence[FileChange], looker: "Looker") -> list[Step]:

@@ -4,20 +4,23 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from hermes.app.sessions import Sessions, stored_sessions
+from hermes.app.sessions import Node, Sessions, stored_sessions
 from hermes.cli.arguments import Parser
 from hermes.cli.report import complain, failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
+from hermes.util.local import moment
+from hermes.util.say import phrase, say, say_many
 from hermes.util.text import inert, one_line
 
 Plain = dict[str, object]
 _MOST = 1_000_000
+_KINDS = {"branch": phrase("branch"), "archive": phrase("condensed past")}
 
 
 def run(arguments: list[str]) -> int:
@@ -40,13 +43,14 @@ def _parser() -> Parser:
     )
     verbs = made.add_subparsers(dest="verb", required=True, metavar="VERB")
     listing = verbs.add_parser("list", help="the newest sessions")
+    tree = verbs.add_parser("tree", help="the newest sessions with their branches")
     show = verbs.add_parser("show", help="one session's messages")
     search = verbs.add_parser("search", help="messages with all of these words, or else with any")
     export = verbs.add_parser("export", help="JSON lines: the session, then a message each")
     delete = verbs.add_parser("delete", help="delete a session and every word of it")
-    for verb in (listing, show, search, delete):
+    for verb in (listing, tree, show, search, delete):
         verb.add_argument("--json", action="store_true", help="print JSON")
-    for verb in (listing, search):
+    for verb in (listing, tree, search):
         verb.add_argument("--limit", type=int, default=20, metavar="N", help="how many at the most")
     for verb in (show, export, delete):
         verb.add_argument("session", help="an id, its beginning, or its whole title")
@@ -64,6 +68,8 @@ async def _run(given: argparse.Namespace) -> int:
         match given.verb:
             case "list":
                 return _print(await sessions.newest(given.limit), given.json, _session_line, "There is no session yet.")
+            case "tree":
+                return _tree(await sessions.tree(given.limit), as_json=given.json)
             case "show":
                 found = await sessions.show(given.session, hidden=given.hidden)
                 return _show(found, as_json=given.json)
@@ -85,6 +91,29 @@ def _print(rows: list[Plain], as_json: bool, line: Callable[[Plain], str], none:
         if not rows:
             print(none)
     return 0
+
+
+def _tree(roots: Sequence[Node], *, as_json: bool) -> int:
+    if as_json:
+        sys.stdout.write(_pretty(roots))
+        return 0
+    for root in roots:
+        for line in _branches(root, "", ""):
+            print(line)
+    if not roots:
+        print(say("There is no session yet."))
+    return 0
+
+
+def _branches(node: Node, lead: str, below: str) -> Iterator[str]:
+    """A session with its branches, each a line; `below` is what stands in front of what comes below it."""
+    title = one_line(inert(node.title), 60)
+    said = say_many("{n} message", "{n} messages", node.messages)
+    since = say("after turn {turn}", turn=node.turns) if node.turns else ""
+    yield "  ".join(part for part in (f"{lead}{node.id}", moment(node.updated_at), said, since, title) if part)
+    for number, one in enumerate(node.branches, 1):
+        last = number == len(node.branches)
+        yield from _branches(one, f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}")
 
 
 def _show(found: Plain, *, as_json: bool) -> int:
@@ -140,7 +169,8 @@ async def _delete(sessions: Sessions, given: argparse.Namespace) -> int:
 def _session_line(row: Plain) -> str:
     title = one_line(inert(str(row.get("title") or "")), 60)
     count = f"{row['message_count']:>5} messages"
-    return f"{row['id']}  {_when(row['updated_at'])}  {count}  {row.get('model') or ''}  {title}"
+    kind = f" ({say(_KINDS[str(row['kind'])])})" if row.get("kind") else ""
+    return f"{row['id']}  {_when(row['updated_at'])}  {count}  {row.get('model') or ''}  {title}{kind}"
 
 
 def _hit_line(row: Plain) -> str:

@@ -5,16 +5,19 @@ A path is put back only where it stands as the agent left it. No link is followe
 
 import contextlib
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 
 from msgspec import Struct, structs
 
 from hermes.core.checkpoints import Checkpoint, FileChange, FileState, Kind, Purpose
 from hermes.safety.paths import is_or_below
-from hermes.tools.checkpoints.objects import ObjectStore
+from hermes.tools.checkpoints.objects import ObjectStore, digest_of
 from hermes.tools.checkpoints.states import Looker, open_folder
 from hermes.util.atomic import replace_in
+
+_SURE = 64
+"""Files that reach the disk one by one, before their names do; of more, what a crash cuts short is done again."""
 
 
 class Fate(StrEnum):
@@ -112,13 +115,14 @@ def _step(chain: Chain, looker: Looker, *, force: bool) -> Step:
 def carried_out(steps: Sequence[Step], looker: Looker, objects: ObjectStore) -> list[Step]:
     """Do what was planned: take away first, the innermost first, then put back; each step as it came out."""
     acting = sorted((step for step in steps if step.acts), key=lambda step: step.path)
+    sync = len(acting) <= _SURE
     done = {step.path: step for step in steps}
     away = [step for step in reversed(acting) if step.now.kind is not Kind.ABSENT and _in_the_way(step)]
     for step in away:
-        done[step.path] = _tried(step, looker, objects, away=True)
+        done[step.path] = _tried(step, looker, objects, away=True, sync=sync)
     for step in acting:
         if step.fate is Fate.RESTORE and done[step.path].acts:
-            done[step.path] = _tried(step, looker, objects, away=False)
+            done[step.path] = _tried(step, looker, objects, away=False, sync=sync)
     return list(done.values())
 
 
@@ -127,9 +131,25 @@ def _in_the_way(step: Step) -> bool:
     return step.fate is Fate.DELETE or Kind.FOLDER in (step.now.kind, step.wanted.kind)
 
 
-def _tried(step: Step, looker: Looker, objects: ObjectStore, *, away: bool) -> Step:
+def sweep(paths: Iterable[str]) -> None:
+    """Take away what a putting back that was killed has left beside the files that it was about to replace."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            handle = open_folder(os.path.dirname(path))
+            try:
+                os.unlink(_temporary(path), dir_fd=handle)
+            finally:
+                os.close(handle)
+
+
+def _temporary(path: str) -> str:
+    """The name under which a file is written before it takes its place: always the same, so that it can be found."""
+    return f".{os.path.basename(path)[:40]}.{digest_of(os.fsencode(path))[:16]}"
+
+
+def _tried(step: Step, looker: Looker, objects: ObjectStore, *, away: bool, sync: bool) -> Step:
     try:
-        _do(step, looker, objects, away=away)
+        _do(step, looker, objects, away=away, sync=sync)
     except OSError as error:
         return structs.replace(step, fate=Fate.FAILED, why=error.strerror or str(error))
     except _MeanwhileError:
@@ -147,7 +167,7 @@ class _DamagedError(Exception):
     """The copy is not there, or not what it was."""
 
 
-def _do(step: Step, looker: Looker, objects: ObjectStore, *, away: bool) -> None:
+def _do(step: Step, looker: Looker, objects: ObjectStore, *, away: bool, sync: bool) -> None:
     folder, name = os.path.split(step.path)
     both_folders = step.now.kind is Kind.FOLDER is step.wanted.kind
     if both_folders:
@@ -168,9 +188,9 @@ def _do(step: Step, looker: Looker, objects: ObjectStore, *, away: bool) -> None
         if away:
             _remove(name, handle, now)
         elif step.wanted.kind is Kind.FILE:
-            replace_in(handle, name, data, step.wanted.mode)
+            replace_in(handle, name, data, step.wanted.mode, sync=sync, temporary=_temporary(step.path))
         elif step.wanted.kind is Kind.LINK:
-            _link(name, handle, step.wanted.target)
+            _link(name, handle, step)
         else:
             os.mkdir(name, step.wanted.mode, dir_fd=handle)
     finally:
@@ -184,10 +204,10 @@ def _remove(name: str, folder: int, now: FileState) -> None:
         os.unlink(name, dir_fd=folder)
 
 
-def _link(name: str, folder: int, target: bytes) -> None:
+def _link(name: str, folder: int, step: Step) -> None:
     """Make a link in the place of what is there, in one go."""
-    temporary = f".{name[:40]}.{os.urandom(6).hex()}"
-    os.symlink(os.fsdecode(target), temporary, dir_fd=folder)
+    temporary = _temporary(step.path)
+    os.symlink(os.fsdecode(step.wanted.target), temporary, dir_fd=folder)
     try:
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError:
