@@ -19,7 +19,7 @@ from hermes.store.undoing import TakenBack
 from hermes.tools.checkpoints.restore import Fate, History, Step, carried_out, chains, planned, sweep
 from hermes.util.say import phrase, say
 from hermes.util.scopes import whole
-from hermes.util.text import one_line
+from hermes.util.text import escaped, one_line
 
 if TYPE_CHECKING:
     from hermes.app.birth import Live
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hermes.tools.checkpoints.states import Looker
 
 _WORDS = 80
-_NAMED = 12
+_NAMED, _LONGEST = 12, 120
 _REASONS = {
     Fate.FOREIGN: phrase("it was changed since by somebody else"),
     Fate.UNKNOWN: phrase("nobody knows who has changed it since: the program ended in the middle of that turn"),
@@ -194,9 +194,10 @@ class UndoDesk:
         restored = await self._actor.aside(work) or Restored()
         named = [*restored.restored, *restored.deleted]
         if named:
+            shown = ", ".join(repr(escaped(one_line(one, _LONGEST))) for one in named[:_NAMED])
             more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
             keeper.note(
-                f"The user put files back as they were before: {', '.join(named[:_NAMED])}{more}. "
+                f"The user put files back as they were before: {shown}{more}. "
                 "What you know of them may be out of date: read them again."
             )
         return restored

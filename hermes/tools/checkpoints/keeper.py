@@ -82,15 +82,15 @@ class Keeper:
 
     async def before(self, paths: Sequence[str], *, anything: bool) -> None:
         """Keep what stands at the paths (absolute), and with `anything` in the whole workspace; once a turn."""
-        places = [one for path in paths for one in _places(path)]
         async with self._lock:
             try:
+                places = [one for path in paths for one in _places(path)]
                 turn = await self._entered()
                 wanted = [path for path in places if path not in turn.paths]
                 anything = anything and turn.base is None
                 if wanted or anything:
                     await self._take(turn, wanted, anything=anything)
-            except (OSError, HermesError) as error:
+            except (OSError, ValueError, HermesError) as error:  # ValueError: a path that can be none
                 _LOG.warning("no checkpoint could be taken", exc_info=True)
                 self._tell(say("No copy of files could be made, so this cannot be undone: {error}", error=str(error)))
 
@@ -294,7 +294,7 @@ class Keeper:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         """Run in a thread; a stop does not wait for it, and it gives up soon."""
-        self._stop.clear()
+        self._stop = threading.Event()
         try:
             return await asyncio.to_thread(work)
         except asyncio.CancelledError:

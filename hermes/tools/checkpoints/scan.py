@@ -161,7 +161,8 @@ class Scan:
     def _entry(self, handle: int, entry: os.DirEntry[str], path: str, ignored: Ignored, depth: int) -> None:
         status = entry.stat(follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode):
-            if status.st_dev != self._device or read_refused(os.path.join(self._root, path), self._places):
+            real = os.path.join(self._root, path)
+            if status.st_dev != self._device or real == self._places.hermes or read_refused(real, self._places):
                 return
             self._items[os.fsencode(path)] = Item(FileState(Kind.FOLDER, status.st_mode & MODE))
             if depth >= _DEEPEST:
