@@ -141,7 +141,7 @@ class Sessions:
         from hermes.tools.checkpoints.tidy import Keep, collect
 
         try:
-            await collect(self._store, ObjectStore(self._home.checkpoints), Keep())
+            await collect(self._store, ObjectStore(self._home.checkpoints), Keep(total=1 << 62))
         except OSError as error:
             raise StoreError(f"The copies of its files cannot be deleted: {error.strerror}.") from None
 

@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 
 from hermes.app.options import Options
+from hermes.app.sessions import stored_sessions
 from hermes.app.undoing import UndoDesk
 from hermes.app.wiring import App
 from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.core.events import EpochBegan, Event, Notice
+from hermes.core.messages import user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
+from hermes.store.transcript import Entry
 from hermes.testing.home import TempHome
 from hermes.testing.legal import problems
 from hermes.testing.prefix import check_prefixes
@@ -293,3 +296,35 @@ async def test_without_checkpoints_only_the_conversation_goes_back() -> None:
             await here.desk.rollback()
         assert (await here.desk.undo()).files.restored == ()
         assert (here.work / "a").exists()
+
+
+async def test_in_a_sandbox_too_and_a_deleted_session_leaves_no_copy() -> None:
+    replies: list[Reply] = [run("echo new > a; mkdir d && cp a d/b"), Say("done")]
+    async with sitting(replies, more={"terminal": {"backend": "auto"}}) as here:
+        (here.work / "a").write_text("old\n")
+        await here.say("work")
+        done = await here.desk.undo()
+        assert done.files.restored == ("a",) and done.files.deleted == ("d/b",)
+        assert [one.name for one in here.work.iterdir()] == ["a"]
+        name = here.actor.session_id
+        await here.app.close_session(here.actor)
+        store = here.app._on.store
+        await store.set_folder_base(str(here.work), "")
+        async with stored_sessions(here.home.environ) as sessions:
+            await sessions.delete(name)
+        assert [one for one in here.home.hermes.joinpath("checkpoints", "objects").rglob("*") if one.is_file()] == []
+
+
+async def test_a_turn_of_a_dead_process_is_not_taken_back_before_it_has_ended() -> None:
+    async with sitting([Say("one"), Say("two")]) as here:
+        await here.say("first")
+        store, name = here.app._on.store, here.actor.session_id
+        await here.app.close_session(here.actor)
+        asked = user_message("second")
+        await store.start_turn(Entry(session_id=name, epoch=1, turn_id="turn_x", messages=(asked,), fence=1))
+        here.actor = await here.app.open_session(name)
+        with pytest.raises(BusyError):
+            await here.desk.undo()
+        ending = here.actor.resume()
+        assert ending is not None and (await ending).text == "two"
+        assert (await here.desk.undo()).text == "second"
