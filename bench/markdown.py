@@ -1,6 +1,6 @@
 """A long streamed answer as terminal lines: CPU per token, and memory at a third of it and at its end.
 
-    python -m bench.markdown [TOKENS]
+python -m bench.markdown [TOKENS]
 """
 
 import random
@@ -16,15 +16,16 @@ CHARACTERS = 4
 WIDTH = 100
 PARTS = (
     "## Part {n}: what was found\n\n",
-    "The parser keeps **one state per line**, so `feed(delta)` never looks back; see [the notes](https://example.org/{n}) "
-    "and the *second* table below. It's a “quiet” change — nothing that callers see moves, and the cost of one more "
-    "line stays the same for {n} lines as for three.\n\n",
-    "- first point of {n}, with `code`\n- second point\n  - nested, and **bold words** that go on for a while so that "
-    "the line has to be wrapped somewhere near its end\n    1. deep one\n    2. deep two\n- third point\n\n",
-    "```python\ndef part_{n}(values: list[int]) -> int:\n    \"\"\"Adds what is even.\"\"\"\n    total = 0  # none yet\n"
-    "    for value in values:\n        if value % 2 == 0:\n            total += value * {n}\n    return total\n```\n\n",
-    "| name | value | what it is for |\n|---|---:|---|\n| alpha {n} | 1,024 | the **first** of them |\n"
-    "| beta | 17 | `inner` state |\n| gamma | 3 | 中文也可以 |\n\n",
+    """The parser keeps **one state per line**, so `feed(delta)` never looks back: [the notes](https://example.org/{n})
+and the *second* table below. It's a “quiet” change — nothing that callers see moves, and the cost of one more line stays
+the same for {n} lines as for three.\n\n""",
+    """- first point of {n}, with `code`\n- second point
+  - nested, and **bold words** that go on for a while so that the line has to be wrapped somewhere near its end
+    1. deep one\n    2. deep two\n- third point\n\n""",
+    """```python\ndef part_{n}(values: list[int]) -> int:\n    \"\"\"Adds what is even.\"\"\"\n    total = 0  # none yet
+    for value in values:\n        if value % 2 == 0:\n            total += value * {n}\n    return total\n```\n\n""",
+    """| name | value | what it is for |\n|---|---:|---|\n| alpha {n} | 1,024 | the **first** of them |
+| beta | 17 | `inner` state |\n| gamma | 3 | 中文也可以 |\n\n""",
     "> Quoted words of part {n}, which stand for themselves.\n\n",
     "中文的一段话：解析器按行工作，所以每一行只读一次；第 {n} 部分说明为什么这样做，以及它的代价是多少。\n\n",
 )

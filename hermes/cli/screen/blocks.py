@@ -24,7 +24,32 @@ _FENCE = re.compile(r"(`{3,})([^`]*)$|(~{3,})(.*)$")
 _UNDERLINE = re.compile(r"={3,}$|-{3,}$")
 _DELIMITERS = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?$")
 _HTML = re.compile(r"<(?:/?([a-zA-Z][\w-]*)(?=[\s/>]|$)|!--|!DOCTYPE|\?)")
-_INLINE_TAGS = frozenset("a abbr b br cite code del em i img ins kbd mark q s small span strong sub sup u var".split())
+_INLINE_TAGS = frozenset(
+    (
+        "a",
+        "abbr",
+        "b",
+        "br",
+        "cite",
+        "code",
+        "del",
+        "em",
+        "i",
+        "img",
+        "ins",
+        "kbd",
+        "mark",
+        "q",
+        "s",
+        "small",
+        "span",
+        "strong",
+        "sub",
+        "sup",
+        "u",
+        "var",
+    )
+)
 _MATH = (("$$", "$$"), ("\\[", "\\]"))
 
 
@@ -82,7 +107,7 @@ class _List(Struct):
 class Splitter:
     """Takes a text in pieces of any size. What it holds is bounded: the unfinished block, a few kilobytes."""
 
-    def __init__(self, depth: int = 0) -> None:
+    def __init__(self, depth: int = 0, *, blank: bool = False) -> None:
         self._depth = depth
         self._rest = ""
         self._cut = False
@@ -92,8 +117,7 @@ class Splitter:
         self._lines: list[str] = []
         self._size = 0
         self._first = True
-        self._gap = False
-        self._blank = False
+        self._blank = blank
         self._lists: list[_List] = []
         self._fence = ""
         self._fence_indent = 0
@@ -129,32 +153,34 @@ class Splitter:
         return out
 
     def close(self) -> list[Block]:
-        """The text has ended; returns the last blocks. A new text may follow."""
+        """The text has ended; returns the last blocks."""
         if self._rest:
             self._take(self._rest)
         self._rest, self._cut = "", False
         self._leave_quote()
         self._flush()
         self._leave_code()
-        out = self._out
-        self.__init__(self._depth)  # type: ignore[misc]
-        return out
+        return self._out
 
     def unfinished(self, most: int, letters: int) -> list[Block]:
         """The blocks that are not given out yet, as if the text ended here; of long ones about the last `most` lines
         and `letters` characters. Changes nothing."""
         if not self._rest and not self._lines and self._inner is None:
             return []
-        twin = copy.copy(self)
-        twin._out = []
-        twin._lists = [copy.copy(one) for one in self._lists]
+        return copy.copy(self).shorten(most, letters).close()
+
+    def shorten(self, most: int, letters: int) -> "Splitter":
+        """Forget all but about the last `most` lines and `letters` characters of what is unfinished. For copies: what
+        is shared with the original is left alone."""
+        self._lists = [copy.copy(one) for one in self._lists]
         head = 2 if self._open is Kind.TABLE else 0
-        twin._lines = self._lines[:head] + self._lines[head:][-most:]
-        twin._rest = self._rest[-letters:] if len(self._rest) > letters and not self._fence else self._rest
+        self._lines = self._lines[:head] + self._lines[head:][-most:]
+        if len(self._rest) > letters and not self._fence:
+            self._rest = self._rest[-letters:]
+        self._out = []
         if self._inner is not None:
-            twin._out = [_quoted(one) for one in self._inner.unfinished(most, letters)]
-            twin._inner = None
-        return twin.close()
+            self._inner = copy.copy(self._inner).shorten(most, letters)
+        return self
 
     # A line.
 
@@ -180,7 +206,9 @@ class Splitter:
         if self._fence:
             self._code(piece)
         elif self._verbatim:
-            self._emit(Kind.TEXT, piece)
+            self._emit(Kind.TEXT, piece, first=False)
+        elif self._inner is not None:
+            self._out += [_quoted(one) for one in self._inner.feed(piece + "\n")]
         elif piece.strip():
             self._lines.append(piece.strip())
             self._open = self._open or Kind.PARAGRAPH
@@ -197,30 +225,25 @@ class Splitter:
         if first in "`~" and (match := _FENCE.match(stripped)):
             self._begin_code(line, match)
         elif first == "#" and (match := _HEADING.match(stripped)):
-            self._flush()
-            self._nest(_indent(line))
-            self._emit(Kind.HEADING, match[2] or "", level=len(match[1]))
+            self._alone(line, Kind.HEADING, match[2] or "", level=len(match[1]))
         elif first in "-=" and self._underline(stripped):
-            pass
+            return
         elif first in "-*_" and _RULE.match(stripped):
-            self._flush()
-            self._nest(_indent(line))
-            self._emit(Kind.RULE)
-        elif first in "-*+•0123456789" and (match := _MARKER.match(stripped)) and self._item(line, stripped, match):
-            pass
-        elif "|" in stripped and self._table(stripped):
-            pass
-        elif first in "<$\\" and self._begin_verbatim(stripped, line):
-            pass
-        else:
+            self._alone(line, Kind.RULE)
+        elif not self._item(line, stripped) and not self._table(stripped) and not self._begin_verbatim(line, stripped):
             self._words(line, stripped)
+
+    def _alone(self, line: str, kind: Kind, text: str = "", *, level: int = 0) -> None:
+        """A line that is a block."""
+        self._flush()
+        self._nest(_indent(line))
+        self._emit(kind, text, level=level)
 
     # Paragraphs and lists.
 
     def _words(self, line: str, stripped: str) -> None:
         if self._open is Kind.TABLE:
             self._flush()
-        kept = stripped + ("  " if line.endswith("  ") else "")
         if self._open is None:
             indent = _indent(line)
             self._nest(indent)
@@ -230,8 +253,8 @@ class Splitter:
                 return
             self._open = Kind.PARAGRAPH
         self._leave_code()
-        self._lines.append(kept)
-        self._size += len(kept)
+        self._lines.append(stripped)
+        self._size += len(stripped)
         if self._size > LONGEST_PARAGRAPH:
             self._part()
 
@@ -240,15 +263,20 @@ class Splitter:
         while self._lists and indent < min(self._lists[-1].content, self._lists[-1].column + 2):
             self._lists.pop()
 
-    def _item(self, line: str, stripped: str, match: re.Match[str]) -> bool:
+    def _item(self, line: str, stripped: str) -> bool:
         """Begin an item; False when the line is no item."""
-        indent = _indent(line)
-        mark = match[1]
-        words = stripped[match.end() :]
-        if self._open is Kind.PARAGRAPH and (not words or (mark[0].isdigit() and mark[:-1] != "1")) and not self._lists:
-            return False  # "the year\n1984. It was" is no list
-        if not self._lists and indent >= 4 and self._open is None:
+        if stripped[0] not in "-*+•0123456789" or not (match := _MARKER.match(stripped)):
             return False
+        indent, mark, words = _indent(line), match[1], stripped[match.end() :]
+        if not self._lists:
+            if self._open is None and indent >= 4:
+                return False
+            if self._open is Kind.PARAGRAPH and (not words or (mark[0].isdigit() and mark[:-1] != "1")):
+                return False  # "the year\n1984. It was" is no list
+        self._begin_item(indent, mark, words, match.end())
+        return True
+
+    def _begin_item(self, indent: int, mark: str, words: str, before: int) -> None:
         self._flush()
         self._leave_code()
         sort = mark[-1] if mark[0].isdigit() else "-"
@@ -260,7 +288,7 @@ class Splitter:
         shown = f"{number}{sort}" if sort != "-" else "-"
         out = self._lists[-1].inner if self._lists else 0
         inner = out + len(shown) + 1
-        content = indent + (match.end() if words else len(mark) + 1)
+        content = indent + (before if words else len(mark) + 1)
         column = beside.column if beside and goes_on else indent
         self._lists.append(_List(column, content, out, inner, sort, number))
         self._open = Kind.ITEM
@@ -270,7 +298,6 @@ class Splitter:
             self._begin_code(" " * content + words, fence)
         else:
             self._lines.append(words)
-        return True
 
     # Headings that are underlined, tables.
 
@@ -283,7 +310,9 @@ class Splitter:
         return True
 
     def _table(self, stripped: str) -> bool:
-        head = self._lines[-1] if self._open is Kind.PARAGRAPH else ""
+        if "|" not in stripped or self._open is not Kind.PARAGRAPH or not self._lines:
+            return False
+        head = self._lines[-1]
         if "|" not in head or not _DELIMITERS.match(stripped) or _columns(head) != _columns(stripped):
             return False
         self._lines.pop()
@@ -336,18 +365,16 @@ class Splitter:
         self._fence = ""
         self._first = True
 
-    def _begin_verbatim(self, stripped: str, line: str) -> bool:
+    def _begin_verbatim(self, line: str, stripped: str) -> bool:
+        if stripped[0] not in "<$\\":
+            return False
         for begin, end in _MATH:
             if stripped.startswith(begin):
-                self._flush()
-                self._nest(_indent(line))
-                self._emit(Kind.TEXT, stripped)
+                self._alone(line, Kind.TEXT, stripped)
                 self._verbatim = "" if end in stripped[len(begin) :] else end
                 return True
         if (match := _HTML.match(stripped)) and (match[1] or "").lower() not in _INLINE_TAGS:
-            self._flush()
-            self._nest(_indent(line))
-            self._emit(Kind.TEXT, line.rstrip())
+            self._alone(line, Kind.TEXT, line.rstrip())
             self._verbatim = "\n"
             return True
         return False
@@ -366,8 +393,7 @@ class Splitter:
     def _quote(self, stripped: str) -> None:
         if self._inner is None:
             self._flush()
-            self._inner = Splitter(self._depth + 1)
-            self._inner._blank = self._blank
+            self._inner = Splitter(self._depth + 1, blank=self._blank)
         self._blank = False
         inner = stripped[2:] if stripped.startswith("> ") else stripped[1:]
         self._out += [_quoted(one) for one in self._inner.feed(inner + "\n")]
@@ -398,7 +424,10 @@ class Splitter:
         first, self._first = self._first, True
         if lines:
             self._lines = []
-            self._emit(kind, "\n".join(lines), first=first, label=self._label if kind is Kind.ITEM else "")
+            text = "\n".join(lines)
+            if kind is not Kind.TABLE:
+                text = text.replace("\\\n", "\n")  # a break that is written out
+            self._emit(kind, text, first=first, label=self._label if kind is Kind.ITEM else "")
 
     def _emit(self, kind: Kind, text: str = "", *, first: bool = True, level: int = 0, label: str = "") -> None:
         gap, self._blank = self._blank, False

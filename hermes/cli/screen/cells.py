@@ -144,9 +144,8 @@ def _wide(text: str, part: Range, width: int, whole: bool) -> list[Range]:
         cells = _cell(letter)
         if letter == " ":
             best = (at, at + 1)
-        elif cells and at > start and (cells > 1 or wide) and before != "\u200d":
-            if letter not in _NOT_FIRST and before not in _NOT_LAST:
-                best = (at, at)
+        elif cells and at > start and (cells > 1 or wide) and _parts(before, letter):
+            best = (at, at)
         if used + cells > width and cells and at > start:
             stop, following = best or (at, at)
             if best is None and (far := _hard(text, start, end, whole)):
@@ -169,3 +168,8 @@ def _wide(text: str, part: Range, width: int, whole: bool) -> list[Range]:
     if start < end or not found:
         found.append((start, end))
     return found
+
+
+def _parts(before: str, letter: str) -> bool:
+    """Whether a line may end between these two, one of which takes two cells."""
+    return before != "\u200d" and letter not in _NOT_FIRST and before not in _NOT_LAST

@@ -4,7 +4,6 @@ Lines are given out as they come, so a line is read once, with what the lines be
 several lines) as all that is known of them.
 """
 
-import copy
 import re
 from functools import lru_cache
 
@@ -20,9 +19,11 @@ null private protected public return static struct super switch this throw true 
 _WORDS = {
     "python": "and as assert async await break case class continue def del elif else except False finally for from \
 global if import in is lambda match None nonlocal not or pass raise return True try while with yield self",
-    "script": _C + " abstract as async await debugger declare delete export from function get implements instanceof \
+    "script": _C
+    + " abstract as async await debugger declare delete export from function get implements instanceof \
 let namespace of readonly set typeof undefined var with yield keyof satisfies",
-    "c": _C + " alignas auto bool char concept constexpr delete double explicit extern final float friend goto inline \
+    "c": _C
+    + " alignas auto bool char concept constexpr delete double explicit extern final float friend goto inline \
 int internal is long namespace nullptr operator out override package params readonly record ref register sealed short \
 signed sizeof string template throws typename unsigned using var virtual volatile where let fun val when object func \
 guard protocol extension let nil self lazy weak init companion data suspend def trait implicit lateinit by",
@@ -35,10 +36,10 @@ readonly declare set unset source alias eval exec cd echo sudo trap shift break 
     "ruby": "alias and begin break case class def defined? do else elsif end ensure false for if in module next nil \
 not or redo require rescue retry return self super then true undef unless until when while yield attr_accessor local \
 function elseif repeat",
-    "sql": "add all alter and as asc begin between by case check column commit constraint create cross database default \
-delete desc distinct drop else end exists foreign from full group having if in index inner insert into is join key left \
-like limit not null offset on or order outer primary references returning right rollback select set table then \
-transaction union unique update using values view when where with",
+    "sql": "add all alter and as asc begin between by case check column commit constraint create cross database \
+default delete desc distinct drop else end exists foreign from full group having if in index inner insert \
+into is join key left like limit not null offset on or order outer primary references returning right \
+rollback select set table then transaction union unique update using values view when where with",
     "data": "true false null yes no on off none nan inf",
     "docker": "FROM RUN CMD LABEL EXPOSE ENV ADD COPY ENTRYPOINT VOLUME USER WORKDIR ARG ONBUILD HEALTHCHECK SHELL AS",
 }
@@ -86,7 +87,7 @@ def language_of(label: str) -> Language | None:
         case "python":
             comment, ends = r"\#.*", {'"""': '"""', "'''": "'''"}
         case "shell" | "ruby" | "data" | "docker":
-            comment = _HASH if name not in ("lua",) else _DASHES
+            comment = _HASH if name != "lua" else _DASHES
         case "sql":
             comment, ends = _DASHES, {"/*": "*/"}
         case "script" | "go":
@@ -98,9 +99,11 @@ def language_of(label: str) -> Language | None:
         case _:
             ends = {"/*": "*/"}
     multi = "|".join(re.escape(one) for one in ends) or r"(?!)"
-    name_of = r"</?[\w:-]+|/?>" if family == "markup" else r"[A-Za-z_$@][\w$]*[?!]?" if family == "ruby" else r"[A-Za-z_]\w*"
+    name_of = (
+        r"</?[\w:-]+|/?>" if family == "markup" else r"[A-Za-z_$@][\w$]*[?!]?" if family == "ruby" else r"[A-Za-z_]\w*"
+    )
     string = r'"[^"]*"?' if family == "markup" else _STRING
-    if family in ("rust",):
+    if family == "rust":
         string = r'"(?:[^"\\]|\\.)*"?|\'(?:[^\'\\]|\\.)\''
     token = re.compile(
         f"(?P<multi>{multi})|(?P<comment>{comment})|(?P<string>{string})|(?P<number>{_NUMBER})|(?P<name>{name_of})"
@@ -118,10 +121,6 @@ class Colours:
         self._open = ""
         """What ends the comment or text that goes on from the line before."""
         self._style = ""
-
-    def twin(self) -> "Colours":
-        """One that goes on from here and leaves this one as it is."""
-        return copy.copy(self)
 
     def runs(self, line: str) -> list[Run]:
         """The line in runs of one style each."""

@@ -77,10 +77,7 @@ class _Reader:
             del self._openers[place + 1 :]
             opener = self._openers[place]
             used = 2 if min(opener.left, left) >= 2 else 1
-            if mark == "~":
-                style = STRIKE
-            else:
-                style = STRONG if used == 2 else EMPHASIS
+            style = STRIKE if mark == "~" else STRONG if used == 2 else EMPHASIS
             self._changes.setdefault(opener.at + 1, []).append((style, 1))
             self._changes.setdefault(len(self.pieces), []).append((style, -1))
             opener.left -= used

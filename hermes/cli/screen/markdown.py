@@ -4,6 +4,7 @@ What is finished is given out once and never changes; what is not is the tail. N
 is in the lines, whatever the text says (`cells.safe`).
 """
 
+import copy
 from collections.abc import Callable
 
 from hermes.cli.screen import table
@@ -51,6 +52,7 @@ class Markdown:
         """The text has ended; returns its last lines. Another text may follow."""
         self._version += 1
         lines = self._writer.lines(self._splitter.close(), self._width())
+        self._splitter = Splitter()
         self._writer = _Writer(self._theme, self._writer.style)
         return lines
 
@@ -67,11 +69,13 @@ class _Writer:
 
     def twin(self) -> "_Writer":
         """One that goes on from here and leaves this one as it is."""
-        twin = _Writer(self._theme, self.style)
-        twin._before = self._before
-        twin._columns = self._columns
-        twin._colours = self._colours.twin() if self._colours else None
+        twin = copy.copy(self)
+        twin.on_its_own()
         return twin
+
+    def on_its_own(self) -> None:
+        """Share nothing with what this was copied from."""
+        self._colours = copy.copy(self._colours)
 
     def lines(self, blocks: list[Block], width: int, *, whole: bool = True) -> list[str]:
         """The lines of these blocks. With `whole`, code and addresses are not broken by us where they are too long:
@@ -98,7 +102,7 @@ class _Writer:
             return before.kind in (Kind.TABLE, Kind.CODE, Kind.CODE_END)
         if Kind.CODE in (block.kind, before.kind):
             return block.kind is not before.kind
-        return Kind.TABLE in (block.kind, before.kind) or before.kind is Kind.ITEM and not block.indent
+        return Kind.TABLE in (block.kind, before.kind) or (before.kind is Kind.ITEM and not block.indent)
 
     def _quoted(self, block: Block, text: str) -> str:
         mark = "│ " if self._theme.unicode else "> "
@@ -144,7 +148,7 @@ class _Writer:
         if task in ("[ ] ", "[x] "):
             text = text[4:]
             if theme.plain:
-                text = (say("done: {text}", text=text) if task == "[x] " else say("to do: {text}", text=text))
+                text = say("done: {text}", text=text) if task == "[x] " else say("to do: {text}", text=text)
             elif block.label == "-":
                 mark = task.strip()
             else:

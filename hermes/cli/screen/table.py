@@ -49,8 +49,10 @@ def _body(theme: Theme, columns: Columns, body: Sequence[Sequence[str]], width: 
     lines: list[str] = []
     if not columns.widths:
         for row in body:
-            lines += ["", *_record(theme, columns.head, row, width, base)] if lines else _record(
-                theme, columns.head, row, width, base
+            lines += (
+                ["", *_record(theme, columns.head, row, width, base)]
+                if lines
+                else _record(theme, columns.head, row, width, base)
             )
         return lines
     drawn = [_row(theme, columns, row, base) for row in body]
@@ -67,7 +69,7 @@ def _record(theme: Theme, head: Sequence[str], row: Sequence[str], width: int, b
     lines: list[str] = []
     for name, value in zip(head, row, strict=True):
         if value:
-            named = runs_of(name, f"{base} table.head") + [(": ", base)] if name else []
+            named = [*runs_of(name, f"{base} table.head"), (": ", base)] if name else []
             lines += wrapped(theme, [*named, *runs_of(value, base)], width)
     return lines
 
@@ -110,7 +112,7 @@ def _widths(theme: Theme, rows: Sequence[Sequence[str]], width: int) -> list[int
     if theme.plain:
         return []
     count = len(rows[0])
-    wanted = [max(max(width_of(_bare(row[n])) for row in rows), 1) for n in range(count)]
+    wanted = [max(1, *(width_of(_bare(row[n])) for row in rows)) for n in range(count)]
     room = width - len(_GAP) * (count - 1)
     if sum(wanted) <= room:
         return wanted
