@@ -17,8 +17,8 @@ WIDTH = 100
 PARTS = (
     "## Part {n}: what was found\n\n",
     """The parser keeps **one state per line**, so `feed(delta)` never looks back: [the notes](https://example.org/{n})
-and the *second* table below. It's a “quiet” change — nothing that callers see moves, and the cost of one more line stays
-the same for {n} lines as for three.\n\n""",
+and the *second* table below. It's a “quiet” change — nothing that callers see moves, and the cost of one more line
+stays the same for {n} lines as for three.\n\n""",
     """- first point of {n}, with `code`\n- second point
   - nested, and **bold words** that go on for a while so that the line has to be wrapped somewhere near its end
     1. deep one\n    2. deep two\n- third point\n\n""",

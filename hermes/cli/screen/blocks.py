@@ -162,24 +162,21 @@ class Splitter:
         self._leave_code()
         return self._out
 
-    def unfinished(self, most: int, letters: int) -> list[Block]:
-        """The blocks that are not given out yet, as if the text ended here; of long ones about the last `most` lines
-        and `letters` characters. Changes nothing."""
+    def unfinished(self, most: int) -> list[Block]:
+        """The blocks that are not given out yet, as if the text ended here; of a table the head and the last `most`
+        rows. Changes nothing."""
         if not self._rest and not self._lines and self._inner is None:
             return []
-        return copy.copy(self).shorten(most, letters).close()
+        return copy.copy(self).alone(most).close()
 
-    def shorten(self, most: int, letters: int) -> "Splitter":
-        """Forget all but about the last `most` lines and `letters` characters of what is unfinished. For copies: what
-        is shared with the original is left alone."""
+    def alone(self, most: int) -> "Splitter":
+        """For copies: share nothing that changes with the original, and forget all rows of a table but the last."""
         self._lists = [copy.copy(one) for one in self._lists]
-        head = 2 if self._open is Kind.TABLE else 0
-        self._lines = self._lines[:head] + self._lines[head:][-most:]
-        if len(self._rest) > letters and not self._fence:
-            self._rest = self._rest[-letters:]
+        head = 2 if self._first else 0
+        self._lines = [*self._lines[:head], *self._lines[head:][-most:]] if self._open is Kind.TABLE else [*self._lines]
         self._out = []
         if self._inner is not None:
-            self._inner = copy.copy(self._inner).shorten(most, letters)
+            self._inner = copy.copy(self._inner).alone(most)
         return self
 
     # A line.

@@ -43,7 +43,7 @@ class Markdown:
         width = self._width()
         key = (self._version, most, width)
         if self._tail[:3] != key:
-            blocks = self._splitter.unfinished(most, most * max(width, NARROWEST))
+            blocks = self._splitter.unfinished(most)
             lines = self._writer.twin().lines(blocks, width, whole=False) if blocks else []
             self._tail = (*key, lines[-most:] if most > 0 else [])
         return self._tail[3]
@@ -83,12 +83,13 @@ class _Writer:
         found: list[str] = []
         for block in blocks:
             if self._apart(block):
-                found.append(self._quoted(block, "") if self._before and self._before.quote == block.quote else "")
+                found.append(self._bars(min(block.quote, self._before.quote if self._before else 0)))
             if block.kind is not Kind.CODE_END or self._theme.plain:
                 self._before = block
             room = max(width - 2 * block.quote, NARROWEST)
             lines = self._written(block, room, whole)
-            found += [self._quoted(block, one) for one in lines] if block.quote else lines
+            bars = self._bars(block.quote)
+            found += [f"{bars} {one}" if one else bars for one in lines] if bars else lines
         return found
 
     def _apart(self, block: Block) -> bool:
@@ -104,10 +105,9 @@ class _Writer:
             return block.kind is not before.kind
         return Kind.TABLE in (block.kind, before.kind) or (before.kind is Kind.ITEM and not block.indent)
 
-    def _quoted(self, block: Block, text: str) -> str:
+    def _bars(self, quotes: int) -> str:
         mark = "│ " if self._theme.unicode else "> "
-        bars = self._theme.paint("quote", (mark * block.quote).rstrip(" "))
-        return f"{bars} {text}" if text else bars
+        return self._theme.paint("quote", (mark * quotes).rstrip(" "))
 
     def _written(self, block: Block, width: int, whole: bool) -> list[str]:
         theme, base = self._theme, f"{self.style} quote" if block.quote else self.style

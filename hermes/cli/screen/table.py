@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from hermes.cli.screen.blocks import cells_of_row
+from hermes.cli.screen.blocks import MOST_ROWS, cells_of_row
 from hermes.cli.screen.cells import width_of
 from hermes.cli.screen.inline import Run, runs_of
 from hermes.cli.screen.painted import line, wrapped
@@ -13,6 +13,7 @@ from hermes.cli.screen.theme import Depth, Theme
 NARROWEST = 5
 """Cells of a column below which a table is shown as a list."""
 _GAP = "  "
+_SLACK = 3
 
 
 class Columns(Struct, frozen=True):
@@ -114,8 +115,9 @@ def _widths(theme: Theme, rows: Sequence[Sequence[str]], width: int) -> list[int
     count = len(rows[0])
     wanted = [max(1, *(width_of(_bare(row[n])) for row in rows)) for n in range(count)]
     room = width - len(_GAP) * (count - 1)
-    if sum(wanted) <= room:
-        return wanted
+    if (spare := room - sum(wanted)) >= 0:
+        # More rows follow a first part that is full: they may be a little wider.
+        return [one + min(spare // count, _SLACK) for one in wanted] if len(rows) >= MOST_ROWS - 2 else wanted
     if room < NARROWEST * count:
         return []
     # The widest columns give way until all fit: those within a fair share keep what they want.
