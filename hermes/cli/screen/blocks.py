@@ -8,6 +8,7 @@ from enum import Enum
 from msgspec import Struct, structs
 
 from hermes.cli.screen.cells import safe
+from hermes.cli.screen.lists import Nesting
 
 LONGEST_LINE = 4_000
 """Characters after which a line without an end is cut."""
@@ -88,22 +89,6 @@ class Block(Struct, frozen=True):
     """Of code: the language; of an item: its marker, `-` or a number."""
 
 
-class _List(Struct):
-    """A list that is open."""
-
-    column: int
-    """Where its markers stand in the text."""
-    content: int
-    """Where the words of its last item begin."""
-    out: int
-    """Cells to the left of its markers."""
-    inner: int
-    """Cells to the left of its words."""
-    marker: str
-    """`-`, `.` or `)`."""
-    number: int
-
-
 class Splitter:
     """Takes a text in pieces of any size. What it holds is bounded: the unfinished block, a few kilobytes."""
 
@@ -118,10 +103,12 @@ class Splitter:
         self._size = 0
         self._first = True
         self._blank = blank
-        self._lists: list[_List] = []
+        self._lists = Nesting()
         self._fence = ""
         self._fence_indent = 0
         self._label = ""
+        self._loose = False
+        """Whether the last block was code that is only indented."""
         self._verbatim = ""
         """What ends lines that are shown as they stand; a newline for an empty line."""
         self._inner: Splitter | None = None
@@ -171,7 +158,7 @@ class Splitter:
 
     def alone(self, most: int) -> "Splitter":
         """For copies: share nothing that changes with the original, and forget all rows of a table but the last."""
-        self._lists = [copy.copy(one) for one in self._lists]
+        self._lists = self._lists.copy()
         head = 2 if self._first else 0
         self._lines = [*self._lines[:head], *self._lines[head:][-most:]] if self._open is Kind.TABLE else [*self._lines]
         self._out = []
@@ -216,24 +203,19 @@ class Splitter:
             self._quote(stripped)
             return
         self._leave_quote()
-        if self._open is Kind.TABLE and "|" in stripped:
-            self._row(stripped)
-            return
-        if first in "`~" and (match := _FENCE.match(stripped)):
-            self._begin_code(line, match)
-        elif first == "#" and (match := _HEADING.match(stripped)):
-            self._alone(line, Kind.HEADING, match[2] or "", level=len(match[1]))
-        elif first in "-=" and self._underline(stripped):
-            return
-        elif first in "-*_" and _RULE.match(stripped):
-            self._alone(line, Kind.RULE)
-        elif not self._item(line, stripped) and not self._table(stripped) and not self._begin_verbatim(line, stripped):
+        if not (
+            self._table(stripped)
+            or self._begin_code(line, stripped)
+            or self._single(line, stripped)
+            or self._item(line, stripped)
+            or self._begin_verbatim(line, stripped)
+        ):
             self._words(line, stripped)
 
     def _alone(self, line: str, kind: Kind, text: str = "", *, level: int = 0) -> None:
         """A line that is a block."""
         self._flush()
-        self._nest(_indent(line))
+        self._lists.leave(_indent(line))
         self._emit(kind, text, level=level)
 
     # Paragraphs and lists.
@@ -243,10 +225,11 @@ class Splitter:
             self._flush()
         if self._open is None:
             indent = _indent(line)
-            self._nest(indent)
-            base = self._lists[-1].content if self._lists else 0
-            if indent >= base + 4:
-                self._loose_code(line, base + 4)
+            self._lists.leave(indent)
+            base = (self._lists.last.content if self._lists.last else 0) + 4
+            if indent >= base:
+                self._emit(Kind.CODE, _without_indent(line, base), first=not self._loose or self._blank)
+                self._loose = True
                 return
             self._open = Kind.PARAGRAPH
         self._leave_code()
@@ -254,11 +237,6 @@ class Splitter:
         self._size += len(stripped)
         if self._size > LONGEST_PARAGRAPH:
             self._part()
-
-    def _nest(self, indent: int) -> None:
-        """Leave the lists that a line with this indent does not belong to."""
-        while self._lists and indent < min(self._lists[-1].content, self._lists[-1].column + 2):
-            self._lists.pop()
 
     def _item(self, line: str, stripped: str) -> bool:
         """Begin an item; False when the line is no item."""
@@ -276,41 +254,44 @@ class Splitter:
     def _begin_item(self, indent: int, mark: str, words: str, before: int) -> None:
         self._flush()
         self._leave_code()
-        sort = mark[-1] if mark[0].isdigit() else "-"
-        beside: _List | None = None
-        while self._lists and indent < self._lists[-1].column + 2:
-            beside = self._lists.pop()
-        goes_on = beside is not None and beside.marker == sort
-        number = (beside.number + 1 if beside and goes_on else int(mark[:-1])) if sort != "-" else 0
-        shown = f"{number}{sort}" if sort != "-" else "-"
-        out = self._lists[-1].inner if self._lists else 0
-        inner = out + len(shown) + 1
-        content = indent + (before if words else len(mark) + 1)
-        column = beside.column if beside and goes_on else indent
-        self._lists.append(_List(column, content, out, inner, sort, number))
+        self._label = self._lists.item(indent, mark, before if words else len(mark) + 1)
         self._open = Kind.ITEM
-        self._label = shown
-        if words and (fence := _FENCE.match(words)):
-            self._lines.append("")
-            self._begin_code(" " * content + words, fence)
-        else:
-            self._lines.append(words)
+        fenced = words[:1] in ("`", "~") and _FENCE.match(words)
+        self._lines.append("" if fenced else words)
+        if fenced:
+            self._begin_code(" " * (indent + before) + words, words)
 
     # Headings that are underlined, tables.
 
-    def _underline(self, stripped: str) -> bool:
-        if self._open is not Kind.PARAGRAPH or len(self._lines) != 1 or not _UNDERLINE.match(stripped):
-            return False
-        words = self._lines.pop()
-        self._open, self._size = None, 0
-        self._emit(Kind.HEADING, words, level=1 if stripped[0] == "=" else 2)
-        return True
+    def _single(self, line: str, stripped: str) -> bool:
+        """A line that is a heading, makes a heading of the one above it, or is a rule."""
+        first = stripped[0]
+        if first == "#" and (match := _HEADING.match(stripped)):
+            self._alone(line, Kind.HEADING, match[2] or "", level=len(match[1]))
+            return True
+        if first in "-=" and self._open is Kind.PARAGRAPH and len(self._lines) == 1 and _UNDERLINE.match(stripped):
+            words, self._open, self._size = self._lines.pop(), None, 0
+            self._emit(Kind.HEADING, words, level=1 if first == "=" else 2)
+            return True
+        if first in "-*_" and _RULE.match(stripped):
+            self._alone(line, Kind.RULE)
+            return True
+        return False
 
     def _table(self, stripped: str) -> bool:
-        if "|" not in stripped or self._open is not Kind.PARAGRAPH or not self._lines:
+        """Begin a table, or take its next row."""
+        if "|" not in stripped:
             return False
-        head = self._lines[-1]
-        if "|" not in head or not _DELIMITERS.match(stripped) or _columns(head) != _columns(stripped):
+        if self._open is Kind.TABLE:
+            self._lines.append(stripped)
+            self._size += len(stripped)
+            if len(self._lines) > MOST_ROWS or self._size > 4 * LONGEST_PARAGRAPH:
+                self._part()
+            return True
+        head = self._lines[-1] if self._lines and self._open is Kind.PARAGRAPH else ""
+        if "|" not in head or not _DELIMITERS.match(stripped):
+            return False
+        if _columns(head) != _columns(stripped):
             return False
         self._lines.pop()
         self._flush()
@@ -318,23 +299,20 @@ class Splitter:
         self._lines = [head.strip(), stripped]
         return True
 
-    def _row(self, stripped: str) -> None:
-        self._lines.append(stripped)
-        self._size += len(stripped)
-        if len(self._lines) > MOST_ROWS or self._size > 4 * LONGEST_PARAGRAPH:
-            self._part()
-
     # Code, and lines that stand as they are.
 
-    def _begin_code(self, line: str, match: re.Match[str]) -> None:
+    def _begin_code(self, line: str, stripped: str) -> bool:
+        if stripped[0] not in "`~" or not (match := _FENCE.match(stripped)):
+            return False
         self._flush()
         self._leave_code()
         self._fence_indent = _indent(line)
-        self._nest(self._fence_indent)
+        self._lists.leave(self._fence_indent)
         self._fence = match[1] or match[3]
         info = (match[2] or match[4] or "").strip().strip("{}")
         self._label = info.split()[0].lstrip(".") if info else ""
         self._first = True
+        return True
 
     def _in_fence(self, line: str) -> None:
         stripped = line.strip()
@@ -344,13 +322,6 @@ class Splitter:
             self._blank = True
             return
         self._code(_without_indent(line, self._fence_indent))
-
-    def _loose_code(self, line: str, indent: int) -> None:
-        """A line of code that is only indented."""
-        self._first = True
-        self._label = ""
-        self._code(_without_indent(line, indent))
-        self._first = True
 
     def _code(self, line: str) -> None:
         self._emit(Kind.CODE, line, first=self._first, label=self._label)
@@ -399,7 +370,7 @@ class Splitter:
         if self._inner is not None:
             self._out += [_quoted(one) for one in self._inner.close()]
             self._inner = None
-            self._lists.clear()
+            self._lists.leave()
 
     # Giving out.
 
@@ -428,7 +399,8 @@ class Splitter:
 
     def _emit(self, kind: Kind, text: str = "", *, first: bool = True, level: int = 0, label: str = "") -> None:
         gap, self._blank = self._blank, False
-        here = self._lists[-1] if self._lists else None
+        here = self._lists.last
+        self._loose = False
         indent = (here.out if kind is Kind.ITEM else here.inner) if here else 0
         if kind is Kind.ITEM:
             level = len(self._lists)

@@ -137,37 +137,31 @@ def _hard(text: str, start: int, end: int, whole: bool) -> int:
 def _wide(text: str, part: Range, width: int, whole: bool) -> list[Range]:
     start, end = part
     found: list[Range] = []
-    used, best = 0, None
-    at, before, wide = start, "", False
-    while at < end:
+    while start < end:
+        stop = _stop(text, start, end, width)
+        if stop < end:
+            stop = max(stop, _hard(text, start, end, whole))
+        found.append((start, stop))
+        start = stop
+        while start < end and text[start] == " ":
+            start += 1
+    return found or [part]
+
+
+def _stop(text: str, start: int, end: int, width: int) -> int:
+    """Where the line that begins at `start` ends."""
+    used, best, before, wide = 0, start, "", False
+    for at in range(start, end):
         letter = text[at]
         cells = _cell(letter)
-        if letter == " ":
-            best = (at, at + 1)
-        elif cells and at > start and (cells > 1 or wide) and _parts(before, letter):
-            best = (at, at)
-        if used + cells > width and cells and at > start:
-            stop, following = best or (at, at)
-            if best is None and (far := _hard(text, start, end, whole)):
-                stop = following = far
-            found.append((start, stop))
-            while following < end and text[following] == " ":
-                following += 1
-            start, best = following, None
-            if at < start:
-                at, used, before, wide = start, 0, "", False
-                continue
-            used = width_of(text[start:at])
-            if used + cells > width:
-                continue
+        if letter == " " or (cells and (cells > 1 or wide) and _parts(before, letter)):
+            best = at
         used += cells
-        if cells:
-            wide = cells > 1
+        if used > width and cells and at > start:
+            return at if text[start:best].strip() == "" else best
+        wide = cells > 1 if cells else wide
         before = letter
-        at += 1
-    if start < end or not found:
-        found.append((start, end))
-    return found
+    return end
 
 
 def _parts(before: str, letter: str) -> bool:

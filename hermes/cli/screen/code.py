@@ -60,8 +60,24 @@ protobuf zig solidity",
     "diff": "diff patch",
 }
 _STRING = r'"(?:[^"\\]|\\.)*"?|\'(?:[^\'\\]|\\.)*\'?'
-_HASH, _SLASHES, _DASHES = r"(?<!\S)\#.*", r"//.*", r"--.*"
+_HASH, _SLASHES, _DASHES, _NEVER = r"(?<!\S)\#.*", r"//.*", r"--.*", r"(?!)"
 _NUMBER = r"\b(?:0[xXbBoO][0-9a-fA-F_]+|\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)\w*\b"
+_COMMENTS = {
+    **dict.fromkeys(("shell", "ruby", "data", "docker"), _HASH),
+    "python": r"\#.*",
+    "sql": _DASHES,
+    "markup": _NEVER,
+}
+_ENDS = {
+    **{family: {"/*": "*/"} for family in ("sql", "c", "rust", "style")},
+    **{family: {"/*": "*/", "`": "`"} for family in ("script", "go")},
+    "python": {'"""': '"""', "'''": "'''"},
+    "markup": {"<!--": "-->"},
+}
+"""What may go on in the next line: its first letters, and those that end it."""
+_NAME = r"[A-Za-z_]\w*"
+_NAMES = {"markup": r"</?[\w:-]+|/?>", "ruby": r"[A-Za-z_$@][\w$]*[?!]?"}
+_STRINGS = {"markup": r'"[^"]*"?', "rust": r'"(?:[^"\\]|\\.)*"?|\'(?:[^\'\\]|\\.)\''}
 
 
 class Language(Struct, frozen=True):
@@ -81,32 +97,12 @@ def language_of(label: str) -> Language | None:
     family = next((one for one, names in _FAMILIES.items() if name in names.split()), "")
     if not family:
         return None
-    ends: dict[str, str] = {}
-    comment = _SLASHES
-    match family:
-        case "python":
-            comment, ends = r"\#.*", {'"""': '"""', "'''": "'''"}
-        case "shell" | "ruby" | "data" | "docker":
-            comment = _HASH if name != "lua" else _DASHES
-        case "sql":
-            comment, ends = _DASHES, {"/*": "*/"}
-        case "script" | "go":
-            ends = {"/*": "*/", "`": "`"}
-        case "markup":
-            comment, ends = r"(?!)", {"<!--": "-->"}
-        case "style":
-            ends, comment = {"/*": "*/"}, _SLASHES if name != "css" else r"(?!)"
-        case _:
-            ends = {"/*": "*/"}
-    multi = "|".join(re.escape(one) for one in ends) or r"(?!)"
-    name_of = (
-        r"</?[\w:-]+|/?>" if family == "markup" else r"[A-Za-z_$@][\w$]*[?!]?" if family == "ruby" else r"[A-Za-z_]\w*"
-    )
-    string = r'"[^"]*"?' if family == "markup" else _STRING
-    if family == "rust":
-        string = r'"(?:[^"\\]|\\.)*"?|\'(?:[^\'\\]|\\.)\''
+    comment = {"lua": _DASHES, "css": _NEVER}.get(name) or _COMMENTS.get(family, _SLASHES)
+    ends = _ENDS.get(family, {})
+    multi = "|".join(re.escape(one) for one in ends) or _NEVER
     token = re.compile(
-        f"(?P<multi>{multi})|(?P<comment>{comment})|(?P<string>{string})|(?P<number>{_NUMBER})|(?P<name>{name_of})"
+        f"(?P<multi>{multi})|(?P<comment>{comment})|(?P<string>{_STRINGS.get(family, _STRING)})"
+        f"|(?P<number>{_NUMBER})|(?P<name>{_NAMES.get(family, _NAME)})"
     )
     words = frozenset(_WORDS.get(family, "").split())
     return Language(token, words, ends, ignore_case=family in ("sql", "data"))
@@ -146,25 +142,12 @@ class Colours:
         while match := language.token.search(line, at):
             begin, at = match.span()
             kind = match.lastgroup
-            style = ""
             if kind == "name":
-                word = match[0].lower() if language.ignore_case else match[0]
-                if word in language.words or word[0] in "</":
-                    style = "code.keyword"
-                elif line[at : at + 1] == "(":
-                    style = "code.name"
+                style = _of_name(language, match[0], line[at : at + 1])
             elif kind == "multi":
-                ending = language.ends[match[0]]
-                style = "code.comment" if match[0] in ("/*", "<!--") else "code.string"
-                end = line.find(ending, at)
-                if end < 0:
-                    self._open, self._style = ending, style
-                at = end + len(ending) if end >= 0 else len(line)
+                style, at = self._begin(language, line, match)
             else:
                 style = f"code.{kind}"
-            if at == begin:
-                at += 1
-                continue
             if style:
                 if begin > done:
                     found.append((line[done:begin], "code.block"))
@@ -172,6 +155,23 @@ class Colours:
                 done = at
         if done < len(line):
             found.append((line[done:], "code.block"))
+
+    def _begin(self, language: Language, line: str, match: re.Match[str]) -> tuple[str, int]:
+        """The style of what may go on over several lines, and where it ends in this one."""
+        ending = language.ends[match[0]]
+        style = "code.comment" if match[0] in ("/*", "<!--") else "code.string"
+        end = line.find(ending, match.end())
+        if end >= 0:
+            return style, end + len(ending)
+        self._open, self._style = ending, style
+        return style, len(line)
+
+
+def _of_name(language: Language, name: str, following: str) -> str:
+    word = name.lower() if language.ignore_case else name
+    if word in language.words or word[0] in "</":
+        return "code.keyword"
+    return "code.name" if following == "(" else ""
 
 
 def _of_diff(line: str) -> str:

@@ -55,11 +55,7 @@ class _Reader:
 
     def run(self, marks: str, before: str, after: str) -> None:
         """A run of `*`, `_` or `~~`, which opens or closes a style, by the letters at its sides."""
-        spaced = not after or after.isspace()
-        opens = not spaced and (after.isalnum() or not before or before.isspace() or not before.isalnum())
-        closes = bool(before) and not before.isspace() and (before.isalnum() or spaced or not after.isalnum())
-        if marks[0] == "_":
-            opens, closes = opens and not before.isalnum(), closes and not after.isalnum()
+        opens, closes = _sides(marks[0], before, after)
         left = len(marks)
         if closes:
             left = self._close(marks[0], left)
@@ -183,3 +179,14 @@ def _trimmed(url: str) -> str:
     while url and (url[-1] in _END_OF_URL or (url[-1] == ")" and url.count(")") > url.count("("))):
         url = url[:-1]
     return url
+
+
+def _sides(mark: str, before: str, after: str) -> tuple[bool, bool]:
+    """Whether a run of marks may open, and may close a style (CommonMark's flanking rules)."""
+    space_before, space_after = not before or before.isspace(), not after or after.isspace()
+    word_before, word_after = before.isalnum(), after.isalnum()
+    opens = not space_after and (word_after or not word_before)
+    closes = not space_before and (word_before or not word_after)
+    if mark == "_":
+        return opens and not word_before, closes and not word_after
+    return opens, closes

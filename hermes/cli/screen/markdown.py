@@ -97,13 +97,14 @@ class _Writer:
         before = self._before
         if before is None or not block.first or block.kind is Kind.CODE_END:
             return False
-        if block.gap or block.quote != before.quote or Kind.HEADING in (block.kind, before.kind):
-            return not (block.kind is before.kind is Kind.CODE and not block.label and not block.gap)
-        if block.kind is Kind.ITEM:
-            return before.kind in (Kind.TABLE, Kind.CODE, Kind.CODE_END)
-        if Kind.CODE in (block.kind, before.kind):
-            return block.kind is not before.kind
-        return Kind.TABLE in (block.kind, before.kind) or (before.kind is Kind.ITEM and not block.indent)
+        if block.gap or block.quote != before.quote:
+            return True
+        kinds = {block.kind, before.kind}
+        if Kind.CODE in kinds:
+            return len(kinds) > 1
+        if kinds & {Kind.HEADING, Kind.TABLE}:
+            return True
+        return before.kind is Kind.ITEM and block.kind is not Kind.ITEM and not block.indent
 
     def _bars(self, quotes: int) -> str:
         mark = "│ " if self._theme.unicode else "> "
@@ -111,16 +112,16 @@ class _Writer:
 
     def _written(self, block: Block, width: int, whole: bool) -> list[str]:
         theme, base = self._theme, f"{self.style} quote" if block.quote else self.style
+        indent = " " * block.indent
         match block.kind:
             case Kind.PARAGRAPH:
-                return self._words(runs_of(block.text, base), " " * block.indent, width, whole)
+                return self._words(runs_of(block.text, base), indent, width, whole)
+            case Kind.TEXT:
+                return self._words([(block.text, base)], indent, width, whole)
             case Kind.ITEM:
                 return self._item(block, base, width, whole)
-            case Kind.CODE:
+            case Kind.CODE | Kind.CODE_END:
                 return self._code(block, width, whole)
-            case Kind.CODE_END:
-                self._colours = None
-                return [say("(end of code)")] if theme.plain else []
             case Kind.HEADING:
                 return self._heading(block, base, width, whole)
             case Kind.TABLE:
@@ -128,8 +129,6 @@ class _Writer:
             case Kind.RULE:
                 bar = "─" if theme.unicode else "-"
                 return [theme.paint("rule", bar * (3 if theme.plain else min(width - block.indent, 60)))]
-            case Kind.TEXT:
-                return self._words([(block.text, base)], " " * block.indent, width, whole)
 
     def _words(self, runs: list[Run], indent: str, width: int, whole: bool) -> list[str]:
         lines = wrapped(self._theme, runs, max(width - len(indent), NARROWEST), whole=whole)
@@ -162,6 +161,9 @@ class _Writer:
     def _code(self, block: Block, width: int, whole: bool) -> list[str]:
         """A line of code, from the first column on, so that it can be copied; its language above the first."""
         theme, lines = self._theme, list[str]()
+        if block.kind is Kind.CODE_END:
+            self._colours = None
+            return [say("(end of code)")] if theme.plain else []
         if block.first or self._colours is None:
             self._colours = Colours(block.label)
             if theme.plain:

@@ -120,16 +120,18 @@ def _widths(theme: Theme, rows: Sequence[Sequence[str]], width: int) -> list[int
         return [one + min(spare // count, _SLACK) for one in wanted] if len(rows) >= MOST_ROWS - 2 else wanted
     if room < NARROWEST * count:
         return []
-    # The widest columns give way until all fit: those within a fair share keep what they want.
-    fair, open_columns, left = room // count, set(range(count)), room
-    while True:
-        small = {n for n in open_columns if wanted[n] <= fair}
-        if not small:
-            break
+    return _shrunk(wanted, room)
+
+
+def _shrunk(wanted: Sequence[int], room: int) -> list[int]:
+    """The widest columns give way until all fit; those within a fair share keep what they want."""
+    wide, left = set(range(len(wanted))), room
+    fair = left // len(wide)
+    while small := {n for n in wide if wanted[n] <= fair}:
+        wide -= small
         left -= sum(wanted[n] for n in small)
-        open_columns -= small
-        fair = left // len(open_columns)
-    return [fair if n in open_columns else wanted[n] for n in range(count)]
+        fair = left // len(wide)
+    return [fair if n in wide else one for n, one in enumerate(wanted)]
 
 
 def _bare(cell: str) -> str:
