@@ -1,6 +1,5 @@
 """Styles by name, and the colours that a terminal can show."""
 
-import re
 from collections.abc import Mapping
 from enum import IntEnum
 
@@ -13,7 +12,7 @@ _BASIC = {f"ansi{name}": number for number, name in enumerate(_NAMES)}
 _BASIC |= {f"ansibright{name}": number + 8 for number, name in enumerate(_NAMES[1:-1], 1)}
 _BASIC |= {"ansibrightblack": 8, "ansiwhite": 15}
 _ATTRIBUTES = {"bold": 1, "dim": 2, "italic": 3, "underline": 4, "reverse": 7, "strike": 9}
-_HEX = re.compile("#[0-9a-fA-F]{6}")
+_HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 _BASIC_VALUES = (
     (0, 0, 0), (170, 0, 0), (0, 170, 0), (170, 85, 0), (0, 0, 170), (170, 0, 170), (0, 170, 170), (170, 170, 170),
     (85, 85, 85), (255, 85, 85), (85, 255, 85), (255, 255, 85), (85, 85, 255), (255, 85, 255), (85, 255, 255),
@@ -163,6 +162,6 @@ def _check(skin: str, part: str, spec: str) -> None:
     for word in spec.split():
         colour = word.removeprefix("bg:").removeprefix("fg:")
         fits = word.removeprefix("no") in _ATTRIBUTES or colour in _BASIC or colour in ("default", "ansidefault")
-        if not fits and not _HEX.fullmatch(colour):
+        if not fits and not (len(colour) == 7 and colour[0] == "#" and _HEX_DIGITS.issuperset(colour[1:])):
             told = say("{word!r} is no style ({part} of the skin {skin!r}).", word=word, part=part, skin=skin)
             raise UsageError(told, say("Styles: bold, italic, underline, dim, reverse, strike, #rrggbb, bg:#rrggbb."))
