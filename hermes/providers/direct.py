@@ -35,9 +35,9 @@ _IDLE_SECONDS = 55.0
 _IDLE_CONNECTIONS = 8
 _FLOWING = 20
 """Small pieces in a row, each at the heels of the one before, after which an answer is taken to flow."""
-_AT_ONCE = 0.012
-_SMALL = 2_048
-_REST = 0.01
+_AT_ONCE = 0.02
+_SMALL = 32_768
+_REST = 0.02
 """Seconds that a flowing answer is left to gather in the socket: waking for every token costs more than the token."""
 
 
