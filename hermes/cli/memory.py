@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from hermes.app.memory import MemoryDesk, as_shown, open_desk
 from hermes.app.openai_form import Plain
 from hermes.cli.arguments import Parser
-from hermes.cli.report import failed
+from hermes.cli.report import explained, failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
+from hermes.util.say import phrase, say
 
-_USAGE = "/memory; /memory pending; /memory approve N; /memory reject N; /memory undo N."
-_NONE = "No change waits."
+_USAGE = phrase("/memory; /memory pending; /memory approve N; /memory reject N; /memory undo N.")
+_NONE = phrase("No change waits.")
 
 
 def run(arguments: list[str]) -> int:
@@ -35,14 +36,14 @@ def _parser() -> Parser:
     )
     verbs = made.add_subparsers(dest="verb", metavar="VERB")
     told = {
-        "list": "all entries (also without a verb)",
-        "add": "add an entry",
-        "remove": "remove the entry that holds these words",
-        "pending": "the changes that wait for your yes",
-        "approve": "say yes to a change",
-        "reject": "say no to a change",
-        "undo": "put back what stood there before a change",
-        "log": "the newest 100 changes",
+        "list": say("all entries (also without a verb)"),
+        "add": say("add an entry"),
+        "remove": say("remove the entry that holds these words"),
+        "pending": say("the changes that wait for your yes"),
+        "approve": say("say yes to a change"),
+        "reject": say("say no to a change"),
+        "undo": say("put back what stood there before a change"),
+        "log": say("the newest 100 changes"),
     }
     parsers = {verb: verbs.add_parser(verb, help=what) for verb, what in told.items()}
     for verb in ("list", "pending", "log"):
@@ -66,9 +67,11 @@ async def _done(given: argparse.Namespace) -> list[str]:
             case "pending":
                 return _shown(await desk.pending(), given.as_json, change_lines, _NONE)
             case "log":
-                return _shown(await desk.log(), given.as_json, change_lines, "Nothing was ever changed.")
+                return _shown(await desk.log(), given.as_json, change_lines, say("Nothing was ever changed."))
             case _:
-                return _shown(await desk.rows(), getattr(given, "as_json", False), file_lines, "There is no memory.")
+                return _shown(
+                    await desk.rows(), getattr(given, "as_json", False), file_lines, say("There is no memory.")
+                )
 
 
 async def told(desk: MemoryDesk, words: Sequence[str]) -> list[str]:
@@ -82,14 +85,14 @@ async def told(desk: MemoryDesk, words: Sequence[str]) -> list[str]:
             case [("approve" | "reject" | "undo") as verb, number] if number.isdecimal():
                 return [await _answered(desk, verb, int(number[:18]))]
     except HermesError as error:
-        return [as_shown(str(error))]
+        return [as_shown(explained(error))]
     return [_USAGE]
 
 
 async def _answered(desk: MemoryDesk, verb: str, number: int) -> str:
     answers = {"approve": desk.approve, "reject": desk.reject, "undo": desk.undo}
     row = await answers[verb](number)
-    return as_shown(f"Change {row['id']} ({row['what']}) is {row['state']}.")
+    return as_shown(say("Change {id} ({what}) is {state}.", id=row["id"], what=row["what"], state=row["state"]))
 
 
 def file_lines(row: Plain) -> list[str]:
@@ -98,19 +101,40 @@ def file_lines(row: Plain) -> list[str]:
         return [as_shown(str(row["wrong"]))]
     entries = row["entries"]
     assert isinstance(entries, list)
-    head = f"{row['file']}  {row['usage']} characters{'' if entries else '  (empty)'}"
+    head = say(
+        "{file}  {usage} characters{entries}",
+        file=row["file"],
+        usage=row["usage"],
+        entries="" if entries else "  " + say("(empty)"),
+    )
     return [as_shown(head), *(line for entry in entries for line in _entry("- ", str(entry)))]
 
 
 def change_lines(row: Plain) -> list[str]:
     """A change with all that a person needs to decide on it."""
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(str(row["made_at"]))))
-    by = f" by {row['decided_by']}" if row["decided_by"] else ""
+    by = (" " + say("by {decided_by}", decided_by=row["decided_by"])) if row["decided_by"] else ""
     reason = f": {row['reason']}" if row["reason"] else ""
-    lines = [as_shown(f"{row['id']:>4}  {when}  {row['state']}{by}  {row['name']}, from {row['author']}{reason}")]
+    lines = [
+        as_shown(
+            say(
+                "{id:>4}  {when}  {state}{by}  {name}, from {author}{reason}",
+                id=row["id"],
+                when=when,
+                state=row["state"],
+                by=by,
+                name=row["name"],
+                author=row["author"],
+                reason=reason,
+            )
+        )
+    ]
     sources = row["sources"]
     assert isinstance(sources, list)
-    lines += [f"      strangers' words stood there: {as_shown(str(source))}" for source in sources]
+    lines += [
+        ("      " + say("strangers' words stood there: {as_shown}", as_shown=as_shown(str(source))))
+        for source in sources
+    ]
     for sign, text in (("- ", row["before"]), ("+ ", row["after"])):
         lines += [f"      {line}" for line in _entry(sign, str(text))] if text is not None else []
     if row["state"] == "pending":

@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable
 from hermes.app.openai_form import Plain
 from hermes.app.skills import SkillDesk, as_shown, open_desk
 from hermes.cli.arguments import Parser
-from hermes.cli.report import complain, failed
+from hermes.cli.report import complain, explained, failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError, UsageError
+from hermes.util.say import say, translated
 from hermes.util.text import one_line
 
 _MARKS = {"ok": " ", "lacking": "-", "hidden": "-", "broken": "!"}
@@ -35,16 +36,16 @@ def _parser() -> Parser:
     )
     verbs = made.add_subparsers(dest="verb", metavar="VERB")
     told = {
-        "list": "every skill, where it comes from, what is wrong with it, its use (also without a verb)",
-        "view": "a skill's text and files",
-        "install": "a folder, .zip, .tar.gz, SKILL.md or https address; asks first",
-        "pending": "the changes that wait for your yes",
-        "diff": "what a change would change, or did",
-        "approve": "say yes to a change",
-        "reject": "say no to a change",
-        "rollback": "put a skill back as it was before its last change, or as change N left it",
-        "remove": "take a skill of your own away; rollback brings it back",
-        "log": "every change of a skill",
+        "list": say("every skill, where it comes from, what is wrong with it, its use (also without a verb)"),
+        "view": say("a skill's text and files"),
+        "install": say("a folder, .zip, .tar.gz, SKILL.md or https address; asks first"),
+        "pending": say("the changes that wait for your yes"),
+        "diff": say("what a change would change, or did"),
+        "approve": say("say yes to a change"),
+        "reject": say("say no to a change"),
+        "rollback": say("put a skill back as it was before its last change, or as change N left it"),
+        "remove": say("take a skill of your own away; rollback brings it back"),
+        "log": say("every change of a skill"),
     }
     parsers = {verb: verbs.add_parser(verb, help=what) for verb, what in told.items()}
     for verb in ("list", "view", "pending", "diff", "log"):
@@ -67,16 +68,16 @@ async def _run(given: argparse.Namespace) -> int:
 
 
 async def _list(desk: SkillDesk, given: argparse.Namespace) -> int:
-    return _print(await desk.rows(), getattr(given, "as_json", False), skill_line, "There are no skills.")
+    return _print(await desk.rows(), getattr(given, "as_json", False), skill_line, say("There are no skills."))
 
 
 async def _pending(desk: SkillDesk, given: argparse.Namespace) -> int:
-    return _print(await desk.pending(), given.as_json, change_line, "No change waits.")
+    return _print(await desk.pending(), given.as_json, change_line, say("No change waits."))
 
 
 async def _log(desk: SkillDesk, given: argparse.Namespace) -> int:
     rows = await desk.log(given.name)
-    return _print(rows, given.as_json, change_line, "No change of a skill of that name is known.")
+    return _print(rows, given.as_json, change_line, say("No change of a skill of that name is known."))
 
 
 async def _view(desk: SkillDesk, given: argparse.Namespace) -> int:
@@ -132,9 +133,9 @@ async def _install(desk: SkillDesk, given: argparse.Namespace) -> int:
         if not sys.stdin.isatty():
             complain("Installing needs a yes: --yes with --sha256 as above.")
             return 2
-        print("Install it? The agent will follow what it says. [y/N] ", end="", flush=True)
+        print(say("Install it? The agent will follow what it says."), "[y/N] ", end="", flush=True)
         if (await asyncio.to_thread(sys.stdin.readline)).strip().lower() not in ("y", "yes", "是", "好"):
-            print("Nothing was installed.")
+            print(say("Nothing was installed."))
             return 1
     print(decided(await desk.install(package)))
     return 0
@@ -162,21 +163,33 @@ async def told(desk: SkillDesk, words: list[str]) -> list[str]:
         if not words:
             return [skill_line(row) for row in await desk.rows()]
         if words == ["pending"]:
-            return [change_line(row) for row in await desk.pending()] or ["No change waits."]
+            return [change_line(row) for row in await desk.pending()] or [say("No change waits.")]
         if verb == "diff" and which:
             return diff_text(*await desk.diff(which))
         if verb in answers:
             return [decided(await answers[verb](int(which)))]
     except HermesError as error:
-        return [as_shown(str(error))]
-    return ["/skills; /skills pending; /skills diff N or NAME; /skills approve N; /skills reject N."]
+        return [as_shown(explained(error))]
+    return [say("/skills; /skills pending; /skills diff N or NAME; /skills approve N; /skills reject N.")]
 
 
 def skill_line(row: Plain) -> str:
     """A skill on one line; what is wrong with it stands where its description would."""
-    about = f"({row['why']})" if row["why"] else str(row["description"])
-    use = f"  used {row['used']}, helped {row['helped']}, failed {row['failed']}" if row["used"] else ""
-    waits = "  [a change waits]" if row["pending"] else ""
+    about = f"({translated(str(row['why']))})" if row["why"] else str(row["description"])
+    use = (
+        (
+            "  "
+            + say(
+                "used {used}, helped {helped}, failed {failed}",
+                used=row["used"],
+                helped=row["helped"],
+                failed=row["failed"],
+            )
+        )
+        if row["used"]
+        else ""
+    )
+    waits = ("  " + say("[a change waits]")) if row["pending"] else ""
     mark = _MARKS[str(row["state"])]
     return as_shown(f"{mark} {row['name']:<24} {row['tier']:<9} {one_line(about, 90)}{use}{waits}")
 
@@ -184,33 +197,44 @@ def skill_line(row: Plain) -> str:
 def change_line(row: Plain) -> str:
     """A change on one line."""
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(str(row["made_at"]))))
-    by = f" by {row['decided_by']}" if row["decided_by"] else ""
-    who = f"{row['what']} {row['name']}, from {row['author']}"
+    by = (" " + say("by {decided_by}", decided_by=row["decided_by"])) if row["decided_by"] else ""
+    who = say("{what} {name}, from {author}", what=row["what"], name=row["name"], author=row["author"])
     return as_shown(f"{row['id']:>4}  {when}  {row['state']}{by}  {who}: {one_line(str(row['reason']), 100)}")
 
 
 def diff_text(row: Plain, lines: list[str]) -> list[str]:
     """A change with all that a person needs to decide on it."""
-    told = [change_line(row), *(f"Text of strangers stood there: {as_shown(one)}" for one in _strings(row["sources"]))]
+    told = [
+        change_line(row),
+        *(say("Text of strangers stood there: {as_shown}", as_shown=as_shown(one)) for one in _strings(row["sources"])),
+    ]
     waits = row["state"] == "pending"
-    answer = [f"hermes skills approve {row['id']}, or reject {row['id']}"] if waits else []
+    answer = [say("hermes skills approve {id}, or reject {id}", id=row["id"])] if waits else []
     return [*told, "", *lines, *answer]
 
 
 def decided(row: Plain) -> str:
     """What has become of a change, on one line."""
-    return as_shown(f"Change {row['id']} ({row['what']} {row['name']}) is {row['state']}.")
+    return as_shown(
+        say(
+            "Change {id} ({what} {name}) is {state}.",
+            id=row["id"],
+            what=row["what"],
+            name=row["name"],
+            state=row["state"],
+        )
+    )
 
 
 def _offer_lines(offer: Plain) -> list[str]:
     files = offer["files"]
     assert isinstance(files, dict)
-    state = "new" if offer["new"] else "in the place of what is there"
+    state = say("new") if offer["new"] else say("in the place of what is there")
     return [
-        as_shown(f"{offer['name']} from {offer['source']} ({state})"),
+        as_shown(say("{name} from {source} ({state})", name=offer["name"], source=offer["source"], state=state)),
         f"sha256 {offer['sha256']}",
-        *(as_shown(f"  {size:>9,} bytes  {path}") for path, size in files.items()),
-        *(f"! {line}" for line in _strings(offer["findings"])),
+        *(as_shown("  " + say("{size:>9,} bytes  {path}", size=size, path=path)) for path, size in files.items()),
+        *(f"! {translated(line)}" for line in _strings(offer["findings"])),
         "",
         *_strings(offer["diff"]),
     ]

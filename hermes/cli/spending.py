@@ -40,29 +40,43 @@ def run(arguments: list[str]) -> int:
 
 
 def _show(report: Plain) -> None:
-    print(_line("today", report["today"]))
-    print(_line("this month", report["month"]))
-    for title, rows in (("models", report["models"]), ("sessions", report["sessions"])):
+    print(_line(say("today"), report["today"]))
+    print(_line(say("this month"), report["month"]))
+    for title, rows in ((say("models"), report["models"]), (say("sessions"), report["sessions"])):
         listed = rows if isinstance(rows, list) else []
         if listed:
-            print(f"\n{title} since {report['since']}:")
+            print("\n" + say("{title} since {day}:", title=title, day=report["since"]))
         for row in listed:
-            print(_line(one_line(inert(str(row["key"])), 60) or "(none)", row))
+            print(_line(one_line(inert(str(row["key"])), 60) or say("(none)"), row))
     _show_caps(report)
 
 
 def usage_lines(report: Plain) -> list[str]:
     """One session's use, for `/usage`."""
     if not report["calls"]:
-        return ["Nothing was used in this session yet."]
+        return [say("Nothing was used in this session yet.")]
     lines = [
-        f"{report['calls']:,} calls, {report['input_tokens']:,} tokens in, {report['output_tokens']:,} out",
-        f"cost: {sure(report)}",
-        f"cache: {report['cache_read_tokens']:,} tokens read, {report['cache_write_tokens']:,} written{cached(report)}",
+        say(
+            "{calls:,} calls, {input_tokens:,} tokens in, {output_tokens:,} out",
+            calls=report["calls"],
+            input_tokens=report["input_tokens"],
+            output_tokens=report["output_tokens"],
+        ),
+        say("cost: {sure}", sure=sure(report)),
+        say(
+            "cache: {cache_read_tokens:,} tokens read, {cache_write_tokens:,} written{cached}",
+            cache_read_tokens=report["cache_read_tokens"],
+            cache_write_tokens=report["cache_write_tokens"],
+            cached=cached(report),
+        ),
     ]
     epochs = report["epochs"]
     for epoch in epochs if isinstance(epochs, list) else ():
-        cost = [] if epoch["uncached_bytes"] is None else [f"{epoch['uncached_bytes']:,} bytes sent without a cache"]
+        cost = (
+            []
+            if epoch["uncached_bytes"] is None
+            else [say("{uncached_bytes:,} bytes sent without a cache", uncached_bytes=epoch["uncached_bytes"])]
+        )
         if epoch["first_prompt_tokens"]:
             cost.append(f"{epoch['first_prompt_tokens']:,} tokens in its first request")
         lines.append(f"  epoch {epoch['number']}: {inert(str(epoch['reason']))}{'; ' if cost else ''}{', '.join(cost)}")
@@ -73,14 +87,14 @@ def _show_caps(report: Plain) -> None:
     caps, per_run, open_calls = report["caps"], report["caps_per_run_or_session"], report["under_way"]
     assert isinstance(caps, list) and isinstance(per_run, list) and isinstance(open_calls, list)
     lines = [f"  {cap['name']:<10} {limits(cap, ' left', 'usd_left', 'tokens_left')}" for cap in caps]
-    lines += [f"  each {cap['name']:<5} {limits(cap, '')}" for cap in per_run]
+    lines += [("  " + say("each {name:<5} {limits}", name=cap["name"], limits=limits(cap, ""))) for cap in per_run]
     if lines:
-        print("\n".join(["\ncaps:", *lines]))
+        print("\n".join(["\n" + say("caps:"), *lines]))
     if open_calls:
-        print("\nheld by calls under way:")
+        print("\n" + say("held by calls under way:"))
     for call in open_calls:
-        cost = "" if call["usd"] is None else f"{usd(call['usd'])} or "
-        where = call["session_id"] or "(none)"
+        cost = "" if call["usd"] is None else (say("{usd} or", usd=usd(call["usd"])) + " ")
+        where = call["session_id"] or say("(none)")
         print(f"  {where}  {inert(str(call['model']))}  at most {cost}{call['tokens']:,} tokens")
 
 
@@ -108,10 +122,21 @@ def sure(row: Plain) -> str:
 
 def _line(name: str, row: object) -> str:
     assert isinstance(row, dict)
-    tokens = f"{row['input_tokens']:,} in, {row['output_tokens']:,} out"
+    tokens = say(
+        "{input_tokens:,} in, {output_tokens:,} out",
+        input_tokens=row["input_tokens"],
+        output_tokens=row["output_tokens"],
+    )
     if not row["calls"]:
-        return f"  {name:<28} nothing"
-    return f"  {name:<28} {row['calls']:>5} calls  {tokens:<28}  {sure(row)}{cached(row)}"
+        return "  " + say("{name:<28} nothing", name=name)
+    return "  " + say(
+        "{name:<28} {calls:>5} calls  {tokens:<28}  {sure}{cached}",
+        name=name,
+        calls=row["calls"],
+        tokens=tokens,
+        sure=sure(row),
+        cached=cached(row),
+    )
 
 
 def cached(row: Plain) -> str:
@@ -120,9 +145,14 @@ def cached(row: Plain) -> str:
         return ""
     rate, amount = float(str(row["cache_hit_rate"])), row["cache_saved_usd"]
     if amount is None:
-        return f"; {rate:.0%} from cache"
+        return say("; {rate:.0%} from cache", rate=rate)
     gain = float(str(amount))
-    return f"; {rate:.0%} from cache, which {'saved' if gain >= 0 else 'cost'} {usd(abs(gain))}"
+    return say(
+        "; {rate:.0%} from cache, which {gain} {usd}",
+        rate=rate,
+        gain=say("saved") if gain >= 0 else say("cost"),
+        usd=usd(abs(gain)),
+    )
 
 
 def usd(amount: object) -> str:

@@ -49,9 +49,19 @@ def say_many(one: str, many: str, count: int, /, **values: object) -> str:
     return say(many, n=f"{count:,}", **values)
 
 
-def phrase(text: str, /) -> str:
-    """The text as it is: marks one that is said later, by `say` of a name that holds it."""
-    return text
+def phrase(text: str, /, **values: object) -> str:
+    """The text in English, its places filled: marks one that is said later, by `say` of a name or by `translated`."""
+    return text.format(**values) if values else text
+
+
+def translated(text: str, /) -> str:
+    """A text that was made in English (an error's, a notice's, a reason) in the person's language, for showing it."""
+    language = _spoken.get()
+    if language == ENGLISH:
+        return text
+    from hermes.util.recognise import recognised
+
+    return recognised(text, language)
 
 
 @cache
