@@ -5,8 +5,8 @@
     python scripts/words.py missing    the texts without a translation, as JSON
 
 A text is a literal, or an f-string whose places are named after what stands in them: `f"{file.name} is gone."` is the
-text `{name} is gone.`. Collected are the literals of say, say_many and phrase; the words of errors (but ToolError, which
-a model reads), of notices, failures and findings; of argparse; and what is printed in cli/. What is wrong: a text
+text `{name} is gone.`. Collected are the literals of say, say_many and phrase; the words of errors (but ToolError,
+which a model reads), of notices, failures and findings; of argparse; and what is printed in cli/. What is wrong: a text
 without Chinese, Chinese for a text that nobody says, places that differ between both, something else than a literal or
 a name where say wants its text, and prose in cli/ that is not said through the catalogue.
 """
@@ -36,10 +36,12 @@ PROSE = re.compile(
     r"[A-Za-z`'’]{2,}[,;:.]? (?:[`'’(]?[A-Za-z]+|\{)|\} [a-z]{2,}|[a-z]{2,}[.:?!]( |$)|^[A-Z][a-z]+[.:]?$"
 )
 TECHNICAL = re.compile(
-    r"(example|hermes): ?|.* parses nothing|English|[A-Z][a-z]+|hermes( [a-z-]+)+|this call|all of it|_.*|model:\n(.|\n)*|\{.*\}"
+    r"what who why mode|[a-z]+_[a-z_]+|mcp .*|connect mcp.*|write \{.*|input of .*|(example|hermes): ?|.* parses nothing|English|[A-Z][a-z]+|hermes( [a-z-]+)+|this call|all of it|_.*|model:\n(.|\n)*|\{.*\}"
 )
 """What is never translated: commands, marks, lines of a configuration."""
-REASON = re.compile(r"^[a-z{][A-Za-z`'{}!._-]* [a-z`{][^\n\\|^$]* ?[^\n\\|^$]*$")
+REASON = re.compile(r"^(it|its|the|which|what|such|names|all|an?|more|where|no|there|port|your|\{\w+\}) [^\n\\|^$]*$")
+UNSEEN = ("testing/", "tools/mcp/rpc.py")
+"""What no person is shown: the fake servers, and words of a protocol."""
 ALLOWED_FILES = {
     "cli/candidates.py": "words for shells",
     "cli/completion.py": "scripts for shells",
@@ -78,11 +80,11 @@ def place(node: ast.expr) -> str:
     names = [one.attr if isinstance(one, ast.Attribute) else one.id for one in ast.walk(node)
              if isinstance(one, (ast.Attribute, ast.Name))]  # fmt: skip
     if isinstance(node, ast.Attribute):
-        return node.attr.lstrip("_")
+        return node.attr.strip("_")
     wrappers = {"inert", "visible", "one_line", "escaped", "str", "len", "sorted", "list", "repr", "shown", "join"}
     for name in names:
         if name not in wrappers:
-            return name.lstrip("_")
+            return name.strip("_")
     return "what"
 
 
@@ -203,7 +205,7 @@ class Scan:
             for one in [*node.args, *(word.value for word in node.keywords)]:
                 self.take(one, names, prose=name in TELLERS)
         for word in node.keywords:
-            if word.arg in HELP:
+            if word.arg in HELP and self.name.startswith("cli/"):
                 self.take(word.value, names)
 
     def said(self, node: ast.Call, count: int, names: dict[str, list[ast.expr]]) -> None:
@@ -229,7 +231,16 @@ class Scan:
         """The literals that stand for themselves, as prose may."""
         if id(node) in self.docs or id(node) in self.found.taken:
             return
-        if isinstance(node, ast.Call) and called(node) in {*SAYERS, "compile", "getattr", "cast", "TypeVar", "encode"}:
+        if isinstance(node, ast.Call) and called(node) in {
+            *SAYERS,
+            "words",
+            "split",
+            "compile",
+            "getattr",
+            "cast",
+            "TypeVar",
+            "encode",
+        }:
             for word in [*node.args[1:], *(word.value for word in node.keywords)]:
                 yield from self.literals(word)
             return
@@ -272,7 +283,9 @@ def assigned_here(node: ast.stmt) -> dict[str, list[ast.expr]]:
 
 def scan() -> Found:
     """Everything that the program says."""
-    paths = [path for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PACKAGE).parts[0] != "testing"]
+    paths = [
+        path for path in sorted(PACKAGE.rglob("*.py")) if not path.relative_to(PACKAGE).as_posix().startswith(UNSEEN)
+    ]
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
     found = Found()
     known = errors(trees)
