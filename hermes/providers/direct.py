@@ -402,9 +402,12 @@ class _Stream:
         while True:
             if data:
                 flowing = flowing + 1 if len(data) < _SMALL and clock() - before < _AT_ONCE else 0
-                for plain in self._coding.feed(framing.feed(data, self._where)):
-                    if plain:
-                        yield plain
+                for start in range(0, len(data), _SMALL):
+                    if start:
+                        await asyncio.sleep(0)  # a flood must not keep everything else waiting
+                    for plain in self._coding.feed(framing.feed(data[start : start + _SMALL], self._where)):
+                        if plain:
+                            yield plain
             if framing.done:
                 return
             if flowing >= _FLOWING:
