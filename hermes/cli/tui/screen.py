@@ -14,6 +14,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History
 from prompt_toolkit.styles import Style
 
+from hermes.cli.tui import typeahead
 from hermes.cli.tui.composer import Composer
 from hermes.cli.tui.keys import Actions, bindings
 from hermes.cli.tui.layout import Faces, layout
@@ -97,6 +98,7 @@ class Screen:
 
     async def run(self) -> None:
         """Show everything until `leave`. Raises EOFError when the terminal is gone."""
+        typeahead.take(self.application.input)
         await self.application.run_async(handle_sigint=False, set_exception_handler=False)
 
     def leave(self) -> None:
