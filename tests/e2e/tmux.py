@@ -28,7 +28,7 @@ stty -g > {folder}/before
 {program}
 code=$?
 stty -g > {folder}/after
-printf 'exit %d\\n' "$code"
+printf 'left with %d\\n' "$code"
 exec cat -v
 """
 
@@ -96,6 +96,14 @@ class Tmux:
         column, row = (await self.ask("display-message", "-p", "#{cursor_x} #{cursor_y}")).split()
         return int(column), int(row)
 
+    async def until_cursor(self, column: int, what: str) -> None:
+        """Wait until the cursor stands in this column."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + DEADLINE
+        while (await self.cursor())[0] != column:
+            assert loop.time() < end, f"{what}: {await self.cursor()}\n{await self.screen()}"
+            await asyncio.sleep(POLL)
+
     async def resize(self, columns: int, rows: int) -> None:
         """Make the terminal another size."""
         await self.ask("resize-window", "-x", str(columns), "-y", str(rows))
@@ -120,8 +128,8 @@ class Tmux:
 
     async def ends(self, code: int = 0) -> str:
         """Wait until the program has ended, with this code; the screen. The terminal is as it was."""
-        screen = await self.shows("exit ")
-        assert f"exit {code}" in screen, screen
+        screen = await self.shows("left with ")
+        assert f"left with {code}" in screen, screen
         before, after = (self.folder / "before").read_text(), (self.folder / "after").read_text()
         assert before == after, f"the terminal's settings were {before} and are {after}"
         assert await self.modes() == FRESH_MODES
