@@ -8,7 +8,7 @@ from itertools import starmap
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.agent.turn import Deps, TurnState
 from hermes.app.keeping import Kept, kept_for, vouching
@@ -38,6 +38,8 @@ from hermes.runtime.mailbox import Inbound, Mailbox
 from hermes.runtime.recorder import Recorder
 from hermes.store.rows import MessageState, NewSession
 from hermes.store.store import Store
+from hermes.tools.checkpoints.keeper import Ground, Keeper
+from hermes.tools.checkpoints.objects import ObjectStore
 from hermes.tools.executor import Executor
 from hermes.tools.gate import Reviewer
 from hermes.tools.marked import Mark, Marked
@@ -52,6 +54,8 @@ class Live(Struct, frozen=True):
     actor: SessionActor
     tools: SessionTools
     kept: Kept
+    keeper: Keeper | None = None
+    """Who keeps what files were before they were changed; None: nobody does."""
 
 
 class Birth:
@@ -63,6 +67,7 @@ class Birth:
         self._stack = stack
         self._meter: SpendMeter = premises.spending.meter_for(plan.session_id)
         self._born: list[Conversation] = []
+        self._keeper: Keeper | None = None
 
     async def live(self) -> Live:
         """The live session; whatever it needs is pushed onto the stack. Raises ConfigError, StoreError."""
@@ -101,7 +106,7 @@ class Birth:
             await attend(actor, stack)
         await self._attend(actor, conversation, tools)
         actor.bringing.bringers += kept.bringers
-        return Live(actor, tools, kept)
+        return Live(actor, tools, kept, self._keeper)
 
     async def _create(self) -> None:
         on, plan = self._on, self._plan
@@ -134,16 +139,17 @@ class Birth:
         hints = SubfolderHints(plan.cwd, vouching(on.home, tools.context.marked), lambda: tools.state.seen)
         hints.recall(conversation.messages)
         actor: SessionActor
+        keeper = self._keeper = self._opened_keeper(recorder, tools, lambda line: actor.notify(Level.WARNING, line))
         deps = Deps(
             toolbox=tools.toolbox,
             executor=self._executor(tools, approvals),
-            context=tools.context,
+            context=structs.replace(tools.context, safeguard=keeper),
             journal=recorder,
             clock=on.clock,
             epochs=epochs,
             meter=self._meter,
             publish=recorder.publish,
-            steering=lambda: [*tools.notices(), *hints.news(), *actor.joining()],
+            steering=lambda: [*tools.notices(), *hints.news(), *_news(keeper), *actor.joining()],
         )
         parts = Parts(
             deps=deps,
@@ -156,7 +162,29 @@ class Birth:
         )
         waiting = () if plan.fresh else await on.store.inbox(plan.session_id)
         actor = SessionActor(conversation, parts, waiting=waiting)
+        if keeper is not None:
+            self._stack.push_async_callback(keeper.close)
+            if conversation.lost is not None:
+                await keeper.resume(conversation.lost.turn_id)
+            actor.on_turn_end.append(_completing(keeper, on))
         return actor
+
+    def _opened_keeper(self, recorder: Recorder, tools: SessionTools, tell: Callable[[str], None]) -> Keeper | None:
+        """Who keeps what files were, where the person wants that. Nothing is made before something is written."""
+        on, chosen = self._on, self._on.settings.checkpoints
+        if not chosen.enabled:
+            return None
+        ground = Ground(
+            session_id=self._plan.session_id,
+            places=tools.context.places,
+            place=tools.context.backend.name,
+            objects=ObjectStore(on.home.checkpoints),
+            ledger=on.store,
+            limit=chosen.max_file_mb * 1_000_000,
+            total=chosen.max_total_mb * 500_000,
+            tell=tell,
+        )
+        return Keeper(ground, lambda: recorder.turn_id)
 
     async def _attend(self, actor: SessionActor, conversation: Conversation, tools: SessionTools) -> None:
         """What is done before and after turns, and when the session ends."""
@@ -309,6 +337,25 @@ async def _said(conversation: Conversation, store: Store) -> list[Message]:
         return [*conversation.messages, *lost]
     rows = await store.transcript(conversation.session_id, everything=True)
     return [row.message for row in rows if row.state is not MessageState.UNDONE]
+
+
+def _news(keeper: Keeper | None) -> list[TextPart]:
+    return keeper.news() if keeper is not None else []
+
+
+def _completing(keeper: Keeper, on: Premises) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
+    """After a turn that had files changed: what it has left is noted, and what is too old is forgotten."""
+
+    async def complete(state: TurnState, _ended: TurnEnded) -> None:
+        if await keeper.close_turn(state.turn_id):
+            from hermes.tools.checkpoints.tidy import Keep, tidy
+
+            chosen, ground = on.settings.checkpoints, keeper.ground
+            keep = Keep(most=chosen.max_snapshots, days=chosen.keep_days, total=chosen.max_total_mb * 1_000_000)
+            with contextlib.suppress(OSError, StoreError):  # it is tried again after the next such turn
+                await tidy(ground.places.workspace, on.store, ground.objects, keep, on.clock.now())
+
+    return complete
 
 
 def _flush(meter: Meter) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import msgspec
+from msgspec import Struct, field
 
 from hermes.app.openai_form import Plain, to_openai
 from hermes.config.home import Home, locate_home
@@ -61,6 +62,22 @@ async def find_session(store: Store, name: str) -> SessionRow:
     return (exact or found)[0]
 
 
+class Node(Struct, kw_only=True):
+    """A session in the tree; of a branch `turns` says with how many turns of the one above it began."""
+
+    id: str
+    title: str
+    updated_at: float
+    messages: int
+    turns: int = 0
+    branches: "list[Node]" = field(default_factory=list)
+
+    @property
+    def newest(self) -> float:
+        """When something was said last, here or below."""
+        return max([self.updated_at, *(one.newest for one in self.branches)])
+
+
 class Sessions:
     """What can be done with stored sessions."""
 
@@ -70,11 +87,28 @@ class Sessions:
 
     async def newest(self, limit: int) -> list[Plain]:
         """The newest sessions, newest first."""
-        return [to_plain(row) for row in await self._store.list_sessions(limit)]
+        return [to_plain(row) | {"kind": row.kind} for row in await self._store.list_sessions(limit)]
+
+    async def tree(self, limit: int) -> "list[Node]":
+        """The newest sessions with those that branched from them, and those that they branched from."""
+        nodes: dict[str, Node] = {}
+        roots: list[Node] = []
+        for row, parent in await self._store.session_tree(limit):
+            node = nodes[row.id] = Node(
+                id=row.id,
+                title=row.title,
+                updated_at=row.updated_at,
+                messages=row.message_count,
+                turns=row.branched_at or 0,
+            )
+            above = nodes.get(parent) if parent is not None else None
+            (roots if above is None else above.branches).append(node)
+        return sorted(roots, key=lambda node: -node.newest)
 
     async def find(self, name: str) -> Plain:
         """The session that `name` means, without its messages."""
-        return to_plain(await find_session(self._store, name))
+        row = await find_session(self._store, name)
+        return to_plain(row) | {"kind": row.kind}
 
     async def show(self, name: str, *, hidden: bool = False) -> Plain:
         """One session with all that was said in it, condensed by now or not; `hidden` shows what Hermes itself wrote
@@ -86,7 +120,12 @@ class Sessions:
         for stored in rows:
             place: Plain = {"id": stored.id, "created_at": stored.created_at}
             messages += [place | plain for plain in to_openai(stored.message, hidden=hidden)]
-        return {**to_plain(row), "system_prompt": epoch.frame.system if epoch is not None else "", "messages": messages}
+        return {
+            **to_plain(row),
+            "kind": row.kind,
+            "system_prompt": epoch.frame.system if epoch is not None else "",
+            "messages": messages,
+        }
 
     async def _said(self, session_id: str, *, hidden: bool) -> list[StoredMessage]:
         """What was not taken back, in order; what stands for other messages only with `hidden`."""
@@ -146,6 +185,18 @@ class Sessions:
             "bytes": {name: file.stat().st_size for name, file in files.items() if file.exists()},
         }
 
+    async def _forget_copies(self) -> None:
+        """Delete the copies of files that only the deleted session's checkpoints had. Raises StoreError."""
+        if not self._home.checkpoints.is_dir():
+            return
+        from hermes.tools.checkpoints.objects import ObjectStore
+        from hermes.tools.checkpoints.tidy import Keep, collect
+
+        try:
+            await collect(self._store, ObjectStore(self._home.checkpoints), Keep(total=1 << 62))
+        except OSError as error:
+            raise StoreError(f"The copies of its files cannot be deleted: {error.strerror}.") from None
+
     async def delete(self, name: str) -> str:
         """Delete a session with every word of it, files that belong to it included; what was done, in words.
 
@@ -158,6 +209,7 @@ class Sessions:
             _delete_files(self._home, row.id)
             await self._store.delete_session(row.id)
             (self._home.locks / f"{row.id}.lock").unlink(missing_ok=True)
+        await self._forget_copies()
         if tip == row.id:
             return row.id
         gone = len(before) - len(await self._store.lineage(tip)) - 1

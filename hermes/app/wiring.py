@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from hermes.app.premises import Premises
     from hermes.app.prompting import Size
     from hermes.app.skills import SkillDesk
+    from hermes.app.undoing import UndoDesk
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}", re.ASCII)
 """It names files: the session's lock, and the folder of its large results."""
@@ -185,6 +186,12 @@ class App:
 
         on = self._on
         return MemoryDesk(journal_of(on.home, on.settings, on.store, on.redactor))
+
+    def undoing(self, actor: SessionActor) -> "UndoDesk":
+        """Undo for a live session: of files, of turns, and its branches."""
+        from hermes.app.undoing import UndoDesk
+
+        return UndoDesk(self._on.store, self._live[actor.session_id][0], self._clock.now)
 
     def redact(self, text: str) -> str:
         """The text without the secrets that this process holds."""

@@ -41,7 +41,7 @@ def _parser() -> Parser:
         description="Look at the settings and change them. Comments and order of config.yaml stay as they are.",
         epilog="example: hermes config set agent.max_turns 40",
     )
-    verbs = made.add_subparsers(dest="verb", required=True, metavar="VERB")
+    verbs = made.add_subparsers(dest="verb", metavar="VERB")
     parsers = {
         "get": verbs.add_parser("get", help="one setting, or a section of them"),
         "set": verbs.add_parser("set", help="give a setting a value; lists as '[a, b]'"),
@@ -70,7 +70,7 @@ def _run(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
             gone = unset(environ, given.key)
             print(say("Took `{key}` out.", key=given.key) if gone else say("`{key}` was not set.", key=given.key))
             return 0
-        case "list":
+        case "list" | None:
             return _list(given, environ)
         case "check":
             return _check(given, environ)
@@ -105,10 +105,10 @@ def _set(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 def _list(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
     found = rows(environ)
-    if given.as_json:
+    if getattr(given, "as_json", False):
         print(json.dumps(found, ensure_ascii=False))
         return 0
-    chosen = [row for row in found if given.all or row["source"] != "default"]
+    chosen = [row for row in found if getattr(given, "all", False) or row["source"] != "default"]
     for row in chosen:
         mark = " " if row["source"] == "default" else "*"
         print(f"{mark} {row['key']} = {one_line(_shown(row['value']), 100)}")

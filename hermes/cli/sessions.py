@@ -4,25 +4,26 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from hermes.app.exporting import FORMATS, exported
 from hermes.app.logs import since
-from hermes.app.sessions import Sessions, stored_sessions
+from hermes.app.sessions import Node, Sessions, stored_sessions
 from hermes.cli.arguments import Parser
 from hermes.cli.output import agreed, print_json, size
 from hermes.cli.report import complain, failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError, UsageError
-from hermes.util.local import compact, number
-from hermes.util.say import say, say_many
+from hermes.util.local import compact, moment, number
+from hermes.util.say import phrase, say, say_many
 from hermes.util.text import escaped, inert, one_line
 
 Plain = dict[str, object]
 _MOST = 1_000_000
+_KINDS = {"branch": phrase("branch"), "archive": phrase("condensed past")}
 
 
 def run(arguments: list[str]) -> int:
@@ -45,6 +46,7 @@ def _parser() -> Parser:
     )
     verbs = made.add_subparsers(dest="verb", metavar="VERB")
     listing = verbs.add_parser("list", help="the newest sessions (also without a verb)")
+    tree = verbs.add_parser("tree", help="the newest sessions with their branches")
     show = verbs.add_parser("show", help="one session's messages")
     search = verbs.add_parser("search", help="messages with all of these words, or else with any")
     export = verbs.add_parser("export", help="one session as JSON lines, Markdown or a web page")
@@ -52,9 +54,9 @@ def _parser() -> Parser:
     delete = verbs.add_parser("delete", help="delete a session and every word of it")
     prune = verbs.add_parser("prune", help="delete the sessions in which nothing was said for a time")
     stats = verbs.add_parser("stats", help="how much there is, by model and front-end")
-    for verb in (listing, show, search, rename, delete, prune, stats):
+    for verb in (listing, tree, show, search, rename, delete, prune, stats):
         verb.add_argument("--json", action="store_true", help="print JSON")
-    for verb in (listing, search):
+    for verb in (listing, tree, search):
         verb.add_argument("--limit", type=int, default=20, metavar="N", help="how many at the most")
     for verb in (show, export, rename, delete):
         verb.add_argument("session", help="an id, its beginning, or its whole title")
@@ -78,6 +80,8 @@ async def _run(given: argparse.Namespace) -> int:
             case None | "list":
                 rows = await sessions.newest(getattr(given, "limit", 20))
                 return _print(rows, getattr(given, "json", False), _session_line, "There is no session yet.")
+            case "tree":
+                return _tree(await sessions.tree(given.limit), as_json=given.json)
             case "show":
                 found = await sessions.show(given.session, hidden=given.hidden)
                 return _show(found, as_json=given.json)
@@ -109,6 +113,29 @@ def _print(rows: list[Plain], as_json: bool, line: Callable[[Plain], str], none:
         if not rows:
             print(none)
     return 0
+
+
+def _tree(roots: Sequence[Node], *, as_json: bool) -> int:
+    if as_json:
+        sys.stdout.write(_pretty(roots))
+        return 0
+    for root in roots:
+        for line in _branches(root, "", ""):
+            print(line)
+    if not roots:
+        print(say("There is no session yet."))
+    return 0
+
+
+def _branches(node: Node, lead: str, below: str) -> Iterator[str]:
+    """A session with its branches, each a line; `below` is what stands in front of what comes below it."""
+    title = one_line(inert(node.title), 60)
+    said = say_many("{n} message", "{n} messages", node.messages)
+    since = say("after turn {turn}", turn=node.turns) if node.turns else ""
+    yield "  ".join(part for part in (f"{lead}{node.id}", moment(node.updated_at), said, since, title) if part)
+    for number, one in enumerate(node.branches, 1):
+        last = number == len(node.branches)
+        yield from _branches(one, f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}")
 
 
 def _show(found: Plain, *, as_json: bool) -> int:
@@ -215,7 +242,8 @@ async def _delete(sessions: Sessions, given: argparse.Namespace) -> int:
 def _session_line(row: Plain) -> str:
     title = one_line(inert(str(row.get("title") or "")), 60)
     count = f"{row['message_count']:>5} messages"
-    return f"{row['id']}  {_when(row['updated_at'])}  {count}  {row.get('model') or ''}  {title}"
+    kind = f" ({say(_KINDS[str(row['kind'])])})" if row.get("kind") else ""
+    return f"{row['id']}  {_when(row['updated_at'])}  {count}  {row.get('model') or ''}  {title}{kind}"
 
 
 def _hit_line(row: Plain) -> str:

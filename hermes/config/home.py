@@ -32,6 +32,7 @@ class Home:
         self.backups = root / "backups"
         self.restoring = root / "restore.json"
         """It is there while what a restore has begun is not finished."""
+        self.checkpoints = root / "checkpoints"
 
     def ensure(self) -> None:
         """Create the home, private to its owner. Raises ConfigError with what to do when that cannot be."""

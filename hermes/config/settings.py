@@ -424,6 +424,21 @@ class CompressionSettings(Struct, frozen=True):
     """The most tokens of the summary; also at most 5% of the window, though 2,000 always."""
 
 
+class CheckpointSettings(Struct, frozen=True):
+    """Copies of files before they are changed, by which changes are undone (`checkpoints:`)."""
+
+    enabled: bool = True
+    """Whether they are made."""
+    max_snapshots: int = 20
+    """Checkpoints that are kept of one folder."""
+    max_total_mb: int = 500
+    """Megabytes that all copies take together, compressed; one folder may hold half of that in files."""
+    max_file_mb: int = 10
+    """Megabytes of the largest file that is copied."""
+    keep_days: float = 7.0
+    """Days after which a checkpoint is forgotten."""
+
+
 class ContextSettings(Struct, frozen=True):
     """What a conversation is kept with (`context:`)."""
 
@@ -463,6 +478,7 @@ class Settings(Struct, frozen=True):
     tool_loop_guardrails: GuardSettings = GuardSettings()
     compression: CompressionSettings = CompressionSettings()
     context: ContextSettings = ContextSettings()
+    checkpoints: CheckpointSettings = CheckpointSettings()
     auxiliary: AuxiliarySettings = AuxiliarySettings()
     fallback_providers: tuple[ModelReference | str, ...] = ()
     """Models to turn to, in this order, when the first choice cannot answer; the next turn tries the first one again.

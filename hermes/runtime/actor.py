@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TypeVar
 
 from msgspec import Struct, structs
 
@@ -11,7 +12,7 @@ from hermes.agent.loop import run_turn
 from hermes.agent.resume import restore
 from hermes.agent.turn import Deps, Resumed, TurnState
 from hermes.context.turn_notes import turn_note
-from hermes.core.errors import BusyError, HermesError, StoreError
+from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Level, Notice, Queued, TurnEnded
 from hermes.core.ids import new_letter_id, new_turn_id
 from hermes.core.messages import PERSON, Message, Role, user_message
@@ -28,6 +29,7 @@ from hermes.store.rows import InboxRow
 from hermes.util.scopes import finished
 from hermes.util.text import clean_surrogates
 
+T = TypeVar("T")
 TurnHook = Callable[[TurnState, TurnEnded], Awaitable[None]]
 
 
@@ -63,7 +65,8 @@ class SessionActor:
         self._working = False
         self._between = asyncio.Lock()
         """Held by what runs: a turn, or what is done between two."""
-        self._condensing: asyncio.Task[bool] | None = None
+        self._condensing: asyncio.Task[object] | None = None
+        """What is done between two turns."""
         self._stop_asked = False
         """A stop came while the next turn was being prepared."""
         self._quiet = asyncio.Event()
@@ -74,6 +77,8 @@ class SessionActor:
         """Who brings something along with each message."""
         self.before_compress: list[BeforeCompress] = parts.epochs.before_compress
         """Who is told what is about to be condensed, and may say what must not be lost; for memory."""
+        self.undoing = parts.epochs.undoing
+        """Takes turns back and brings them back, for who is `aside`."""
         lost = conversation.lost.messages if conversation.lost is not None else ()
         parts.deps.context.state.taint.restart([*conversation.messages, *lost])
         for row in waiting:
@@ -163,18 +168,25 @@ class SessionActor:
         False when nothing has changed; why is shown as a notice. `stop` stops it, and nothing has changed then either.
         Raises BusyError while a turn runs or waits.
         """
+        epochs, emit = self._epochs, self._recorder.emit
+        done = await self.aside(lambda: epochs.undo_compression(emit) if undo else epochs.compress_now(emit))
+        return bool(done)
+
+    async def aside(self, work: Callable[[], Coroutine[object, object, T]]) -> T | None:
+        """Do something between two turns, while none can begin; None when it was stopped. Raises what it raises, and
+        BusyError while a turn runs or waits."""
         if self.busy or len(self._mailbox) or self.conversation.lost is not None:
             raise BusyError("A turn runs or waits.", "Try again when it has ended.")
         if self._broken is not None:
             raise self._broken
         self._working = True
-        epochs, emit = self._epochs, self._recorder.emit
-        work = epochs.undo_compression(emit) if undo else epochs.compress_now(emit)
         async with self._between:
-            self._condensing = asyncio.create_task(work, name=f"condense {self.session_id}")
+            aside = self._condensing = asyncio.create_task(work(), name=f"aside {self.session_id}")
             try:
-                await finished(self._condensing)
-                return not self._condensing.cancelled() and self._condensing.result()
+                await finished(aside)
+                return None if aside.cancelled() else aside.result()
+            except (NotFoundError, UsageError):
+                raise
             except HermesError as error:
                 self._broken = error  # what is in memory may differ from what is on disk
                 raise
@@ -222,15 +234,16 @@ class SessionActor:
         letter = Letter(inbound, new_letter_id())
         ahead = len(self._mailbox) + 1
         stored = self._recorder.enqueue(letter.letter_id, inbound.encode(), first=first)
-        stored.add_done_callback(lambda done: self._stored(done, letter, ahead))
-        return letter
 
-    def _stored(self, done: "asyncio.Future[None]", letter: Letter, ahead: int) -> None:
-        error = None if done.cancelled() else done.exception()
-        if isinstance(error, Exception):
-            letter.fail(error)
-        else:
-            self._recorder.publish(Queued(text=letter.inbound.text, ahead=ahead))
+        def tell(done: "asyncio.Future[None]") -> None:
+            error = None if done.cancelled() else done.exception()
+            if isinstance(error, Exception):
+                letter.fail(error)
+            else:
+                self._recorder.publish(Queued(text=letter.inbound.text, ahead=ahead))
+
+        stored.add_done_callback(tell)
+        return letter
 
     def _start(self) -> None:
         self._quiet.clear()

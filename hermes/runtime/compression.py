@@ -53,8 +53,11 @@ class Turning(Protocol):
         """What an epoch with the same model is made of as of now."""
         ...
 
-    async def go_on(self, number: int, frame: EpochFrame, reason: str, state: TurnState | None, emit: Emit) -> None:
-        """Go on in an epoch of that number, which has begun in the store with that frame for that reason."""
+    async def go_on(
+        self, number: int, frame: EpochFrame, reason: str, state: TurnState | None, emit: Emit, *, cached: bool = False
+    ) -> None:
+        """Go on in an epoch of that number, which has begun in the store with that frame for that reason.
+        `cached`: what it sends is the beginning of what was sent before, so it costs nothing anew."""
         ...
 
 

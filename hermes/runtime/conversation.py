@@ -96,7 +96,7 @@ async def open_conversation(
         lost=lost,
         epoch_bytes={number: lineage.message_bytes} if reason else {},
     )
-    _recall_notes(conversation, [(row.created_at, row.message) for row in rows])
+    recall_notes(conversation, [(row.created_at, row.message) for row in rows])
     return conversation
 
 
@@ -118,7 +118,7 @@ def _epoch_ends(stored: EpochFrame, wanted: EpochFrame, system: str | None) -> s
     return reason
 
 
-def _recall_notes(conversation: Conversation, rows: Sequence[tuple[float, Message]]) -> None:
+def recall_notes(conversation: Conversation, rows: Sequence[tuple[float, Message]]) -> None:
     """Find what the model was last told about time and place."""
     for created_at, message in reversed(rows):
         if message.role is Role.USER and not message.synthetic and any(_is_note(part) for part in message.parts):

@@ -18,6 +18,7 @@ from hermes.llm.rewrites import plain_schemas
 from hermes.runtime.compression import BeforeCompress, Compression, Keeping
 from hermes.runtime.conversation import Conversation
 from hermes.runtime.recorder import Recorder
+from hermes.runtime.undoing import Undoing
 from hermes.store.store import Store
 from hermes.util.scopes import whole
 
@@ -58,6 +59,7 @@ class SessionEpochs:
         self._recorder = recorder
         self._route = route
         self._compression = Compression(store, conversation, recorder, keeping, self)
+        self.undoing = Undoing(store, conversation, recorder, keeping.taint, self)
         self._place = 0
         """Where on the route the model that answers stands."""
 
@@ -144,11 +146,29 @@ class SessionEpochs:
         tools = plain_schemas(found.tools) if Rewrite.PLAIN_SCHEMAS in rewrites else found.tools
         return structs.replace(found, rewrites=rewrites, tools=tools)
 
-    async def go_on(self, number: int, frame: EpochFrame, reason: str, state: TurnState | None, emit: Emit) -> None:
+    async def go_on(
+        self,
+        number: int,
+        frame: EpochFrame,
+        reason: str,
+        state: TurnState | None,
+        emit: Emit,
+        *,
+        cached: bool = False,
+    ) -> None:
         """Go on with the same model in an epoch that has begun in the store."""
-        await self._enter(number, Candidate(self._conversation.client, frame), reason, state, emit)
+        await self._enter(number, Candidate(self._conversation.client, frame), reason, state, emit, cached=cached)
 
-    async def _enter(self, number: int, candidate: Candidate, reason: str, state: TurnState | None, emit: Emit) -> None:
+    async def _enter(
+        self,
+        number: int,
+        candidate: Candidate,
+        reason: str,
+        state: TurnState | None,
+        emit: Emit,
+        *,
+        cached: bool = False,
+    ) -> None:
         """Encode the transcript for an epoch that has begun in the store, and go on in it."""
         conversation = self._conversation
         own = state.messages if state is not None else []
@@ -157,6 +177,8 @@ class SessionEpochs:
             state.taint.restart([*conversation.messages, *state.messages])
             state.lineage, state.model = lineage, candidate.client
         conversation.begin(number, candidate.frame, lineage, candidate.client)
+        if cached:
+            conversation.epoch_bytes[number] = 0
         self._recorder.epoch = number
         await emit(
             EpochBegan(
@@ -164,7 +186,7 @@ class SessionEpochs:
                 reason=reason,
                 provider=candidate.frame.provider,
                 model=candidate.frame.model,
-                bytes=lineage.message_bytes,
+                bytes=conversation.epoch_bytes[number],
             )
         )
 

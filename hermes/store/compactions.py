@@ -13,7 +13,7 @@ import apsw
 import msgspec
 
 from hermes.store import sessions
-from hermes.store.rows import CompactionRow, MessageState, NewSession, SessionRow
+from hermes.store.rows import ARCHIVED, CompactionRow, MessageState, NewSession, SessionRow
 from hermes.store.transcript import Entry, append, note_changes, own, remove, set_state
 
 _IDS = msgspec.json.Decoder(tuple[int, ...])
@@ -72,7 +72,7 @@ def archive(connection: apsw.Connection, session_id: str, name: str, covered: Se
     assert row is not None
     kept = {field: getattr(row, field) for field in NewSession.__struct_fields__} | {"id": name}
     sessions.create(connection, msgspec.convert(kept, NewSession), row.created_at)
-    sessions.end(connection, name, sessions.ARCHIVED, now)
+    sessions.end(connection, name, ARCHIVED, now)
     _move(connection, covered, session_id, name)
     connection.execute(
         "UPDATE sessions SET updated_at = (SELECT max(created_at) FROM messages WHERE session_id = ?1) WHERE id = ?1",

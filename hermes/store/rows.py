@@ -10,9 +10,15 @@ from hermes.core.money import Certainty, Cost, Price
 from hermes.core.parts import ToolResultPart
 from hermes.core.usage import Usage
 
+ARCHIVED = "compression"
+"""Why a session has ended that holds what a compression covered; nobody goes on with it."""
+
 
 class NewSession(Struct, frozen=True, kw_only=True):
-    """A session as it is created. `source` names the front-end; `parent_id` the session that it goes on from."""
+    """A session as it is created. `source` names the front-end; `parent_id` the session that it goes on from.
+
+    `branched_at` is filled for a branch: with how many turns of its parent it began.
+    """
 
     id: str
     source: str = ""
@@ -22,6 +28,7 @@ class NewSession(Struct, frozen=True, kw_only=True):
     model: str = ""
     cwd: str = ""
     parent_id: str | None = None
+    branched_at: int | None = None
 
 
 class SessionRow(NewSession, frozen=True, kw_only=True):
@@ -39,6 +46,13 @@ class SessionRow(NewSession, frozen=True, kw_only=True):
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     cost_usd: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """`archive` for what holds only what a compression covered, `branch`, or empty for a session of its own."""
+        if self.end_reason == ARCHIVED:
+            return "archive"
+        return "branch" if self.branched_at is not None else ""
 
 
 class StoredEpoch(Struct, frozen=True, kw_only=True):

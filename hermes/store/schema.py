@@ -261,4 +261,51 @@ CREATE TABLE marked_files (
 CREATE INDEX marked_files_at ON marked_files (at);
 """
 
-HERMES = Schema(application_id=0x4845524D, steps=(_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH))
+_SIXTH = """
+-- Copies of files before they are changed. purpose: turn, or restore (files were about to be put back). open: 1 until
+-- the turn, or the restoring, has come to its end. Contents are files in the folder `checkpoints`; base is the digest
+-- of the listing that the folder had. Paths are bytes, as the file system has them; states are what core/checkpoints.py
+-- makes of them.
+CREATE TABLE checkpoints (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    session_id TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
+    turn_id TEXT NOT NULL,
+    folder BLOB NOT NULL,
+    place TEXT NOT NULL,
+    purpose TEXT NOT NULL,
+    base TEXT NOT NULL,
+    whole INTEGER NOT NULL,
+    at REAL NOT NULL,
+    open INTEGER NOT NULL DEFAULT 1
+) STRICT;
+CREATE INDEX checkpoints_session ON checkpoints (session_id, id);
+CREATE INDEX checkpoints_folder ON checkpoints (folder, id);
+
+CREATE TABLE checkpoint_files (
+    checkpoint_id INTEGER NOT NULL REFERENCES checkpoints ON DELETE CASCADE,
+    path BLOB NOT NULL,
+    before BLOB NOT NULL,
+    after BLOB,
+    PRIMARY KEY (checkpoint_id, path)
+) STRICT, WITHOUT ROWID;
+
+-- The last listing of each folder, so that files which stay as they are are read once.
+CREATE TABLE checkpoint_folders (folder BLOB PRIMARY KEY, base TEXT NOT NULL, at REAL NOT NULL) STRICT, WITHOUT ROWID;
+
+-- Turns that were taken back, by the epoch which that began: the ids of their messages, and the checkpoint that brings
+-- the files of before back (NULL: none). whole: 0 where a compaction was dissolved, so that there is no way back.
+CREATE TABLE undos (
+    session_id TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
+    epoch INTEGER NOT NULL,
+    messages TEXT NOT NULL,
+    whole INTEGER NOT NULL,
+    redone INTEGER NOT NULL DEFAULT 0,
+    checkpoint_id INTEGER,
+    PRIMARY KEY (session_id, epoch)
+) STRICT, WITHOUT ROWID;
+
+-- Of a branch: how many turns of its parent it began with.
+ALTER TABLE sessions ADD COLUMN branched_at INTEGER;
+"""
+
+HERMES = Schema(application_id=0x4845524D, steps=(_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH))

@@ -5,11 +5,9 @@ import msgspec
 
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.frame import EpochFrame
-from hermes.store.rows import NewSession, SessionRow, StoredEpoch
+from hermes.store.rows import ARCHIVED, NewSession, SessionRow, StoredEpoch
 from hermes.util.text import clean_surrogates
 
-ARCHIVED = "compression"
-"""Why a session has ended that holds what a compression covered; nobody goes on with it."""
 _COLUMNS = SessionRow.__struct_fields__
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM sessions"
 _FRAME = msgspec.json.Decoder(EpochFrame)

@@ -14,6 +14,8 @@ from hermes.core.messages import Message, Role
 from hermes.store import erasure
 from hermes.store.access import SessionAccess, TranscriptAccess, TurnAccess
 from hermes.store.approvals import ApprovalAccess
+from hermes.store.branches import BranchAccess
+from hermes.store.checkpoints import CheckpointAccess
 from hermes.store.db import Database
 from hermes.store.keys import KeyAccess, any_key_notes
 from hermes.store.ledger import SpendAccess
@@ -22,6 +24,7 @@ from hermes.store.revisions import RevisionAccess
 from hermes.store.rows import Hit, IndexReport, Search
 from hermes.store.schema import HERMES
 from hermes.store.transcript import Entry
+from hermes.store.undoing import UndoAccess
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
@@ -34,7 +37,17 @@ FOLLOW_EVERY = 512
 
 
 class Store(
-    SessionAccess, TranscriptAccess, TurnAccess, SpendAccess, KeyAccess, ApprovalAccess, RevisionAccess, MarkAccess
+    SessionAccess,
+    TranscriptAccess,
+    TurnAccess,
+    SpendAccess,
+    KeyAccess,
+    ApprovalAccess,
+    RevisionAccess,
+    MarkAccess,
+    UndoAccess,
+    BranchAccess,
+    CheckpointAccess,
 ):
     """One folder's `hermes.db` and `search.db`, used from one event loop; any number of processes may have it open.
 

@@ -12,6 +12,7 @@ from hermes.core.events import Event, Refused, ToolEnded, ToolStarted
 from hermes.core.parts import Provenance, Source, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import EffectJournal, Intent
 from hermes.safety.findings import EffectKind, Verdict
+from hermes.safety.paths import is_or_below
 from hermes.tools.asking import CallDoor, Questions, because
 from hermes.tools.gate import GIT_SETTINGS, NO_PERSON, NOBODY, Answer, Approver, Decision, Gate, Reviewer
 from hermes.tools.plan import Step, stages
@@ -206,9 +207,10 @@ class _Round:
                 decision = structs.replace(item.decision, reason=_MEANWHILE)
                 await self._refuse(item.index, item.call, item.tool, decision, None)
                 return
+            written = await self._safeguarded(item)
             started = self._context.clock.monotonic()
             self._batch.begin(item.index)
-            written = self._note_written(item)
+            noted = self._note_written(item)
             self._emit(ToolStarted(item.call.call_id, item.tool.name, item.raw, item.tool.line(item.arguments)))
             try:
                 output = await self._output(item)
@@ -216,12 +218,26 @@ class _Round:
                 self._ended(item, ToolStatus.INTERRUPTED, started, "")
                 raise
             result = self._result(item, output)
-            self._note_outcome(written, result)
+            self._note_outcome(noted, result)
+            if written and self._context.safeguard is not None:
+                await self._context.safeguard.after(written)
             if output.failed:
                 self._batch.failed.add(item.call.call_id)
             self._batch.finish(item.index, result)
             await self._journal.done(result)
             self._ended(item, result.status, started, clean_surrogates(output.text[:_PREVIEW_CHARACTERS]))
+
+    async def _safeguarded(self, item: _Prepared) -> list[str]:
+        """Have what the call may change kept first; the files that it writes itself."""
+        safeguard, context = self._context.safeguard, self._context
+        if safeguard is None:
+            return []
+        written = [str(context.resolve(use.path)) for use in item.tool.paths(item.arguments) if use.write]
+        anything = bool(item.tool.command(item.arguments)) and not item.decision.looks
+        if written or anything:
+            named = _files_changed(item.decision, context) if anything else []
+            await safeguard.before([*written, *named], anything=anything)
+        return written
 
     async def _output(self, item: _Prepared) -> ToolOutput:
         """Run the tool. This is the one place where what a tool raises is turned into its result."""
@@ -385,6 +401,14 @@ class _Round:
     def _ended(self, item: _Prepared, status: ToolStatus, started: float, text: str) -> None:
         seconds = self._context.clock.monotonic() - started
         self._emit(ToolEnded(item.call.call_id, item.tool.name, status, seconds, _beginning(text)))
+
+
+def _files_changed(decision: Decision, context: ToolContext) -> list[str]:
+    """The files out of the workspace that a command is known to change."""
+    kinds = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES)
+    targets = {one for effect in decision.effects if effect.kind in kinds for one in effect.targets if one[:1] == "/"}
+    outside = (context.backend.outside(one) for one in targets if not is_or_below(one, context.places.workspace))
+    return sorted(one for one in outside if not os.path.isdir(one) and "*" not in one)
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

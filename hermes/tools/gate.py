@@ -55,6 +55,8 @@ class Decision(Struct, frozen=True, kw_only=True):
     """What a person's no is about for the rest of the session, where the question is about hosts or paths alone."""
     hint: str = ""
     """What would make such questions unnecessary; it is said once a session."""
+    looks: bool = False
+    """Whether the call's command is one that writes no file, for sure."""
 
     def covers(self, scope: AnswerScope) -> str:
         """What an answer of this scope would cover, in words; empty where there is no such answer."""

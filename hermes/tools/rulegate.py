@@ -155,6 +155,7 @@ class RuleGate:
             cwd=weighed.cwd,
             effects=weighed.effects,
             offline=any(effect.kind is EffectKind.UNKNOWN for effect in weighed.effects),
+            looks=weighed.looks,
         )
         asks = self.standing(weighed, context.state.environment)
         never = next((one for one in asks if one.verdict is Verdict.DENY), None)

@@ -29,6 +29,18 @@ class Asker(Protocol):
         ...
 
 
+class Safeguard(Protocol):
+    """Keeps what is about to be changed, so that it can be undone. Never raises for what it cannot keep."""
+
+    async def before(self, paths: Sequence[str], *, anything: bool) -> None:
+        """Keep what stands at the paths (absolute); with `anything` the whole workspace, since a command runs."""
+        ...
+
+    async def after(self, paths: Sequence[str]) -> None:
+        """Note what was left at these paths."""
+        ...
+
+
 class Found(Struct, frozen=True):
     """A tool of the catalogue. `origin` says whose words its description and schema are; None: Hermes' own."""
 
@@ -151,6 +163,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """Files that it may write, with every link followed."""
     settings: tuple[str, ...] = ()
     """Files of git's settings that its command may change: the person said so."""
+    safeguard: Safeguard | None = None
+    """Who keeps what calls are about to change; None: nobody does."""
 
     def redact(self, text: str) -> str:
         """The text without the secrets that this process holds, and without what has a secret's shape."""

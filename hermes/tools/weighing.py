@@ -14,6 +14,7 @@ from hermes.safety.paths import is_or_below
 from hermes.safety.patterns import covers, spelled
 from hermes.safety.policy import subjects_of
 from hermes.tools.git_programs import is_hooks, programs_of
+from hermes.tools.looking import only_looks
 from hermes.tools.narrowed import is_interpreter, narrowed
 from hermes.tools.reach import LEAVES, plain_host, sends_outside, told
 from hermes.tools.schema import Arguments
@@ -58,6 +59,8 @@ class Weighed(Struct, frozen=True):
     """What a person's own rules are matched against."""
     exported: Mapping[str, str] = {}
     """Variables that earlier commands of the session exported."""
+    looks: bool = False
+    """Whether the command writes no file, for sure."""
 
 
 def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequence[str]) -> Weighed:
@@ -88,7 +91,9 @@ def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequenc
     findings += _tainted(reached, context, hosts, held=held)
     effects = (*own, *reached, *settings, *_read(judged))
     subjects = subjects_of(judged, effects, command)
-    return Weighed(tuple(findings), effects, command, cwd, line, subjects, context.state.environment)
+    exported = context.state.environment
+    looks = tool.name == "terminal" and only_looks(judged)
+    return Weighed(tuple(findings), effects, command, cwd, line, subjects, exported, looks)
 
 
 def _placeholder(command: str, context: ToolContext) -> Iterator[Finding]:

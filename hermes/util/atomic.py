@@ -38,14 +38,19 @@ def write_atomic(
         for part in missing:
             folder = _made(part, folder)
             opened.callback(os.close, folder)
-        _replace(name, folder, data, mode, sync=sync)
+        replace_in(folder, name, data, mode, sync=sync)
 
 
-def _replace(name: str, folder: int, data: bytes, mode: int | None, *, sync: bool) -> None:
-    """Write a file of the folder that is open."""
+def replace_in(
+    folder: int, name: str, data: bytes, mode: int | None, *, sync: bool = True, temporary: str = ""
+) -> None:
+    """Write a file of a folder that is open, in one go; a link of that name is replaced itself. Raises OSError.
+
+    `temporary` is the name that it has until it is whole; one that nobody uses, unless it is given.
+    """
     if mode is None:
         mode = _mode_of(name, folder)
-    temporary = f".{name[:40]}.{os.urandom(6).hex()}"
+    temporary = temporary or f".{name[:40]}.{os.urandom(6).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(temporary, flags, 0o600, dir_fd=folder)
     try:
