@@ -102,7 +102,7 @@ class App:
         from hermes.app.birth import Birth
         from hermes.app.toolbox import Plan
 
-        session_id, fresh = await self._session_id(name, latest=latest, create=create)
+        session_id, fresh = await _session_id(self._on.store, self._clock.now(), name, latest=latest, create=create)
         async with AsyncExitStack() as stack:
             plan = Plan(
                 session_id=session_id,
@@ -213,23 +213,25 @@ class App:
         """Ask nothing in this session, or ask again. What is refused stays refused; it ends with the session."""
         self._live[actor.session_id][0].tools.gate.leave.yolo = on
 
-    async def _session_id(self, name: str | None, *, latest: bool, create: bool) -> tuple[str, bool]:
-        if latest:
-            row = await self._on.store.latest_session()
-            if row is None:
-                raise NotFoundError("There is no session to go on with yet.", 'Start one: hermes -z "..."')
-            return await self._on.store.tip(row.id), False
-        if name is not None and create:
-            if not _SESSION_ID.fullmatch(name):
-                raise UsageError(
-                    f"{name[:80]!r} cannot be a session's id.",
-                    "Use letters, digits, `_`, `-`, `.` and `:`, 128 at most.",
-                )
-            return await self._on.store.tip(name), await self._on.store.session(name) is None
-        if name is not None:
-            found = await find_session(self._on.store, name)
-            return await self._on.store.tip(found.id), False
-        return new_session_id(self._clock.now()), True
+
+async def _session_id(store: Store, now: float, name: str | None, *, latest: bool, create: bool) -> tuple[str, bool]:
+    """The id of the session that is meant, and whether it is a fresh one."""
+    if latest:
+        row = await store.latest_session()
+        if row is None:
+            raise NotFoundError("There is no session to go on with yet.", 'Start one: hermes -z "..."')
+        return await store.tip(row.id), False
+    if name is not None and create:
+        if not _SESSION_ID.fullmatch(name):
+            raise UsageError(
+                f"{name[:80]!r} cannot be a session's id.",
+                "Use letters, digits, `_`, `-`, `.` and `:`, 128 at most.",
+            )
+        return await store.tip(name), await store.session(name) is None
+    if name is not None:
+        found = await find_session(store, name)
+        return await store.tip(found.id), False
+    return new_session_id(now), True
 
 
 def _check_shared(home: Home, *, agreed: bool) -> None:
