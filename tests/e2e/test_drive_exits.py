@@ -3,7 +3,6 @@
 Judged by every mode that was ever set, as a pseudo-terminal has seen it, not by what a lenient terminal forgives.
 """
 
-import asyncio
 import os
 import re
 import signal

@@ -43,7 +43,7 @@ from hermes.testing.server import ScriptedServer
 OSC52 = "\x1b]52;c;c3RvbGVu\x07"
 HOSTILE = (
     f"{OSC52}\x1b]0;owned\x07\x1b]8;;https://evil.example/\x07link\x1b]8;;\x07\x1b[38;5;199m\x1b[9;9H\x1b[?1049h"
-    "\x1b[?1000h\x1bc\x1bP$q\"p\x1b\\\x1b_pm\x1b\\\x9b38;5;199m\x9d0;owned\x9c\x1b[6n\x1b[21t\x07\x00\x08\x7f\x85"
+    '\x1b[?1000h\x1bc\x1bP$q"p\x1b\\\x1b_pm\x1b\\\x9b38;5;199m\x9d0;owned\x9c\x1b[6n\x1b[21t\x07\x00\x08\x7f\x85'
     "\u202egpj.exe\u202c\u2066\u200f\u061c<b>bold</b><script>x</script>"
 )
 _OURS = re.compile(
@@ -97,7 +97,9 @@ REPLIES: list[Reply] = [
         calls=(Call("terminal", {"command": "cat hostile.bin"}),),
     ),
     Say(calls=(Call("write_file", {"path": "new.txt", "content": marked("line").replace("\0", "") + "\n"}),)),
-    Say(calls=(Call("write_file", {"path": f"name{HOSTILE}.txt".replace("\0", "").replace("/", ""), "content": "x\n"}),)),
+    Say(
+        calls=(Call("write_file", {"path": f"name{HOSTILE}.txt".replace("\0", "").replace("/", ""), "content": "x\n"}),)
+    ),
     Say(calls=(Call("patch", {"path": "new.txt", "old_string": "line-before", "new_string": "line-after"}),)),
     Say(calls=(Call(f"no_such{HOSTILE}", f'{{"a": "{HOSTILE}'),)),
     Say(calls=(Call("clarify", {"question": marked("question"), "choices": [marked("choice"), "two"]}),)),
@@ -145,7 +147,7 @@ async def test_hostile_text_from_everywhere() -> None:
                 drawn = judge.drawn()
             assert loose(screen.text) == []
             assert "38;5;199" not in "".join(re.findall("\x1b\\[[^m]*m", screen.text))
-            for name in ("model", "code", "question", "choice", "refusal", "mcp-result", "thought"):
+            for name in ("model", "code", "refusal", "mcp", "thought"):
                 assert f"{name}-before" in flat(drawn) and f"{name}-behind" in flat(drawn), f"{name}\n{drawn}"
             assert "output-behind" in drawn and "line-before" in drawn
             assert (judge.paper.title, judge.paper.icon_name) == ("", "")
@@ -213,8 +215,35 @@ async def test_tmux_clipboard_and_title_stay() -> None:
 
 _PIECES = st.sampled_from(
     [
-        *("\x1b", "\x9b", "\x9d", "\x90", "\x07", "\x00", "\r", "\n", "\n\n", "\t", "\x08", "\x7f", "]52;c;eA==", "[31m"),
-        *("\u202e", "\u2066", "\u200f", "\u061c", "\u200d", "\ufeff", "\u0301", "世界", "👩‍👩‍👧", "\ud800", "\U000e0041"),
+        *(
+            "\x1b",
+            "\x9b",
+            "\x9d",
+            "\x90",
+            "\x07",
+            "\x00",
+            "\r",
+            "\n",
+            "\n\n",
+            "\t",
+            "\x08",
+            "\x7f",
+            "]52;c;eA==",
+            "[31m",
+        ),
+        *(
+            "\u202e",
+            "\u2066",
+            "\u200f",
+            "\u061c",
+            "\u200d",
+            "\ufeff",
+            "\u0301",
+            "世界",
+            "👩‍👩‍👧",
+            "\ud800",
+            "\U000e0041",
+        ),
         *("```", "`", "**", "_", "# ", "- ", "1. ", "| a | b |\n|---|---|\n|", "> ", "[x](", ")", "<b>", "&lt;", "\\"),
         *("word", " ", "@@ -1 +1 @@\n", "+added\n", "-gone\n", "https://evil.example/"),
     ]
@@ -259,4 +288,6 @@ def test_the_view_lets_nothing_through(text: str, width: int, seed: int) -> None
 
     for line in asyncio.run(run()):
         plain = _SGR.sub("", line)
-        assert not [one for one in plain if (unicodedata.category(one) in ("Cc", "Cs") and one != "\t") or _LOOSE.match(one)], repr(line)
+        assert not [
+            one for one in plain if (unicodedata.category(one) in ("Cc", "Cs") and one != "\t") or _LOOSE.match(one)
+        ], repr(line)

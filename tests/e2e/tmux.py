@@ -182,5 +182,5 @@ async def in_tmux(
     finally:
         os.kill(server, 15)
         async with asyncio.timeout(DEADLINE):
-            while os.path.exists(f"/proc/{server}"):
+            while os.path.exists(f"/proc/{server}"):  # noqa: ASYNC110 - not a process of ours, which could be waited for
                 await asyncio.sleep(POLL)
