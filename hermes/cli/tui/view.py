@@ -267,7 +267,7 @@ class View:
                 subject = one_line(inert(event.subject), self._look.width - 12)
                 self._warn(say("refused: {subject} ({reason})", subject=subject, reason=inert(event.reason)))
             case FellBack():
-                why, model = sentence(inert(event.reason)), f"{inert(event.model)} ({event.provider})"
+                why, model = sentence(inert(event.reason)), f"{inert(event.model)} ({inert(event.provider)})"
                 self._warn(say("{why} Going on with {model}.", why=why, model=model))
             case Retrying():
                 self._warn(_retrying(event))
@@ -275,7 +275,7 @@ class View:
             case Notice():
                 self._warn(inert(event.text), _STYLES[event.level])
             case EpochBegan() if event.number > 1:
-                self._warn(say("The conversation is sent anew: {reason}.", reason=event.reason), "notice")
+                self._warn(say("The conversation is sent anew: {reason}.", reason=inert(event.reason)), "notice")
             case _:
                 pass
 
