@@ -26,8 +26,10 @@ from hermes.tools.session import Asker
 from hermes.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
+    from hermes.app.background import Background
     from hermes.app.birth import Live
     from hermes.app.context_bar import Share
+    from hermes.app.goals import Pursuit
     from hermes.app.memory import MemoryDesk
     from hermes.app.premises import Premises
     from hermes.app.prompting import Size
@@ -47,6 +49,8 @@ class App:
         self._clock = clock or SystemClock()
         self._live: dict[str, tuple[Live, AsyncExitStack]] = {}
         """Each live session, and what must be closed with it."""
+        self._pursuits: dict[str, Pursuit] = {}
+        self._background: Background | None = None
         self._on: Premises
 
     async def __aenter__(self) -> "App":
@@ -65,6 +69,8 @@ class App:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._background is not None:
+            await self._background.close()
         for session_id in reversed(list(self._live)):
             await self._live.pop(session_id)[1].aclose()
         await self._on.close()
@@ -115,11 +121,14 @@ class App:
             )
             live = await Birth(self._on, plan, stack).live()
             self._live[session_id] = live, stack.pop_all()
+        if not fresh and await self._on.store.goal(session_id) is not None:
+            await self.pursuit(live.actor)
         return live.actor
 
     async def close_session(self, actor: SessionActor) -> None:
         """End a live session: its turn, its processes, its lock."""
         live = self._live.pop(actor.session_id, None)
+        self._pursuits.pop(actor.session_id, None)
         if live is not None:
             await live[1].aclose()
 
@@ -128,15 +137,45 @@ class App:
         next message, too. Cancelling ends it. Raises BusyError while a turn runs."""
         from hermes.app.shell_line import run_line, said
 
-        tools = self._live[actor.session_id][0].tools
+        tools = self.live(actor).tools
         return said(await run_line(actor, tools.gate, tools.context, command, show))
 
     async def stop_processes(self, actor: SessionActor) -> list[str]:
         """End the background processes of a session; a line for each."""
-        return await self._live[actor.session_id][0].tools.stop_processes()
+        return await self.live(actor).tools.stop_processes()
 
-    async def context_length(self) -> int | None:
-        """Tokens of the model's window; asks the provider where neither settings nor catalogue know. None: unknown."""
+    def live(self, actor: SessionActor) -> "Live":
+        """A live session with all it is made of; for what is built on this face in the same layer."""
+        return self._live[actor.session_id][0]
+
+    @property
+    def background(self) -> "Background":
+        """The sessions that work beside the one that is talked with."""
+        if self._background is None:
+            from hermes.app.background import Background
+
+            self._background = Background(self.close_session)
+        return self._background
+
+    def pursuing(self, actor: SessionActor) -> "Pursuit | None":
+        """What a session works towards by itself, where there is such a thing."""
+        return self._pursuits.get(actor.session_id)
+
+    async def pursuit(self, actor: SessionActor) -> "Pursuit":
+        """The same, ready to be given a goal."""
+        found = self._pursuits.get(actor.session_id)
+        if found is None:
+            from hermes.app.goals import pursuit_of
+
+            found = self._pursuits[actor.session_id] = await pursuit_of(self._on, actor)
+            self._live[actor.session_id][1].push_async_callback(found.close)
+        return found
+
+    async def context_length(self, actor: SessionActor | None = None) -> int | None:
+        """Tokens of the model's window, or of the session's model; asks the provider where neither settings nor
+        catalogue know. None: unknown."""
+        if actor is not None:
+            return await actor.conversation.client.context_length()
         model = self._on.model
         endpoint = await keyed(model.endpoint, self._on.credentials.keys(model.endpoint, model.choice))
         return await known_context_length(endpoint, model.transport)
@@ -157,7 +196,8 @@ class App:
 
     def prompt_sizes(self, actor: SessionActor) -> "list[Size]":
         """What every request of a session that begins now would begin with, part by part."""
-        return self._on.framing.sizes(actor.conversation.frame, self._live[actor.session_id][0].kept)
+        live = self.live(actor)
+        return self._on.framing.sizes(actor.conversation.frame, live.kept, live.manner)
 
     async def context(self, actor: SessionActor) -> "tuple[list[Share], int | None]":
         """What fills the session's window, by kind, and how many tokens fit; None where nobody knows that."""
@@ -165,7 +205,7 @@ class App:
 
         conversation = actor.conversation
         parts = shares(self.prompt_sizes(actor), conversation.messages)
-        return parts, await self.context_length()
+        return parts, await self.context_length(actor)
 
     async def insights(self, *, days: int = 30) -> Plain:
         """What was done and what it cost in the last days, by day, hour, model and tool."""
@@ -191,7 +231,7 @@ class App:
         """Undo for a live session: of files, of turns, and its branches."""
         from hermes.app.undoing import UndoDesk
 
-        return UndoDesk(self._on.store, self._live[actor.session_id][0], self._clock.now)
+        return UndoDesk(self._on.store, self.live(actor), self._clock.now)
 
     def redact(self, text: str) -> str:
         """The text without the secrets that this process holds."""
@@ -199,19 +239,19 @@ class App:
 
     async def place_line(self, actor: SessionActor) -> str:
         """What really holds the session's commands back."""
-        return await self._live[actor.session_id][0].tools.context.backend.line()
+        return await self.live(actor).tools.context.backend.line()
 
     def place_name(self, actor: SessionActor) -> str:
         """The same in a word: the back end that its commands run in."""
-        return self._live[actor.session_id][0].tools.context.backend.name
+        return self.live(actor).tools.context.backend.name
 
     def unasked(self, actor: SessionActor) -> bool:
         """Whether `yolo` is on in this session."""
-        return self._live[actor.session_id][0].tools.gate.leave.yolo
+        return self.live(actor).tools.gate.leave.yolo
 
     def yolo(self, actor: SessionActor, *, on: bool) -> None:
         """Ask nothing in this session, or ask again. What is refused stays refused; it ends with the session."""
-        self._live[actor.session_id][0].tools.gate.leave.yolo = on
+        self.live(actor).tools.gate.leave.yolo = on
 
     async def _session_id(self, name: str | None, *, latest: bool, create: bool) -> tuple[str, bool]:
         if latest:
