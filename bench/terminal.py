@@ -180,16 +180,16 @@ def stream(tokens: int, pace: float, every: float) -> None:
         latencies, shares, number = [], [], 0
         last = f"Part {text.count('## Part')}:".encode()
         began = time.perf_counter()
-        while last not in terminal.text[-200_000:] and time.perf_counter() - began < 300:
+        while last not in terminal.text and time.perf_counter() - began < 300:
             letter = chr(0x2C00 + number % 0x5F)
             number += 1
             marker = letter.encode()
-            terminal.text = terminal.text[-200_000:]
-            mark = len(terminal.text)
+            terminal.text = terminal.text[-20_000:]
+            fresh = b""
             typed = time.perf_counter()
             terminal.type(letter)
-            while marker not in terminal.text[mark:]:
-                terminal.read(0.01)
+            while marker not in fresh:
+                fresh = fresh[-4:] + terminal.read(0.01)
                 if time.perf_counter() - typed > 5:
                     raise TimeoutError("a letter was not shown")
             latencies.append(time.perf_counter() - typed)

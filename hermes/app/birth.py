@@ -1,7 +1,7 @@
 """Brings a session to life: everything that it stands on, put together in the order in which it is closed last."""
 
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from itertools import starmap
@@ -47,6 +47,9 @@ from hermes.tools.marked import Mark, Marked
 from hermes.tools.recall import recall_written
 
 T = TypeVar("T")
+Renew = Callable[[str, bool], Coroutine[object, object, int]]
+"""Begins an epoch by a name, with True with the first model of the route; the bytes that are sent anew. For who is
+`aside`."""
 
 
 class Live(Struct, frozen=True):
@@ -57,6 +60,7 @@ class Live(Struct, frozen=True):
     kept: Kept
     route: SessionRoute
     manner: Manner
+    renew: Renew
     keeper: Keeper | None = None
     """Who keeps what files were before they were changed; None: nobody does."""
 
@@ -110,7 +114,11 @@ class Birth:
             await attend(actor, stack)
         await self._attend(actor, conversation, tools)
         actor.bringing.bringers += kept.bringers
-        return Live(actor, tools, kept, route, self._manner, self._keeper)
+
+        def renew(reason: str, first: bool) -> Coroutine[object, object, int]:
+            return epochs.renew(reason, recorder.emit, first=first)
+
+        return Live(actor, tools, kept, route, self._manner, renew, self._keeper)
 
     async def _create(self) -> None:
         on, plan = self._on, self._plan

@@ -171,15 +171,19 @@ class Pursuit:
             await asyncio.wait({self._posted})
         if self.row is not row or not self.active:
             return  # it was changed meanwhile
+        await self._decide(said, row)
+
+    async def _decide(self, said: str | Failure, row: GoalRow) -> None:
+        """What follows from what the judge said."""
         if isinstance(said, Failure):
             await self._move(PAUSED, say("it could not be judged: {why}", why=one_line(inert(said.message), 200)))
             return
         verdict, _, why = said.strip().partition(":")
-        why = one_line(inert(why), 200)
-        if verdict.strip().upper() == "REACHED":
-            await self._move(REACHED, why)
-        elif verdict.strip().upper() != "NOT REACHED":
+        verdict, why = verdict.strip().upper(), one_line(inert(why), 200)
+        if verdict not in ("REACHED", "NOT REACHED"):
             await self._move(PAUSED, say("the judge gave no clear answer"))
+        elif verdict == "REACHED":
+            await self._move(REACHED, why)
         elif row.turns >= self._most:
             await self._move(PAUSED, say("{n} turns were made for it; {why}", n=row.turns, why=why))
         elif self._actor.busy:

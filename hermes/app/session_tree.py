@@ -14,6 +14,6 @@ def branch_lines(node: Node, lead: str, below: str) -> Iterator[str]:
     said = say_many("{n} message", "{n} messages", node.messages)
     since = say("after turn {turn}", turn=node.turns) if node.turns else ""
     yield "  ".join(part for part in (f"{lead}{node.id}", moment(node.updated_at), said, since, title) if part)
-    for number, one in enumerate(node.branches, 1):
-        last = number == len(node.branches)
+    for one in node.branches:
+        last = one is node.branches[-1]
         yield from branch_lines(one, f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}")

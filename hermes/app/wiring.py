@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -26,10 +26,9 @@ from hermes.tools.session import Asker
 from hermes.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from hermes.app.background import Background
+    from hermes.app.beside import Beside
     from hermes.app.birth import Live
     from hermes.app.context_bar import Share
-    from hermes.app.goals import Pursuit
     from hermes.app.memory import MemoryDesk
     from hermes.app.premises import Premises
     from hermes.app.prompting import Size
@@ -49,8 +48,7 @@ class App:
         self._clock = clock or SystemClock()
         self._live: dict[str, tuple[Live, AsyncExitStack]] = {}
         """Each live session, and what must be closed with it."""
-        self._pursuits: dict[str, Pursuit] = {}
-        self._background: Background | None = None
+        self._beside: Beside | None = None
         self._on: Premises
 
     async def __aenter__(self) -> "App":
@@ -69,8 +67,8 @@ class App:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._background is not None:
-            await self._background.close()
+        if self._beside is not None:
+            await self._beside.close()
         for session_id in reversed(list(self._live)):
             await self._live.pop(session_id)[1].aclose()
         await self._on.close()
@@ -108,7 +106,7 @@ class App:
         from hermes.app.birth import Birth
         from hermes.app.toolbox import Plan
 
-        session_id, fresh = await self._session_id(name, latest=latest, create=create)
+        session_id, fresh = await _session_id(self._on.store, self._clock.now(), name, latest=latest, create=create)
         async with AsyncExitStack() as stack:
             plan = Plan(
                 session_id=session_id,
@@ -122,13 +120,12 @@ class App:
             live = await Birth(self._on, plan, stack).live()
             self._live[session_id] = live, stack.pop_all()
         if not fresh and await self._on.store.goal(session_id) is not None:
-            await self.pursuit(live.actor)
+            await self.beside.pursuit(live.actor)
         return live.actor
 
     async def close_session(self, actor: SessionActor) -> None:
         """End a live session: its turn, its processes, its lock."""
         live = self._live.pop(actor.session_id, None)
-        self._pursuits.pop(actor.session_id, None)
         if live is not None:
             await live[1].aclose()
 
@@ -140,36 +137,22 @@ class App:
         tools = self.live(actor).tools
         return said(await run_line(actor, tools.gate, tools.context, command, show))
 
-    async def stop_processes(self, actor: SessionActor) -> list[str]:
-        """End the background processes of a session; a line for each."""
-        return await self.live(actor).tools.stop_processes()
-
     def live(self, actor: SessionActor) -> "Live":
         """A live session with all it is made of; for what is built on this face in the same layer."""
         return self._live[actor.session_id][0]
 
     @property
-    def background(self) -> "Background":
-        """The sessions that work beside the one that is talked with."""
-        if self._background is None:
-            from hermes.app.background import Background
+    def beside(self) -> "Beside":
+        """What works by itself: goals, and sessions beside the one that is talked with."""
+        if self._beside is None:
+            from hermes.app.beside import Beside
 
-            self._background = Background(self.close_session)
-        return self._background
+            self._beside = Beside(self)
+        return self._beside
 
-    def pursuing(self, actor: SessionActor) -> "Pursuit | None":
-        """What a session works towards by itself, where there is such a thing."""
-        return self._pursuits.get(actor.session_id)
-
-    async def pursuit(self, actor: SessionActor) -> "Pursuit":
-        """The same, ready to be given a goal."""
-        found = self._pursuits.get(actor.session_id)
-        if found is None:
-            from hermes.app.goals import pursuit_of
-
-            found = self._pursuits[actor.session_id] = await pursuit_of(self._on, actor)
-            self._live[actor.session_id][1].push_async_callback(found.close)
-        return found
+    def attend(self, actor: SessionActor, close: Callable[[], Awaitable[None]]) -> None:
+        """Have something closed before a live session is."""
+        self._live[actor.session_id][1].push_async_callback(close)
 
     async def context_length(self, actor: SessionActor | None = None) -> int | None:
         """Tokens of the model's window, or of the session's model; asks the provider where neither settings nor
@@ -207,12 +190,6 @@ class App:
         parts = shares(self.prompt_sizes(actor), conversation.messages)
         return parts, await self.context_length(actor)
 
-    async def insights(self, *, days: int = 30) -> Plain:
-        """What was done and what it cost in the last days, by day, hour, model and tool."""
-        from hermes.app.insights import insights_of
-
-        return await insights_of(self._on.store, self._on.settings, self._clock.now(), days=days)
-
     def skills(self) -> "SkillDesk":
         """What the person can do with skills."""
         from hermes.app.skills import SkillDesk, skills_of
@@ -241,10 +218,6 @@ class App:
         """What really holds the session's commands back."""
         return await self.live(actor).tools.context.backend.line()
 
-    def place_name(self, actor: SessionActor) -> str:
-        """The same in a word: the back end that its commands run in."""
-        return self.live(actor).tools.context.backend.name
-
     def unasked(self, actor: SessionActor) -> bool:
         """Whether `yolo` is on in this session."""
         return self.live(actor).tools.gate.leave.yolo
@@ -253,23 +226,25 @@ class App:
         """Ask nothing in this session, or ask again. What is refused stays refused; it ends with the session."""
         self.live(actor).tools.gate.leave.yolo = on
 
-    async def _session_id(self, name: str | None, *, latest: bool, create: bool) -> tuple[str, bool]:
-        if latest:
-            row = await self._on.store.latest_session()
-            if row is None:
-                raise NotFoundError("There is no session to go on with yet.", 'Start one: hermes -z "..."')
-            return await self._on.store.tip(row.id), False
-        if name is not None and create:
-            if not _SESSION_ID.fullmatch(name):
-                raise UsageError(
-                    f"{name[:80]!r} cannot be a session's id.",
-                    "Use letters, digits, `_`, `-`, `.` and `:`, 128 at most.",
-                )
-            return await self._on.store.tip(name), await self._on.store.session(name) is None
-        if name is not None:
-            found = await find_session(self._on.store, name)
-            return await self._on.store.tip(found.id), False
-        return new_session_id(self._clock.now()), True
+
+async def _session_id(store: Store, now: float, name: str | None, *, latest: bool, create: bool) -> tuple[str, bool]:
+    """The id of the session that is meant, and whether it is a fresh one."""
+    if latest:
+        row = await store.latest_session()
+        if row is None:
+            raise NotFoundError("There is no session to go on with yet.", 'Start one: hermes -z "..."')
+        return await store.tip(row.id), False
+    if name is not None and create:
+        if not _SESSION_ID.fullmatch(name):
+            raise UsageError(
+                f"{name[:80]!r} cannot be a session's id.",
+                "Use letters, digits, `_`, `-`, `.` and `:`, 128 at most.",
+            )
+        return await store.tip(name), await store.session(name) is None
+    if name is not None:
+        found = await find_session(store, name)
+        return await store.tip(found.id), False
+    return new_session_id(now), True
 
 
 def _check_shared(home: Home, *, agreed: bool) -> None:

@@ -94,7 +94,7 @@ class Dialogue:
 
     async def _pursued(self) -> None:
         """Let the session work towards its goal; Ctrl-C pauses that."""
-        pursuit = self._app.pursuing(self._desk.actor)
+        pursuit = self._app.beside.pursuing(self._desk.actor)
         if pursuit is not None and pursuit.active:
             with self._source.during(pursuit.stop):
                 await pursuit.rest()

@@ -92,17 +92,20 @@ async def _run(given: argparse.Namespace) -> int:
             case "export":
                 found = await sessions.show(given.session, hidden=given.hidden)
                 return _export(exported(found, given.format), given.output)
-            case "rename":
-                row = await sessions.rename(given.session, " ".join(given.title))
-                said = say('Session {id} is called "{title}" now.', id=row["id"], title=row["title"])
-                print_json(row) if given.json else print(escaped(said))
-                return 0
-            case "prune":
-                return await _prune(sessions, given)
             case "stats":
                 return _stats(await sessions.stats(), as_json=given.json)
             case _:
-                return await _delete(sessions, given)
+                return await _change(sessions, given)
+
+
+async def _change(sessions: Sessions, given: argparse.Namespace) -> int:
+    """The verbs that change something."""
+    if given.verb == "rename":
+        row = await sessions.rename(given.session, " ".join(given.title))
+        said = say('Session {id} is called "{title}" now.', id=row["id"], title=row["title"])
+        print_json(row) if given.json else print(escaped(said))
+        return 0
+    return await (_prune if given.verb == "prune" else _delete)(sessions, given)
 
 
 def _print(rows: list[Plain], as_json: bool, line: Callable[[Plain], str], none: str) -> int:

@@ -194,11 +194,6 @@ class SessionActor:
                 self._working, self._stop_asked, self._condensing = False, False, None
                 await self._deps.meter.flush()
 
-    async def renew(self, reason: str, *, first: bool = False) -> int | None:
-        """Between two turns, begin an epoch by this name, as everything is set now; with `first` with the first model
-        of the route. The bytes that are sent anew; None when it was stopped. Raises BusyError."""
-        return await self.aside(lambda: self._epochs.renew(reason, self._recorder.emit, first=first))
-
     async def idle(self) -> None:
         """Wait until nothing runs and nothing waits."""
         if self._task is not None:

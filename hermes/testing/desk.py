@@ -1,7 +1,7 @@
 """A desk for tests: it records what is told, and answers menus and questions from a list."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 

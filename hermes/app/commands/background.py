@@ -21,7 +21,7 @@ async def background(call: Call) -> None:
     """Let a session of its own answer beside this one; without words list them, with `stop N` end one."""
     desk = call.desk
     words = call.text.split()
-    known = desk.app.background
+    known = desk.app.beside.background
     if not words or words == ["list"]:
         lines = [_line(one) for one in known.tasks]
         desk.tell("\n".join(lines) or say("Nothing works in the background. /background PROMPT begins something."))
@@ -76,9 +76,9 @@ async def agents(call: Call) -> None:
     call.nothing_behind()
     desk = call.desk
     lines = [say("This session: a turn runs.") if desk.actor.busy else say("This session: nothing runs.")]
-    pursuit = desk.app.pursuing(desk.actor)
+    pursuit = desk.app.beside.pursuing(desk.actor)
     lines += [say("Its goal: {word}", word=pursuit.word)] if pursuit is not None and pursuit.word else []
-    working = desk.app.background.working()
+    working = desk.app.beside.background.working()
     lines += [say("In the background:"), *(_line(one) for one in working)] if working else []
     processes = desk.app.live(desk.actor).tools.state.processes.running()
     if processes:

@@ -16,7 +16,7 @@ _STATES = {"active": phrase("It is worked on"), "paused": phrase("It is paused")
 async def run(call: Call) -> None:
     """Set, show, pause, go on with, or forget the goal."""
     desk = call.desk
-    pursuit = await desk.app.pursuit(desk.actor)
+    pursuit = await desk.app.beside.pursuit(desk.actor)
     match call.text:
         case "" | "show" | "status":
             desk.tell(_standing(pursuit))

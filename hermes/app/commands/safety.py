@@ -60,7 +60,7 @@ async def sandbox(call: Call) -> None:
     desk, on = call.desk, call.desk.app.premises
     lines = [await desk.app.live(desk.actor).tools.context.backend.line(whole=True)]
     terminal = on.settings.terminal
-    if desk.app.place_name(desk.actor) == "sandbox":
+    if desk.app.live(desk.actor).tools.context.backend.name == "sandbox":
         more = ", ".join(terminal.sandbox.writable)
         lines.append(say("Network: {mode}", mode=str(terminal.sandbox.network)))
         lines += [say("Also writable: {folders}", folders=more)] if more else []

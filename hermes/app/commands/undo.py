@@ -136,6 +136,9 @@ def _named(files: Sequence[str]) -> str:
 
 async def branch(call: Call) -> None:
     """Go on in a session of its own that begins with this conversation; this one stays as it is."""
+    if not call.desk.actor.conversation.messages:
+        call.desk.tell(say("Nothing was said in this session yet: there is nothing to branch from."))
+        return
     made = await _desk(call).branch(call.text)
     await call.desk.open(made.id, greet=False)
     call.desk.tell(

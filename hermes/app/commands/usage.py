@@ -71,10 +71,12 @@ async def context(call: Call) -> None:
 async def insights(call: Call) -> None:
     """What was done and what it cost in the last days."""
     from hermes.app.insight_lines import insight_lines
+    from hermes.app.insights import insights_of
 
     if call.text and not (call.text.isdecimal() and 0 < int(call.text[:9]) <= 3_660):
         raise UsageError(say("/insights takes a number of days, from 1 to 3660."))
-    report = await call.desk.app.insights(days=int(call.text) if call.text else _DAYS)
+    on, days = call.desk.app.premises, int(call.text) if call.text else _DAYS
+    report = await insights_of(on.store, on.settings, on.clock.now(), days=days)
     room, words = _room(call)
     call.desk.tell("\n".join(insight_lines(report, room, words=words)))
 

@@ -1,96 +1,158 @@
-"""How things look in this terminal now: width, colours, marks."""
+"""How things look in this terminal now: its width, colours and marks."""
 
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
+from hermes.cli.screen.skins import DEFAULT, SKINS
+from hermes.cli.screen.theme import Depth, Theme, skin_of
 from hermes.config.display import DisplaySettings
+from hermes.core.errors import UsageError
 from hermes.util.local import span
+from hermes.util.say import say
+
+if TYPE_CHECKING:
+    from hermes.cli.screen.markdown import Markdown
+
+_NARROWEST = 10
+_MARKS = {"person": "›", "warning": "!", "notice": "·", "prompt": "›"}
+_ASCII_MARKS = {"person": ">", "warning": "!", "notice": "-", "prompt": ">"}
 
 
-class PlainStream:
-    """Stand-in."""
+class Stream:
+    """Markdown that comes in piece by piece. What writes it is loaded with the first piece of the first text."""
 
     def __init__(self, look: "Look", style: str) -> None:
         self._look = look
         self._style = style
-        self._rest = ""
+        self._markdown: Markdown | None = None
 
     def feed(self, text: str) -> list[str]:
-        from hermes.util.text import inert
+        """The lines that are finished by `text`; they never change any more."""
+        if self._markdown is None:
+            from hermes.cli.screen.markdown import Markdown
 
-        *lines, self._rest = (self._rest + inert(text)).split("\n")
-        return [one for line in lines for one in self._look.wrapped(self._style, line)]
+            self._markdown = Markdown(self._look.theme, lambda: self._look.room, self._style)
+        return self._markdown.feed(text)
 
     def tail(self, most: int) -> list[str]:
-        return self._look.wrapped(self._style, self._rest)[-most:] if self._rest else []
+        """The last lines of what is unfinished, `most` at most; cheap while no text has come."""
+        return self._markdown.tail(most) if self._markdown is not None else []
 
     def close(self) -> list[str]:
-        rest, self._rest = self._rest, ""
-        return self._look.wrapped(self._style, rest) if rest else []
+        """The last lines of the text; the next `feed` begins another one."""
+        markdown, self._markdown = self._markdown, None
+        return markdown.close() if markdown is not None else []
 
 
 class Look:
-    """Paints."""
+    """Paints and wraps for one terminal. Whatever text is given, what comes back holds no character that the terminal
+    would obey but colour sequences of our own."""
 
-    def __init__(self, display: DisplaySettings, width: Callable[[], int], *, unicode: bool = True) -> None:
-        self.display = display
+    def __init__(
+        self,
+        display: DisplaySettings,
+        width: Callable[[], int],
+        *,
+        unicode: bool = True,
+        depth: Depth = Depth.BASIC,
+    ) -> None:
         self._width = width
-        self.unicode = unicode
+        self._depth = depth
+        self._encodes = unicode
         self.now = time.time
+        self.fault = ""
+        """Why the skin that is set is not worn; empty when it is."""
+        try:
+            self.wear(display)
+        except UsageError as error:
+            self.fault = str(error)
+            self.display = display
+            self.theme = self._theme(display, DEFAULT)
+
+    def _theme(self, display: DisplaySettings, skin: str) -> Theme:
+        found = skin_of(skin, display.skins)
+        return Theme(found, self._depth, plain=display.plain, unicode=self._encodes)
+
+    def wear(self, display: DisplaySettings) -> None:
+        """Look like this from now on; texts under way end as they began. Raises UsageError for a skin that does not
+        exist or names what does not exist; nothing has changed then."""
+        self.theme = self._theme(display, display.skin)
+        self.display = display
+
+    def stream(self, style: str = "text") -> Stream:
+        """A text that comes in piece by piece; `style` is that of its plain words."""
+        return Stream(self, style)
+
+    def skins(self) -> Sequence[str]:
+        """The names of the skins: the built-in ones and the person's own."""
+        return tuple({**SKINS, **self.display.skins})
+
+    def styles(self) -> dict[str, str]:
+        """The skin as prompt_toolkit's `Style.from_dict` takes it."""
+        return self.theme.parts()
+
+    @property
+    def unicode(self) -> bool:
+        """Whether marks and lines beyond ASCII are used."""
+        return self.theme.unicode
 
     @property
     def width(self) -> int:
+        """Cells of a line of the terminal."""
         return self._width()
 
-    def stream(self, style: str = "text") -> PlainStream:
-        return PlainStream(self, style)
+    @property
+    def room(self) -> int:
+        """Cells that a line of ours takes at most: the last one stays free, for terminals that would wrap there."""
+        return max(self._width() - 1, _NARROWEST)
 
     def paint(self, style: str, text: str) -> str:
-        code = {
-            "person": "1",
-            "working": "36",
-            "warning": "33",
-            "error": "31",
-            "menu.chosen": "7",
-            "queued": "2",
-            "result": "2",
-            "menu.hint": "2",
-        }.get(style)
-        return f"\x1b[{code}m{text}\x1b[0m" if code else text
+        """One line in that style."""
+        from hermes.cli.screen.cells import safe
+
+        return self.theme.paint(style, safe(text))
 
     def mark(self, name: str) -> str:
-        return {"person": "›", "warning": "!", "notice": "·", "prompt": "›"}[name]
+        """The mark before a line: `person`, `warning`, `notice` or `prompt`."""
+        return (_MARKS if self.unicode else _ASCII_MARKS)[name]
 
     def cut(self, text: str, width: int) -> str:
-        return text[:width]
+        """As much of the text as fits into `width` cells, on one line."""
+        from hermes.cli.screen.cells import cut, safe
+
+        return cut(safe(text), width, "…" if self.unicode else "...")
 
     def wrapped(self, style: str, text: str, indent: int = 0) -> list[str]:
-        import textwrap
+        """The text wrapped at words; lines after the first one are indented."""
+        from hermes.cli.screen.cells import safe
 
-        return [
-            self.paint(style, one)
-            for one in textwrap.wrap(
-                text, max(self.width - 1, 10), subsequent_indent=" " * indent, drop_whitespace=False
-            )
-            or [""]
-        ]
+        return [one for line in text.split("\n") for one in self._wrapped(style, safe(line).rstrip(), indent)]
+
+    def _wrapped(self, style: str, line: str, indent: int) -> list[str]:
+        from hermes.cli.screen.cells import lines_of, width_of
+
+        room = self.room
+        lead = line[:indent] if width_of(line[:indent]) == indent and room - indent >= _NARROWEST else ""
+        rest, paint = line[len(lead) :], self.theme.paint
+        pieces = [rest[start:end].rstrip() for start, end in lines_of(rest, room - len(lead), whole=True)]
+        return [paint(style, lead + pieces[0]), *(" " * len(lead) + paint(style, one) for one in pieces[1:])]
 
     def tool(self, words: str, seconds: float, *, failed: bool = False) -> str:
-        return f"{'✗' if failed else '✓'} {words} · {span(seconds)}"
+        """The line of a call that has ended."""
+        took = span(seconds)
+        words = self.cut(words, max(self.room - len(took) - 5, _NARROWEST))
+        if self.theme.plain:
+            if failed:
+                return say("failed: {words}, {time}", words=words, time=took)
+            return say("done: {words}, {time}", words=words, time=took)
+        mark = ("✗" if failed else "✓") if self.unicode else ("x" if failed else "+")
+        painted = self.theme.paint("tool.failed" if failed else "tool.mark", mark)
+        tail = self.theme.paint("tool.time", f" {'·' if self.unicode else '-'} {took}")
+        return f"{painted} {self.theme.paint('tool', words)}{tail}"
 
     def diff(self, lines: Sequence[str], most: int) -> list[str]:
-        return [f"  {one}" for one in lines[:most]]
+        """A unified diff, `most` lines of it."""
+        from hermes.cli.screen.diff import shown
 
-    def styles(self) -> dict[str, str]:
-        return {
-            "prompt": "bold",
-            "status": "noreverse dim",
-            "status.alarm": "ansired bold",
-            "completion-menu.completion.current": "reverse",
-        }
-
-    def wear(self, display: DisplaySettings) -> None:
-        self.display = display
-
-    def skins(self) -> Sequence[str]:
-        return ("default",)
+        return [f"  {one}" for one in shown(self.theme, lines, self.room - 2, most)]

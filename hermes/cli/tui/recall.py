@@ -69,7 +69,7 @@ async def status_of(app: App, actor: SessionActor) -> Status:
     for total in await app.premises.store.spend_totals(0, session_id=actor.session_id):
         certainty = Certainty.UNKNOWN if total.uncounted else Certainty.COMPUTED
         cost += Cost(nano=total.nano, certainty=certainty)
-    pursuit = app.pursuing(actor)
+    pursuit = app.beside.pursuing(actor)
     endpoint = actor.conversation.client.endpoint
     return Status(
         model=endpoint.model,
@@ -77,7 +77,7 @@ async def status_of(app: App, actor: SessionActor) -> Status:
         usage=usage,
         cost=cost,
         session=str(row["title"]) or actor.session_id,
-        place=app.place_name(actor),
+        place=app.live(actor).tools.context.backend.name,
         yolo=app.unasked(actor),
         goal=pursuit.word if pursuit is not None else "",
     )

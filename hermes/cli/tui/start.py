@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -10,6 +11,7 @@ from msgspec import Struct
 
 from hermes.app.options import Options
 from hermes.cli.log import FaultLog
+from hermes.cli.screen.theme import depth_of
 from hermes.cli.tui.chat import Chat
 from hermes.cli.tui.composer import Past
 from hermes.cli.tui.desk import ChatDesk
@@ -37,7 +39,8 @@ def serve(wanted: Wanted, environ: Mapping[str, str], home: Home, log: FaultLog,
 
 async def _talk(wanted: Wanted, environ: Mapping[str, str], home: Home, log: FaultLog, display: DisplaySettings) -> int:
     term = environ.get("TERM", "")
-    look = Look(display, lambda: paper.get_size().columns)
+    utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    look = Look(display, lambda: paper.get_size().columns, unicode=utf8, depth=depth_of(environ))
     paper = Paper(term, None, synchronised=not term.startswith("linux"))
     past = Past(home.cache / "input_history.jsonl", _by_now(log))
     chat = Chat(look, paper, past, environ)
@@ -60,6 +63,8 @@ async def _opened(
 
     app = await stack.enter_async_context(App(environ, wanted.options))
     log.redact = app.redact
+    if chat.screen.look.fault:
+        chat.screen.tell("warning", chat.screen.look.fault)
     talk = Talk(app, chat.screen, chat.questions, lambda: chat.leave(1))
     try:
         await talk.begin(wanted.resume, latest=wanted.latest, asks=not wanted.no_input)

@@ -89,7 +89,7 @@ class Talk:
         """Stop the running turn, or the judge of its goal; False when none runs."""
         if self._actor is None:
             return False
-        pursuit = self.app.pursuing(self._actor)
+        pursuit = self.app.beside.pursuing(self._actor)
         return pursuit.stop() if pursuit is not None else self._actor.stop()
 
     async def describe(self, *, greet: bool) -> None:
@@ -117,7 +117,7 @@ class Talk:
             for part in event.message.parts:
                 if isinstance(part, TextPart) and part.provenance and part.provenance.source is Source.PERSON:
                     screen.view.joined(part.text)
-        pursuit = self.app.pursuing(self.actor) if self._actor is not None else None
+        pursuit = self.app.beside.pursuing(self.actor) if self._actor is not None else None
         goal = pursuit.word if pursuit is not None else ""
         screen.status = structs.replace(screen.status.after(event), waiting=len(screen.view.queued), goal=goal)
 

@@ -35,7 +35,7 @@ from hermes.util.text import inert, one_line, sentence
 
 SLICE = 0.008
 """Seconds of work after which the loop is let go on."""
-PAUSE = 0.1
+PAUSE = 0.12
 """Seconds between two drawings while text streams in; the first piece of an answer is shown at once."""
 JOINED = 1_500
 """Characters of text that are handed over at once."""
@@ -267,7 +267,7 @@ class View:
                 subject = one_line(inert(event.subject), self._look.width - 12)
                 self._warn(say("refused: {subject} ({reason})", subject=subject, reason=inert(event.reason)))
             case FellBack():
-                why, model = sentence(inert(event.reason)), f"{inert(event.model)} ({event.provider})"
+                why, model = sentence(inert(event.reason)), f"{inert(event.model)} ({inert(event.provider)})"
                 self._warn(say("{why} Going on with {model}.", why=why, model=model))
             case Retrying():
                 self._warn(_retrying(event))
@@ -275,7 +275,7 @@ class View:
             case Notice():
                 self._warn(inert(event.text), _STYLES[event.level])
             case EpochBegan() if event.number > 1:
-                self._warn(say("The conversation is sent anew: {reason}.", reason=event.reason), "notice")
+                self._warn(say("The conversation is sent anew: {reason}.", reason=inert(event.reason)), "notice")
             case _:
                 pass
 

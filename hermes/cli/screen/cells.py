@@ -1,0 +1,169 @@
+"""Text in the cells of a terminal: what is safe to show, how wide it is, where its lines end."""
+
+import re
+from functools import lru_cache
+
+from hermes.util.text import clean_surrogates
+
+_ODD = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u205f-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff\U0001d173-\U0001d17a]"
+)
+_SEQUENCE = re.compile("(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]")
+_BREAK = re.compile("[\r\x0b\x0c\x1c-\x1f\x85\xa0\u2028\u2029\u202f\u205f\t\n]")
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff\U0001d173-\U0001d17a]"
+)
+_LONE = re.compile("(?<![^\x00-\x7f\u200c\u200d\ufe0f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\u200c\u200d\ufe0f])")
+_SELECTOR = re.compile("(?<![#*0-9©®‼-㊙\U0001f000-\U0001faff])\ufe0f")
+_JOINED = re.compile("\ufe0f(?=\u200d)")
+
+
+def safe(line: str, tab: int = 4) -> str:
+    """The line with nothing in it that a terminal obeys or that cannot be seen. Colour sequences are taken out as a
+    whole, tabs are expanded, what would move the cursor or break the line is a space. Joiners stay where scripts and
+    emoji need them: between two characters that are not ASCII."""
+    if not _ODD.search(line):
+        return line
+    line = clean_surrogates(_SEQUENCE.sub("", line))
+    if tab and "\t" in line:
+        line = line.expandtabs(tab)
+    line = _UNSEEN.sub("", _BREAK.sub(" ", line))
+    if "\u200c" in line or "\u200d" in line or "\ufe0f" in line:
+        line = _SELECTOR.sub("", line)
+        line = _JOINED.sub("", line)
+        line = _LONE.sub("", line)
+    return line
+
+
+_NARROW = re.compile(
+    "[ -~\xa1-\xac\xae-\u02ff\u0370-\u0482\u048a-\u0530\u1e00-\u1fbc\u2010-\u2027\u2030-\u205e\u20a0-\u20bf"
+    "\u2190-\u2199\u2200-\u22ff\u2500-\u257f]*"
+).fullmatch
+_NOT_FIRST = frozenset("、。，．！？：；）」』】》〉〕”’…—,.!?:;)]}%")
+_NOT_LAST = frozenset("（「『【《〈〔“‘([{")
+_ADDRESS = re.compile("[(<\\[\"'`]?[a-zA-Z][a-zA-Z0-9+.-]*://[!-~]*")
+LONGEST_ADDRESS = 2_000
+"""Characters of an address that is not broken though it is wider than the line."""
+
+Range = tuple[int, int]
+
+
+@lru_cache(maxsize=8192)
+def _cell(letter: str) -> int:
+    if letter == "\ufe0f":
+        return 1  # it may make the emoji before it two cells wide; a line that is too short does no harm
+    from wcwidth import wcwidth
+
+    return max(wcwidth(letter), 0)
+
+
+def is_narrow(text: str) -> bool:
+    """Whether every character takes one cell."""
+    return text.isascii() or _NARROW(text) is not None
+
+
+def width_of(text: str) -> int:
+    """How many cells the text takes, at most."""
+    return len(text) if is_narrow(text) else sum(map(_cell, text))
+
+
+def cut(text: str, width: int, more: str = "…") -> str:
+    """As much of the text as fits into `width` cells; `more` at its end says that there was more."""
+    if width_of(text) <= width:
+        return text
+    room = width - len(more)
+    if room <= 0:
+        return more[: max(width, 0)]
+    if is_narrow(text):
+        return text[:room].rstrip() + more
+    used = 0
+    for at, letter in enumerate(text):
+        used += _cell(letter)
+        if used > room:
+            return text[:at].rstrip() + more
+    return text
+
+
+def filled(text: str, width: int, *, right: bool = False, centre: bool = False) -> str:
+    """The text with spaces around it, `width` cells wide."""
+    spare = max(width - width_of(text), 0)
+    left = spare if right else spare // 2 if centre else 0
+    return f"{' ' * left}{text}{' ' * (spare - left)}"
+
+
+def lines_of(text: str, width: int, *, whole: bool = False) -> list[Range]:
+    """Where the lines of the text begin and end when it is wrapped at words (Chinese anywhere) to `width` cells. With
+    `whole` an address wider than a line is not broken, so that the terminal wraps it and it can be copied."""
+    size = len(text)
+    if size <= width and "\n" not in text and (is_narrow(text) or width_of(text) <= width):
+        return [(0, size)]
+    wrap = _narrow if is_narrow(text.replace("\n", "")) else _wide
+    found: list[Range] = []
+    start = 0
+    while True:
+        end = text.find("\n", start)
+        end = size if end < 0 else end
+        found += wrap(text, (start, end), width, whole)
+        if end == size:
+            return found
+        start = end + 1
+
+
+def _narrow(text: str, part: Range, width: int, whole: bool) -> list[Range]:
+    start, end = part
+    found: list[Range] = []
+    while end - start > width:
+        at = text.rfind(" ", start, start + width + 1)
+        if at <= start or text[start:at].isspace():
+            at = _hard(text, start, end, whole) or start + width
+        found.append((start, at))
+        start = at
+        while start < end and text[start] == " ":
+            start += 1
+    if start < end or not found:
+        found.append((start, end))
+    return found
+
+
+def _hard(text: str, start: int, end: int, whole: bool) -> int:
+    """Where an address that begins at `start` ends; 0 when it is to be broken like any word."""
+    if not whole or not (match := _ADDRESS.match(text, start, end)) or match.end() - start > LONGEST_ADDRESS:
+        return 0
+    return match.end()
+
+
+def _wide(text: str, part: Range, width: int, whole: bool) -> list[Range]:
+    start, end = part
+    found: list[Range] = []
+    while start < end:
+        stop = _stop(text, start, end, width)
+        if stop < end:
+            stop = max(stop, _hard(text, start, end, whole))
+        found.append((start, stop))
+        start = stop
+        while start < end and text[start] == " ":
+            start += 1
+    return found or [part]
+
+
+def _stop(text: str, start: int, end: int, width: int) -> int:
+    """Where the line that begins at `start` ends."""
+    used, best, before, wide = 0, start, "", False
+    for at in range(start, end):
+        letter = text[at]
+        cells = _cell(letter)
+        if letter == " " or (cells and (cells > 1 or wide) and _parts(before, letter)):
+            best = at
+        used += cells
+        if used > width and cells and at > start:
+            return at if text[start:best].strip() == "" else best
+        wide = cells > 1 if cells else wide
+        before = letter
+    return end
+
+
+def _parts(before: str, letter: str) -> bool:
+    """Whether a line may end between these two, one of which takes two cells."""
+    return before != "\u200d" and letter not in _NOT_FIRST and before not in _NOT_LAST
