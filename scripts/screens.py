@@ -32,10 +32,24 @@ SIZE, WIDTH, HEIGHT, EDGE = 14, 8.43, 18, 14
 """Of a letter, of a cell, and of the rim, in units of the drawing."""
 SCALE = 1.5
 PAPER, INK = "#16181d", "#d8dbe2"
-PALETTE = (
-    "#2b303b #e06c75 #98c379 #e5c07b #61afef #c678dd #56b6c2 #c8ccd4 "
-    "#6b7280 #ef8791 #b1d696 #f0d197 #82c0f5 #d69ae6 #7bcbd4 #ffffff"
-).split()
+PALETTE = [
+    "#2b303b",
+    "#e06c75",
+    "#98c379",
+    "#e5c07b",
+    "#61afef",
+    "#c678dd",
+    "#56b6c2",
+    "#c8ccd4",
+    "#6b7280",
+    "#ef8791",
+    "#b1d696",
+    "#f0d197",
+    "#82c0f5",
+    "#d69ae6",
+    "#7bcbd4",
+    "#ffffff",
+]
 _PIECE = re.compile("\x1b\\[([0-9;]*)m|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b[()].|(.)")
 
 
@@ -53,9 +67,18 @@ class Pen(Struct, frozen=True):
 
 
 _SWITCHES = {
-    **{1: ("bold", True), 2: ("dim", True), 3: ("slanted", True), 4: ("underlined", True), 7: ("reverse", True)},
-    **{9: ("struck", True), 23: ("slanted", False), 24: ("underlined", False), 27: ("reverse", False)},
-    **{29: ("struck", False), 39: ("ink", ""), 49: ("paper", "")},
+    1: ("bold", True),
+    2: ("dim", True),
+    3: ("slanted", True),
+    4: ("underlined", True),
+    7: ("reverse", True),
+    9: ("struck", True),
+    23: ("slanted", False),
+    24: ("underlined", False),
+    27: ("reverse", False),
+    29: ("struck", False),
+    39: ("ink", ""),
+    49: ("paper", ""),
 }
 
 
@@ -166,7 +189,9 @@ SETUP = (
     "import sys; from hermes.app.servers import FoundServer; from hermes.cli.setup import run;"
     "sys.exit(run([], servers=(FoundServer('ollama', 'Ollama', {port}),)))"
 )
-POEM = '"""Says hello."""\n\n\ndef greeting(name: str) -> str:\n    return "Hello " + name\n\n\nprint(greeting("you"))\n'
+POEM = (
+    '"""Says hello."""\n\n\ndef greeting(name: str) -> str:\n    return "Hello " + name\n\n\nprint(greeting("you"))\n'
+)
 TOOLS: list[Reply] = [
     Say(calls=(Call("search_files", {"pattern": "greeting"}), Call("read_file", {"path": "hello.py"}))),
     Say(
@@ -249,7 +274,10 @@ async def shot(name: str, replies: list[Reply], act: Act, *, rows: int = 40, col
     """One picture."""
     async with ScriptedServer(replies) as server:
         home = TempHome.for_server(server.url)
-        home.config = {**(home.config or {}), "model": {**home.config["model"], "default": "qwen3-coder", "context_length": 131_072}}  # type: ignore
+        home.config = {
+            **(home.config or {}),
+            "model": {**home.config["model"], "default": "qwen3-coder", "context_length": 131_072},
+        }  # type: ignore
         if name == "first-start":
             home.config = None
         with home:

@@ -4,18 +4,15 @@ import argparse
 import asyncio
 import json
 import sys
-import time
 from collections.abc import Awaitable, Callable
 
 from hermes.app.openai_form import Plain
+from hermes.app.skill_lines import change_line, decided, diff_text, skill_line, strings
 from hermes.app.skills import SkillDesk, as_shown, open_desk
 from hermes.cli.arguments import Parser
 from hermes.cli.report import complain, failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError, UsageError
-from hermes.util.text import one_line
-
-_MARKS = {"ok": " ", "lacking": "-", "hidden": "-", "broken": "!"}
 
 
 def run(arguments: list[str]) -> int:
@@ -85,7 +82,7 @@ async def _view(desk: SkillDesk, given: argparse.Namespace) -> int:
         print(json.dumps(found, ensure_ascii=False))
         return 0
     print(as_shown(f"{found['name']} ({found['tier']}, {found['folder']})"))
-    for path in _strings(found["files"]):
+    for path in strings(found["files"]):
         print(as_shown(f"  {path}"))
     print("\n" + as_shown(str(found["text"])))
     return 0
@@ -154,54 +151,6 @@ _VERBS: dict[str, Callable[[SkillDesk, argparse.Namespace], Awaitable[int]]] = {
 }
 
 
-async def told(desk: SkillDesk, words: list[str]) -> list[str]:
-    """What `/skills` says and does in a chat."""
-    verb, which = (*words, "", "")[:2]
-    answers = {"approve": desk.approve, "reject": desk.reject} if which.isdecimal() else {}
-    try:
-        if not words:
-            return [skill_line(row) for row in await desk.rows()]
-        if words == ["pending"]:
-            return [change_line(row) for row in await desk.pending()] or ["No change waits."]
-        if verb == "diff" and which:
-            return diff_text(*await desk.diff(which))
-        if verb in answers:
-            return [decided(await answers[verb](int(which)))]
-    except HermesError as error:
-        return [as_shown(str(error))]
-    return ["/skills; /skills pending; /skills diff N or NAME; /skills approve N; /skills reject N."]
-
-
-def skill_line(row: Plain) -> str:
-    """A skill on one line; what is wrong with it stands where its description would."""
-    about = f"({row['why']})" if row["why"] else str(row["description"])
-    use = f"  used {row['used']}, helped {row['helped']}, failed {row['failed']}" if row["used"] else ""
-    waits = "  [a change waits]" if row["pending"] else ""
-    mark = _MARKS[str(row["state"])]
-    return as_shown(f"{mark} {row['name']:<24} {row['tier']:<9} {one_line(about, 90)}{use}{waits}")
-
-
-def change_line(row: Plain) -> str:
-    """A change on one line."""
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(str(row["made_at"]))))
-    by = f" by {row['decided_by']}" if row["decided_by"] else ""
-    who = f"{row['what']} {row['name']}, from {row['author']}"
-    return as_shown(f"{row['id']:>4}  {when}  {row['state']}{by}  {who}: {one_line(str(row['reason']), 100)}")
-
-
-def diff_text(row: Plain, lines: list[str]) -> list[str]:
-    """A change with all that a person needs to decide on it."""
-    told = [change_line(row), *(f"Text of strangers stood there: {as_shown(one)}" for one in _strings(row["sources"]))]
-    waits = row["state"] == "pending"
-    answer = [f"hermes skills approve {row['id']}, or reject {row['id']}"] if waits else []
-    return [*told, "", *lines, *answer]
-
-
-def decided(row: Plain) -> str:
-    """What has become of a change, on one line."""
-    return as_shown(f"Change {row['id']} ({row['what']} {row['name']}) is {row['state']}.")
-
-
 def _offer_lines(offer: Plain) -> list[str]:
     files = offer["files"]
     assert isinstance(files, dict)
@@ -210,15 +159,10 @@ def _offer_lines(offer: Plain) -> list[str]:
         as_shown(f"{offer['name']} from {offer['source']} ({state})"),
         f"sha256 {offer['sha256']}",
         *(as_shown(f"  {size:>9,} bytes  {path}") for path, size in files.items()),
-        *(f"! {line}" for line in _strings(offer["findings"])),
+        *(f"! {line}" for line in strings(offer["findings"])),
         "",
-        *_strings(offer["diff"]),
+        *strings(offer["diff"]),
     ]
-
-
-def _strings(value: object) -> list[str]:
-    assert isinstance(value, list)
-    return [str(one) for one in value]
 
 
 def _print(rows: list[Plain], as_json: bool, line: Callable[[Plain], str], none: str) -> int:

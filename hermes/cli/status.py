@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from hermes.app.openai_form import Plain
 from hermes.app.status import status
+from hermes.app.usage_lines import limits, sure
 from hermes.cli.arguments import Parser
 from hermes.cli.output import print_json, size
 from hermes.cli.report import failed
-from hermes.cli.spending import limits, sure
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
 from hermes.util.local import compact, moment, number
