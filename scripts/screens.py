@@ -113,10 +113,13 @@ def changed(pen: Pen, codes: list[int]) -> Pen:
     return pen
 
 
-def runs(line: str) -> list[tuple[int, int, str, Pen]]:
-    """What stands in a line: column, cells, letters, pen; a wide letter stands alone, so that columns hold."""
+def runs(line: str, pen: Pen) -> tuple[list[tuple[int, int, str, Pen]], Pen]:
+    """What stands in a line, column, cells, letters and pen, and the pen behind it.
+
+    A wide letter stands alone, so that columns hold.
+    """
     found: list[tuple[int, int, str, Pen]] = []
-    column, pen = 0, Pen()
+    column = 0
     for piece in _PIECE.finditer(line):
         if piece[1] is not None:
             pen = changed(pen, [int(code or 0) for code in piece[1].split(";")])
@@ -129,7 +132,7 @@ def runs(line: str) -> list[tuple[int, int, str, Pen]]:
         else:
             found.append((column, cells, piece[2], pen))
         column += cells
-    return found
+    return found, pen
 
 
 def drawing(screen: str, columns: int, cursor: tuple[int, int]) -> str:
@@ -143,9 +146,11 @@ def drawing(screen: str, columns: int, cursor: tuple[int, int]) -> str:
         f'<rect width="100%" height="100%" rx="8" fill="{PAPER}"/>',
         f'<g font-family="DejaVu Sans Mono" font-size="{SIZE}" xml:space="preserve">',
     ]
+    pen = Pen()
     for row, line in enumerate(lines):
-        for column, cells, letters, pen in runs(line):
-            parts += _run(EDGE + column * WIDTH, EDGE + row * HEIGHT, cells, letters, pen)
+        found, pen = runs(line, pen)
+        for column, cells, letters, own in found:
+            parts += _run(EDGE + column * WIDTH, EDGE + row * HEIGHT, cells, letters, own)
     x, y = EDGE + cursor[0] * WIDTH, EDGE + cursor[1] * HEIGHT
     parts.append(f'<rect x="{x}" y="{y + 1}" width="{WIDTH}" height="{HEIGHT - 2}" fill="{INK}" opacity="0.7"/>')
     return "".join([*parts, "</g></svg>"])
