@@ -21,7 +21,7 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hermes.testing.home import TempHome
@@ -33,14 +33,24 @@ PROMPT = "›".encode()
 class Terminal:
     """A program on a pseudo-terminal of its own."""
 
-    def __init__(self, home: TempHome, *arguments: str, rows: int = 40, columns: int = 120) -> None:
+    def __init__(
+        self,
+        home: TempHome,
+        *arguments: str,
+        rows: int = 40,
+        columns: int = 120,
+        command: tuple[str, ...] = (),
+        more: Mapping[str, str] | None = None,
+    ) -> None:
         self.began = time.perf_counter()
         self.text = b""
         pid, self.master = pty.fork()
         if pid == 0:
             os.chdir(home.cwd)
-            environ = {**home.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
-            os.execve(sys.executable, [sys.executable, "-m", "hermes", *arguments], environ)
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+            environ = {**home.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT), **(more or {})}
+            whole = [*(command or (sys.executable, "-m", "hermes")), *arguments]
+            os.execve(whole[0], whole, environ)
         self.pid = pid
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
@@ -180,16 +190,16 @@ def stream(tokens: int, pace: float, every: float) -> None:
         latencies, shares, number = [], [], 0
         last = f"Part {text.count('## Part')}:".encode()
         began = time.perf_counter()
-        while last not in terminal.text[-200_000:] and time.perf_counter() - began < 300:
+        while last not in terminal.text and time.perf_counter() - began < 300:
             letter = chr(0x2C00 + number % 0x5F)
             number += 1
             marker = letter.encode()
-            terminal.text = terminal.text[-200_000:]
-            mark = len(terminal.text)
+            terminal.text = terminal.text[-20_000:]
+            fresh = b""
             typed = time.perf_counter()
             terminal.type(letter)
-            while marker not in terminal.text[mark:]:
-                terminal.read(0.01)
+            while marker not in fresh:
+                fresh = fresh[-4:] + terminal.read(0.01)
                 if time.perf_counter() - typed > 5:
                     raise TimeoutError("a letter was not shown")
             latencies.append(time.perf_counter() - typed)

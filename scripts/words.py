@@ -29,14 +29,53 @@ TELLERS = {"complain", "notify", "_notify", "notice", "tell", "_tell", "_warn", 
            "Finding", "Kept", "Check", "UrlJudgement", "PathJudgement", "AddressJudgement", "UrlRefusedError"}  # fmt: skip
 """What is told through these reaches a person, in English until it is shown."""
 HELP = ("help", "description")
-FINDINGS = ("safety",)
-"""Folders whose prose is the reasons of questions."""
+FINDINGS = (
+    "safety/",
+    "tools/asking.py",
+    "tools/gate.py",
+    "tools/rulegate.py",
+    "tools/weighing.py",
+    "tools/reach.py",
+    "tools/mcp/tools.py",
+    "tools/mcp/known.py",
+)
+"""Where prose is the reasons of questions."""
+SAID = (
+    "app/commands/",
+    "app/usage_lines.py",
+    "app/skill_lines.py",
+    "app/memory_lines.py",
+    "app/health.py",
+    "app/charts.py",
+)
+"""Where, as in cli/, no prose may stand that is not said through the catalogue."""
+TOLD = (
+    "app/auth.py", "app/checks.py", "app/endpoint.py", "app/spending.py", "app/toolbox.py", "app/reviewing.py",
+    "app/references.py", "app/memory.py", "app/sessions.py", "app/skills.py", "app/prompting.py", "app/framing.py",
+    "app/policy.py", "app/backends.py", "app/status.py", "config/load.py", "config/trusted.py", "llm/cache_watch.py",
+    "llm/pool.py", "llm/classes.py", "llm/exchange.py", "memory/provider.py", "memory/memory.py", "memory/tool.py",
+    "memory/journal.py", "providers/resolve.py", "providers/exchange.py", "providers/responses.py", "providers/records.py",
+    "runtime/compression.py", "runtime/conversation.py", "runtime/locks.py", "runtime/reviewer.py", "skills/catalogue.py",
+    "skills/skill.py", "skills/validate.py", "skills/skills.py", "store/connection.py", "store/erasure.py", "agent/guard.py",
+    "agent/loop.py", "agent/recovery.py", "tools/backends/docker.py", "tools/backends/plants.py",
+    "tools/backends/sandbox.py", "tools/backends/sandbox_probe.py", "tools/backends/ssh.py", "tools/backends/ssh_sync.py",
+    "tools/mcp/http.py", "tools/mcp/server.py", "tools/mcp/servers.py", "tools/mcp/stdio.py", "plugins.py", "core/money.py",
+)  # fmt: skip
+"""Where sentences are made that are shown later, by another part; each that looks like one is a text."""
+NO_SENTENCE = re.compile(
+    r"[|^$\\<>]|\(\?|^[a-z-]+:|--|[A-Z]{2,} [A-Z]|#\w|^\[|^PRAGMA|^\.hermes|category: |^You check|^In \{cwd|response\.|application/|exec sh|trap |Bearer|echo |ulimit|find \."
+)
 FOR_MODELS = ("ToolError", "ArgumentsError")
+LOGGED = ("debug", "info", "warning", "exception", "AssertionError", "create_task", "execute", "TextPart")
 PROSE = re.compile(
     r"[A-Za-z`'’]{2,}[,;:.]? (?:[`'’(]?[A-Za-z]+|\{)|\} [a-z]{2,}|[a-z]{2,}[.:?!]( |$)|^[A-Z][a-z]+[.:]?$"
 )
+UNTOLD = re.compile(
+    r"hermes( [a-z-]+)+|[a-z]+_[a-z_]+|mcp \{.*|connect mcp.*|write \{.*|input of .*|what who why mode|example: .*"
+)
+"""What is collected by its place and is no text: names, subjects of questions."""
 TECHNICAL = re.compile(
-    r"what who why mode|[a-z]+_[a-z_]+|mcp .*|connect mcp.*|write \{.*|input of .*|(example|hermes): ?|.* parses nothing|English|[A-Z][a-z]+|hermes( [a-z-]+)+|this call|all of it|_.*|model:\n(.|\n)*|\{.*\}"
+    r"what who why mode|[a-z]+_[a-z_]+|mcp .*|connect mcp.*|write \{.*|input of .*|Alt-Enter.*|positional arguments|Commands:|Problem:|(example|hermes): ?|.* parses nothing|English|[A-Z][a-z]+|hermes( [a-z-]+)+|this call|all of it|_.*|model:\n(.|\n)*|\{.*\}"
 )
 """What is never translated: commands, marks, lines of a configuration."""
 REASON = re.compile(r"^(it|its|the|which|what|such|names|all|an?|more|where|no|there|port|your|\{\w+\}) [^\n\\|^$]*$")
@@ -66,7 +105,7 @@ class Found:
     taken: set[int] = field(default_factory=set)
 
     def add(self, text: str, where: str) -> None:
-        if any(mark.isalpha() for mark in bare(text)) and not TECHNICAL.fullmatch(text):
+        if any(mark.isalpha() for mark in bare(text)) and not UNTOLD.fullmatch(text):
             self.texts.setdefault(text, where)
 
 
@@ -184,10 +223,12 @@ class Scan:
 
     def run(self) -> None:
         self.visit(self.tree, self.names)
-        if self.name.startswith("cli/") and self.name not in ALLOWED_FILES:
+        if self.name.startswith(("cli/", *SAID)) and self.name not in ALLOWED_FILES:
             self.prose()
-        if self.name.split("/")[0] in FINDINGS:
+        if self.name.startswith(FINDINGS):
             self.reasons()
+        if self.name in TOLD:
+            self.told()
 
     def visit(self, node: ast.AST, names: dict[str, list[ast.expr]]) -> None:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -269,6 +310,20 @@ class Scan:
                 and PROSE.search(re.sub(r"`[^`]*`", "", text))
             ):
                 self.found.wrong.append(f"{self.where(literal)}: not said through the catalogue: {text!r}")
+
+    def told(self) -> None:
+        raised = {
+            id(part)
+            for call in ast.walk(self.tree)
+            if isinstance(call, ast.Call) and called(call) in (*FOR_MODELS, *LOGGED)
+            for part in ast.walk(call)
+        }
+        for literal in self.literals(self.tree):
+            text = template(literal)
+            if text is None or id(literal) in raised or TECHNICAL.fullmatch(text) or NO_SENTENCE.search(text):
+                continue
+            if PROSE.search(re.sub(r"`[^`]*`", "", text)):
+                self.found.add(text, self.where(literal))
 
     def reasons(self) -> None:
         for literal in self.literals(self.tree):

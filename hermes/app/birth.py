@@ -1,7 +1,7 @@
 """Brings a session to life: everything that it stands on, put together in the order in which it is closed last."""
 
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from itertools import starmap
@@ -11,6 +11,7 @@ from typing import TypeVar
 from msgspec import Struct, structs
 
 from hermes.agent.turn import Deps, TurnState
+from hermes.app.framing import Manner
 from hermes.app.keeping import Kept, kept_for, vouching
 from hermes.app.limits import guard_limits
 from hermes.app.policy import mode_of
@@ -46,6 +47,9 @@ from hermes.tools.marked import Mark, Marked
 from hermes.tools.recall import recall_written
 
 T = TypeVar("T")
+Renew = Callable[[str, bool], Coroutine[object, object, int]]
+"""Begins an epoch by a name, with True with the first model of the route; the bytes that are sent anew. For who is
+`aside`."""
 
 
 class Live(Struct, frozen=True):
@@ -54,6 +58,9 @@ class Live(Struct, frozen=True):
     actor: SessionActor
     tools: SessionTools
     kept: Kept
+    route: SessionRoute
+    manner: Manner
+    renew: Renew
     keeper: Keeper | None = None
     """Who keeps what files were before they were changed; None: nobody does."""
 
@@ -67,6 +74,7 @@ class Birth:
         self._stack = stack
         self._meter: SpendMeter = premises.spending.meter_for(plan.session_id)
         self._born: list[Conversation] = []
+        self._manner = Manner()
         self._keeper: Keeper | None = None
 
     async def live(self) -> Live:
@@ -106,7 +114,11 @@ class Birth:
             await attend(actor, stack)
         await self._attend(actor, conversation, tools)
         actor.bringing.bringers += kept.bringers
-        return Live(actor, tools, kept, self._keeper)
+
+        def renew(reason: str, first: bool) -> Coroutine[object, object, int]:
+            return epochs.renew(reason, recorder.emit, first=first)
+
+        return Live(actor, tools, kept, route, self._manner, renew, self._keeper)
 
     async def _create(self) -> None:
         on, plan = self._on, self._plan
@@ -197,11 +209,25 @@ class Birth:
         actor.bringing.bringers.append(_references(tools, actor, on.model.endpoint.context_length))
         if on.options.reviews and on.settings.skills.evolution is not Evolution.OFF:
             self._review(actor)
+        if self._plan.fresh and on.options.reviews:
+            self._title(actor, tools)
         if tools.servers:
             notify = partial(actor.notify, Level.WARNING)
             self._stack.callback(on.servers().join(tools.toolbox, tools.servers, notify))
         self._stack.callback(_tell_unfinished, tools, actor)
         self._stack.push_async_callback(actor.close)
+
+    def _title(self, actor: SessionActor, tools: SessionTools) -> None:
+        """Let a chat be named after its first answer, where that is wanted."""
+        from hermes.app.titles import Titling, wanted
+
+        on = self._on
+        if not wanted(on.settings.auxiliary.title):
+            return
+        task = partial(on.side_task, "title", on.settings.auxiliary.title, self._meter)
+        titling = Titling(on.store, task, tools.context.redact)
+        actor.on_turn_end.append(titling.after_turn)
+        self._stack.push_async_callback(titling.close)
 
     def _review(self, actor: SessionActor) -> None:
         """Let the session's work be looked back at."""
@@ -266,7 +292,7 @@ class Birth:
         """How the session's epochs are framed; what there is to say about the prompt is noted."""
 
         def frame(endpoint: Endpoint) -> EpochFrame:
-            made = self._on.framing.frame(endpoint, tools.toolbox.schemas(), kept, self._plan.system)
+            made = self._on.framing.frame(endpoint, tools.toolbox.schemas(), kept, self._plan.system, self._manner)
             for section in kept.sections:
                 self._on.remark(section.remarks())
             self._on.remark(self._on.framing.remarks)

@@ -26,6 +26,8 @@ class Group(StrEnum):
     KNOWLEDGE = phrase("What it knows")
     LOOKS = phrase("How it looks")
     ABOUT = phrase("About this")
+    ELSEWHERE = phrase("Known from elsewhere")
+    """Names for which there is something else here; they are in no list."""
 
 
 class Call(Struct, frozen=True):

@@ -53,6 +53,11 @@ class Terminal(Protocol):
         ...
 
     @property
+    def width(self) -> int:
+        """Columns for what is shown."""
+        ...
+
+    @property
     def display(self) -> DisplaySettings:
         """How it shows things now; `/skin` and others change it for this chat."""
         ...
@@ -136,6 +141,10 @@ class Desk(Protocol):
     async def open(self, name: str | None = None, *, greet: bool = True) -> "SessionActor":
         """Talk with another session from now on: a fresh one, or that which `name` means; the one before is closed
         and kept. Raises what `App.open_session` raises, and then nothing has changed."""
+        ...
+
+    async def beside(self) -> "SessionActor":
+        """A fresh session beside the one that is talked with; it is not shown, but its questions are asked here."""
         ...
 
     def post(self, inbound: "Inbound", delivery: Delivery = Delivery.USUAL) -> None:

@@ -19,8 +19,8 @@ from hermes.providers.wire import Endpoint
 
 LOCAL_NOTICE = (
     "No model is configured, so the small embedded one answers (SmolLM2, 135 million parameters). It shows that "
-    "everything works; it has no tools, knows English only and is often wrong. For real work set `model` in "
-    "config.yaml and a key. 未配置模型:由内置小模型回答(只懂英文,没有工具,常会答错)。"
+    "everything works; it has no tools, knows English only and is often wrong. For real work: hermes setup. "
+    "未配置模型:由内置小模型回答(只懂英文,没有工具,常会答错)。"
 )
 
 

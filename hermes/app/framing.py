@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
+from msgspec import Struct, structs
+
 from hermes.app.keeping import Kept
 from hermes.app.options import Options
 from hermes.app.prompting import Size, aside_of, sizes, system_parts
@@ -16,6 +18,18 @@ from hermes.providers.wires import wire
 from hermes.safety.secrets import Redactor
 
 T = TypeVar("T")
+
+
+class Manner(Struct):
+    """What the person has chosen for one session, in the place of what the settings say; None: nothing."""
+
+    effort: str | None = None
+    """How much the model thinks; empty: as its provider has it."""
+    personality: str | None = None
+    """How the agent is to be: a name or the words themselves; empty: as it is."""
+    enabled: tuple[str, ...] | None = None
+    """The tool sets; None: those of the settings."""
+    disabled: tuple[str, ...] | None = None
 
 
 class Framing:
@@ -35,15 +49,23 @@ class Framing:
         prefill = tuple(scrubbed_message(message, self._redact) for message in aside.prefill)
         self._aside = Aside(self._redact(aside.system), prefill)
 
-    def frame(self, endpoint: Endpoint, tools: Sequence[ToolSchema], kept: Kept, system: str | None) -> EpochFrame:
+    def frame(
+        self,
+        endpoint: Endpoint,
+        tools: Sequence[ToolSchema],
+        kept: Kept,
+        system: str | None,
+        manner: Manner | None = None,
+    ) -> EpochFrame:
         """The frame of a new epoch with this model; what the prompt is made of is read afresh.
 
-        `system` is a prompt that the caller insists on.
+        `system` is a prompt that the caller insists on, `manner` what the person has chosen for the session.
         """
+        manner = manner or Manner()
         settings, options, record = self._settings, self._options, endpoint.record
         schemas = tuple(tools) if record.tools else ()
         if system is None:
-            system = record.prompt or joined(self._parts(endpoint.model, kept, schemas))
+            system = record.prompt or joined(self._parts(endpoint.model, kept, schemas, manner))
         system = self._redact(system)
         return EpochFrame(
             provider=record.name,
@@ -56,19 +78,28 @@ class Framing:
             sampling=Sampling(
                 temperature=_first(options.temperature, settings.model.temperature, record.temperature),
                 max_tokens=_first(options.max_tokens, settings.model.max_tokens, record.max_tokens),
-                reasoning_effort=options.reasoning_effort or settings.agent.reasoning_effort or None,
+                reasoning_effort=self.effort(manner) or None,
             ),
         )
 
-    def sizes(self, frame: EpochFrame, kept: Kept) -> list[Size]:
-        """What every request of this epoch begins with, part by part, as the parts are now."""
-        return sizes(self._parts(frame.model, kept, frame.tools), frame)
+    def effort(self, manner: Manner) -> str:
+        """How much the model is to think; empty: as its provider has it."""
+        if manner.effort is not None:
+            return manner.effort
+        return self._options.reasoning_effort or self._settings.agent.reasoning_effort
 
-    def _parts(self, model: str, kept: Kept, tools: Sequence[ToolSchema]) -> tuple[PromptPart, ...]:
+    def sizes(self, frame: EpochFrame, kept: Kept, manner: Manner | None = None) -> list[Size]:
+        """What every request of this epoch begins with, part by part, as the parts are now."""
+        return sizes(self._parts(frame.model, kept, frame.tools, manner or Manner()), frame)
+
+    def _parts(self, model: str, kept: Kept, tools: Sequence[ToolSchema], manner: Manner) -> tuple[PromptPart, ...]:
         names = {"", *(tool.name for tool in tools)}
+        settings = self._settings
+        if manner.personality is not None:
+            settings = structs.replace(settings, agent=structs.replace(settings.agent, personality=manner.personality))
         parts = system_parts(
             self._home,
-            self._settings,
+            settings,
             platform=self._options.platform,
             model=model,
             has_tools=bool(tools),

@@ -71,6 +71,7 @@ class Premises:
         self._process = process
         self._stack = AsyncExitStack()
         self._sides: dict[str, Models] = {}
+        self._others: list[tuple[ModelChoice, Models]] = []
         self._mcp: Servers | None = None
 
     async def open(self) -> None:
@@ -123,6 +124,14 @@ class Premises:
             self._sides[purpose] = Models(side_choices(chosen), self._opening, self._stack)
         chain: Sequence[Models] = (self._sides[purpose], self.models)
         return side_task(chain, partial(self.client, meter.side(purpose)))
+
+    async def other(self, choice: ModelChoice) -> Model:
+        """Another model than the process's own, opened once. Raises ConfigError when it cannot be used."""
+        found = next((one for one in self._others if one[0] == choice), None)
+        if found is None:
+            found = choice, Models((choice,), self._opening, self._stack)
+            self._others.append(found)
+        return await found[1].at(0)
 
     def servers(self) -> "Servers":
         """The MCP servers, started for the first session that wants some."""

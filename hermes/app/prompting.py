@@ -34,10 +34,9 @@ def system_parts(
     sections: Sequence[PromptSection] = (),
 ) -> tuple[PromptPart, ...]:
     """The parts of an epoch's prompt, read as of now. Raises ConfigError for what cannot be used."""
-    agent = settings.agent
     plan = PromptPlan(
         identity=identity(home.identity_file),
-        personality=settings.personalities.get(agent.personality, agent.personality),
+        personality=_personality(settings),
         platform=_platform(platform, settings.platform_hints.get(platform)),
         model=model,
         has_tools=has_tools,
@@ -76,6 +75,16 @@ def sizes(parts: Sequence[PromptPart], frame: EpochFrame) -> list[Size]:
     told += [Size(f"tool: {tool.name}", len(tool.description.encode()) + len(tool.parameters)) for tool in frame.tools]
     prefill = sum(len(msgspec.json.encode(message)) for message in frame.aside.prefill)
     return told + ([Size("messages that come first", prefill)] if prefill else [])
+
+
+def _personality(settings: Settings) -> str:
+    """The words of the chosen personality: the person's of that name, ours of that name, or what was written itself."""
+    chosen = settings.agent.personality
+    if not chosen or chosen in settings.personalities:
+        return settings.personalities.get(chosen, "")
+    from hermes.app.personalities import PERSONALITIES
+
+    return PERSONALITIES.get(chosen, chosen)
 
 
 def _platform(name: str, hint: PlatformHint | None) -> str:

@@ -54,11 +54,18 @@ class SessionRoute:
         self._client = client
         self._frame = frame
         self._clients: dict[int, tuple[ModelClient, Endpoint]] = {}
+        self.leader: ModelChoice | None = None
+        """What the first model was chosen by, when the person has chosen one for this session."""
 
     @property
     def length(self) -> int:
         """How many models there are."""
         return self._models.length
+
+    async def lead(self, model: Model) -> None:
+        """Let a model be the first of this session, from the next epoch on."""
+        self._clients[0] = await self._client(model), model.endpoint
+        self.leader = model.choice
 
     async def candidate(self, index: int) -> Candidate:
         """The model at this place, with what an epoch with it is made of as of now."""

@@ -1,9 +1,9 @@
 """The tools of one session, and everything they may touch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.app import mcp
 from hermes.app.backends import Place, trusted_path
@@ -63,6 +63,8 @@ class SessionTools(Struct, frozen=True):
     """What the person should know about the choice of tools."""
     servers: tuple[str, ...] = ()
     """The MCP servers whose tools are to be put into the toolbox."""
+    select: Callable[[Settings], Toolbox] | None = None
+    """Selects tools anew, by other settings. Raises ConfigError when none is left."""
 
     def notices(self) -> list[TextPart]:
         """News of background processes for the model, each told once."""
@@ -142,7 +144,12 @@ def session_tools(
             ca_file=settings.model.ca_bundle,
         ),
     )
-    return SessionTools(toolbox, session_gate(home, settings, options), context, state, remarks, servers)
+    gate = session_gate(home, settings, options)
+
+    def select(by: Settings) -> Toolbox:
+        return _selected(by, structs.replace(options, enabled_toolsets=None, disabled_toolsets=()), more)[0]
+
+    return SessionTools(toolbox, gate, context, state, remarks, servers, select)
 
 
 def _selected(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.app.configuration import OWNED_TOOLS, change, check_toolsets, servers_sets, writable_home
 from hermes.app.mcp import SET
@@ -28,7 +28,11 @@ class Switched(Struct, frozen=True):
 
 def listed(environ: Mapping[str, str]) -> list[Plain]:
     """Every set that holds tools in this version: its tools, whether it is on, and why."""
-    settings = load_settings(locate_home(environ)).settings
+    return standings(load_settings(locate_home(environ)).settings)
+
+
+def standings(settings: Settings) -> list[Plain]:
+    """The same by settings that are loaded."""
     registry = Registry()
     found: list[Plain] = []
     for name in _names(registry, settings):
@@ -45,6 +49,14 @@ def enable(environ: Mapping[str, str], names: Sequence[str]) -> Switched:
 def disable(environ: Mapping[str, str], names: Sequence[str]) -> Switched:
     """Have the tools of these sets gone from the next session on. Raises UsageError for a name that is no set's."""
     return _switch(environ, names, on=False)
+
+
+def switched(settings: Settings, names: Sequence[str], *, on: bool) -> Settings:
+    """The settings with these sets on or off. Raises UsageError for a name that is no set's."""
+    check_toolsets(settings, tuple(names))
+    wanted = tuple(name for name in dict.fromkeys(names) if _standing(settings, name)[0] is not on)
+    enabled, disabled = (_with if on else _without)(settings, wanted)
+    return structs.replace(settings, toolsets=tuple(enabled), disabled_toolsets=tuple(disabled))
 
 
 def _switch(environ: Mapping[str, str], names: Sequence[str], *, on: bool) -> Switched:

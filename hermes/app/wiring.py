@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from hermes.tools.session import Asker
 from hermes.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
+    from hermes.app.beside import Beside
     from hermes.app.birth import Live
     from hermes.app.context_bar import Share
     from hermes.app.memory import MemoryDesk
@@ -47,6 +48,7 @@ class App:
         self._clock = clock or SystemClock()
         self._live: dict[str, tuple[Live, AsyncExitStack]] = {}
         """Each live session, and what must be closed with it."""
+        self._beside: Beside | None = None
         self._on: Premises
 
     async def __aenter__(self) -> "App":
@@ -65,6 +67,8 @@ class App:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._beside is not None:
+            await self._beside.close()
         for session_id in reversed(list(self._live)):
             await self._live.pop(session_id)[1].aclose()
         await self._on.close()
@@ -115,6 +119,8 @@ class App:
             )
             live = await Birth(self._on, plan, stack).live()
             self._live[session_id] = live, stack.pop_all()
+        if not fresh and await self._on.store.goal(session_id) is not None:
+            await self.beside.pursuit(live.actor)
         return live.actor
 
     async def close_session(self, actor: SessionActor) -> None:
@@ -128,15 +134,31 @@ class App:
         next message, too. Cancelling ends it. Raises BusyError while a turn runs."""
         from hermes.app.shell_line import run_line, said
 
-        tools = self._live[actor.session_id][0].tools
+        tools = self.live(actor).tools
         return said(await run_line(actor, tools.gate, tools.context, command, show))
 
-    async def stop_processes(self, actor: SessionActor) -> list[str]:
-        """End the background processes of a session; a line for each."""
-        return await self._live[actor.session_id][0].tools.stop_processes()
+    def live(self, actor: SessionActor) -> "Live":
+        """A live session with all it is made of; for what is built on this face in the same layer."""
+        return self._live[actor.session_id][0]
 
-    async def context_length(self) -> int | None:
-        """Tokens of the model's window; asks the provider where neither settings nor catalogue know. None: unknown."""
+    @property
+    def beside(self) -> "Beside":
+        """What works by itself: goals, and sessions beside the one that is talked with."""
+        if self._beside is None:
+            from hermes.app.beside import Beside
+
+            self._beside = Beside(self)
+        return self._beside
+
+    def attend(self, actor: SessionActor, close: Callable[[], Awaitable[None]]) -> None:
+        """Have something closed before a live session is."""
+        self._live[actor.session_id][1].push_async_callback(close)
+
+    async def context_length(self, actor: SessionActor | None = None) -> int | None:
+        """Tokens of the model's window, or of the session's model; asks the provider where neither settings nor
+        catalogue know. None: unknown."""
+        if actor is not None:
+            return await actor.conversation.client.context_length()
         model = self._on.model
         endpoint = await keyed(model.endpoint, self._on.credentials.keys(model.endpoint, model.choice))
         return await known_context_length(endpoint, model.transport)
@@ -157,7 +179,8 @@ class App:
 
     def prompt_sizes(self, actor: SessionActor) -> "list[Size]":
         """What every request of a session that begins now would begin with, part by part."""
-        return self._on.framing.sizes(actor.conversation.frame, self._live[actor.session_id][0].kept)
+        live = self.live(actor)
+        return self._on.framing.sizes(actor.conversation.frame, live.kept, live.manner)
 
     async def context(self, actor: SessionActor) -> "tuple[list[Share], int | None]":
         """What fills the session's window, by kind, and how many tokens fit; None where nobody knows that."""
@@ -165,13 +188,7 @@ class App:
 
         conversation = actor.conversation
         parts = shares(self.prompt_sizes(actor), conversation.messages)
-        return parts, await self.context_length()
-
-    async def insights(self, *, days: int = 30) -> Plain:
-        """What was done and what it cost in the last days, by day, hour, model and tool."""
-        from hermes.app.insights import insights_of
-
-        return await insights_of(self._on.store, self._on.settings, self._clock.now(), days=days)
+        return parts, await self.context_length(actor)
 
     def skills(self) -> "SkillDesk":
         """What the person can do with skills."""
@@ -191,7 +208,7 @@ class App:
         """Undo for a live session: of files, of turns, and its branches."""
         from hermes.app.undoing import UndoDesk
 
-        return UndoDesk(self._on.store, self._live[actor.session_id][0], self._clock.now)
+        return UndoDesk(self._on.store, self.live(actor), self._clock.now)
 
     def redact(self, text: str) -> str:
         """The text without the secrets that this process holds."""
@@ -199,19 +216,15 @@ class App:
 
     async def place_line(self, actor: SessionActor) -> str:
         """What really holds the session's commands back."""
-        return await self._live[actor.session_id][0].tools.context.backend.line()
-
-    def place_name(self, actor: SessionActor) -> str:
-        """The same in a word: the back end that its commands run in."""
-        return self._live[actor.session_id][0].tools.context.backend.name
+        return await self.live(actor).tools.context.backend.line()
 
     def unasked(self, actor: SessionActor) -> bool:
         """Whether `yolo` is on in this session."""
-        return self._live[actor.session_id][0].tools.gate.leave.yolo
+        return self.live(actor).tools.gate.leave.yolo
 
     def yolo(self, actor: SessionActor, *, on: bool) -> None:
         """Ask nothing in this session, or ask again. What is refused stays refused; it ends with the session."""
-        self._live[actor.session_id][0].tools.gate.leave.yolo = on
+        self.live(actor).tools.gate.leave.yolo = on
 
 
 async def _session_id(store: Store, now: float, name: str | None, *, latest: bool, create: bool) -> tuple[str, bool]:

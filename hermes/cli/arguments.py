@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import NoReturn
 
 from hermes.cli.report import complain
-from hermes.util.say import ENGLISH, phrase, say, spoken, translated
+from hermes.util.say import ENGLISH, full_stop, joined, phrase, say, spoken, translated
 
 _looked_at: ContextVar[bool] = ContextVar("looked_at", default=False)
 
@@ -84,6 +84,13 @@ class _Help(argparse.HelpFormatter):
         return "\n".join(indent + line for line in broken(text, width))
 
 
+def _with_marks(text: str) -> str:
+    """Help with the marks of the language behind the headings, which argparse ends with `:`."""
+    for heading in ("options", "positional arguments") if spoken() != ENGLISH else ():
+        text = text.replace(f"\n{say(heading)}:\n", f"\n{say(heading)}：\n")
+    return text
+
+
 def broken(text: str, columns: int) -> list[str]:
     """The text in lines of so many columns; Chinese may break between any two characters, but not before a mark."""
     from hermes.app.charts import width
@@ -133,10 +140,17 @@ class Parser(argparse.ArgumentParser):
     def _get_formatter(self) -> argparse.HelpFormatter:
         return _Help(prog=self.prog)
 
+    def format_usage(self) -> str:
+        """As argparse does, in English: it takes seven letters, `usage: `, off what this gives."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups, "usage: ")
+        return formatter.format_help()
+
     def error(self, message: str) -> NoReturn:
         """Complain and leave."""
         said = translated(message).rstrip(".。")
-        complain(say("{what}. `{command} --help` shows what there is.", what=said, command=self.prog))
+        hint = say("`{command} --help` shows what there is.", command=self.prog)
+        complain(joined(f"{said}{full_stop()}", hint))
         raise SystemExit(2)
 
     def format_help(self) -> str:
@@ -147,7 +161,7 @@ class Parser(argparse.ArgumentParser):
         self.epilog = say("example: {form}", form=say(form))
         self.description = say(self.description) if self.description else None
         try:
-            return super().format_help()
+            return _with_marks(super().format_help())
         finally:
             self.epilog, self.description = known
 

@@ -148,7 +148,7 @@ def question_text(event: ApprovalAsked) -> str:
                 tool=event.tool,
                 excerpt=excerpt(shown),
                 where=where,
-                reason=visible(translated(event.reason)),
+                reason=translated(visible(event.reason)),
             )
             + "\n"
         )

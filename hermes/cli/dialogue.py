@@ -87,9 +87,17 @@ class Dialogue:
             print(told)
             return None
         code = await self._heard(said)
+        await self._pursued()
         while code is None and self._desk.owed:
             code = await self._turn(self._desk.owed.popleft())
         return code
+
+    async def _pursued(self) -> None:
+        """Let the session work towards its goal; Ctrl-C pauses that."""
+        pursuit = self._app.beside.pursuing(self._desk.actor)
+        if pursuit is not None and pursuit.active:
+            with self._source.during(pursuit.stop):
+                await pursuit.rest()
 
     async def _heard(self, said: str) -> int | None:
         """Do what a line means; returns the exit code when that ends the chat."""

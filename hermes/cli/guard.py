@@ -92,8 +92,8 @@ def _parser() -> Parser:
         epilog="example: "
         + phrase(
             "hermes guard command git push --force origin main. Exit codes: 0 every question was answered, "
-            "whatever the answer; 1 a line of --jsonl was no question (its answer has `error`, and the next line is read); "
-            "2 wrong usage; 78 settings that cannot be used. docs/safety.md names the members of --jsonl."
+            "whatever the answer; 1 a line of --jsonl was no question (its answer has `error`, and the next line is read)"
+            "; 2 wrong usage; 78 settings that cannot be used. docs/safety.md names the members of --jsonl."
         ),
     )
     made.add_argument("subject", choices=sorted(FIELDS), help="what is asked about")

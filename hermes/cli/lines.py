@@ -22,12 +22,12 @@ from hermes.cli.terminal import PlainInput, Source
 from hermes.cli.usage import write_usage
 from hermes.config.environment import process_environment
 from hermes.config.home import locate_home
-from hermes.core.events import TurnEnded
+from hermes.core.events import ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.util.say import say, translated
-from hermes.util.text import inert
+from hermes.util.text import inert, one_line, visible
 
 if TYPE_CHECKING:
     from hermes.cli.plain_desk import PlainDesk
@@ -83,7 +83,7 @@ async def _talk(
 
                 closed = asker.took_away if asker is not None else lambda: False
                 plain = PlainTerminal(app.premises.settings.display, environ, shown.set_display)
-                desk = PlainDesk(app, source, actor, plain, sessions.open)
+                desk = PlainDesk(app, source, actor, plain, sessions.open, sessions.beside)
                 code = await Dialogue(app, source, desk, closed=closed).run()
                 if desk.deletes:
                     await _delete(desk)
@@ -108,6 +108,21 @@ class _Sessions:
         self._shown.on_broken = actor.stop
         actor.subscribe(self._shown)
         return actor
+
+    async def beside(self) -> SessionActor:
+        """A fresh session that is not shown. While the person types the terminal is the prompt's, so of its questions
+        it is said that they wait."""
+        actor = await self._app.open_session()
+        actor.approvals.can_ask = self._asker is not None
+        actor.subscribe(_tell_question)
+        return actor
+
+
+def _tell_question(event: Event) -> None:
+    if isinstance(event, ApprovalAsked):
+        subject = one_line(visible(event.subject), 200)
+        print(say("A session in the background asks: {tool} {subject}", tool=event.tool, subject=subject))
+        print(say("/approvals answers it."))
 
 
 async def _delete(desk: "PlainDesk") -> None:

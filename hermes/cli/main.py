@@ -127,14 +127,14 @@ def _no_verb(first: str, given: list[str]) -> str:
     import shlex
 
     from hermes.plugins import suggestion
-    from hermes.util.say import translated
+    from hermes.util.say import joined, translated
     from hermes.util.text import inert, one_line
 
     task = one_line(inert(" ".join(given)), 60)
     task = shlex.quote(task) if set(task) & set('"$`\\!') else f'"{task}"'
     parts = [say("there is no command {first!r}.", first=first), translated(suggestion(first, VERBS))]
     parts += [say("To ask something: hermes -z {task}.", task=task), say("`hermes --help` lists the commands.")]
-    return "hermes: " + " ".join(part for part in parts if part)
+    return "hermes: " + joined(*parts)
 
 
 def _joined(given: list[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import shutil
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -36,6 +37,11 @@ class PlainTerminal:
         self._shown = shown
         self.pictures: list[ImagePart] = []
         """What goes along with the next message."""
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+        return shutil.get_terminal_size((80, 24)).columns
 
     def set_display(self, display: DisplaySettings) -> None:
         """Show things this way from now on."""
@@ -93,12 +99,14 @@ class PlainDesk:
         actor: SessionActor,
         terminal: PlainTerminal,
         begin: Callable[[str | None], Awaitable[SessionActor]],
+        aside: Callable[[], Awaitable[SessionActor]],
     ) -> None:
         self.app = app
         self.actor = actor
         self.terminal = terminal
         self._source = source
         self._begin = begin
+        self._aside = aside
         self.owed: deque[Inbound] = deque()
         """What is to be said next."""
         self.leaving = False
@@ -149,6 +157,10 @@ class PlainDesk:
         if before.conversation.messages:
             print(say("hermes --resume {id} goes on with it.", id=before.session_id))
         return self.actor
+
+    async def beside(self) -> SessionActor:
+        """A fresh session beside this one, whose questions are asked here."""
+        return await self._aside()
 
     def post(self, inbound: Inbound, delivery: Delivery = Delivery.USUAL) -> None:
         """No turn runs while a command does: it is said next."""

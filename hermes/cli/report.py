@@ -3,7 +3,7 @@
 import sys
 
 from hermes.core.errors import HermesError
-from hermes.util.say import translated
+from hermes.util.say import joined, translated
 from hermes.util.text import escaped
 
 
@@ -14,7 +14,7 @@ def complain(text: str) -> None:
 
 def explained(error: HermesError) -> str:
     """What an error says, in the person's language."""
-    return f"{translated(error.message)} {translated(error.hint)}".strip()
+    return joined(translated(error.message), translated(error.hint))
 
 
 def failed(error: HermesError) -> int:

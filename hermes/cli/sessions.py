@@ -4,20 +4,21 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from hermes.app.exporting import FORMATS, exported
 from hermes.app.logs import since
+from hermes.app.session_tree import branch_lines
 from hermes.app.sessions import Node, Sessions, stored_sessions
 from hermes.cli.arguments import Parser
 from hermes.cli.output import agreed, print_json, size
 from hermes.cli.report import complain, failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError, UsageError
-from hermes.util.local import compact, moment, number
+from hermes.util.local import compact, number
 from hermes.util.say import phrase, say, say_many
 from hermes.util.text import escaped, inert, one_line
 
@@ -123,22 +124,11 @@ def _tree(roots: Sequence[Node], *, as_json: bool) -> int:
         sys.stdout.write(_pretty(roots))
         return 0
     for root in roots:
-        for line in _branches(root, "", ""):
+        for line in branch_lines(root, "", ""):
             print(line)
     if not roots:
         print(say("There is no session yet."))
     return 0
-
-
-def _branches(node: Node, lead: str, below: str) -> Iterator[str]:
-    """A session with its branches, each a line; `below` is what stands in front of what comes below it."""
-    title = one_line(inert(node.title), 60)
-    said = say_many("{n} message", "{n} messages", node.messages)
-    since = say("after turn {turn}", turn=node.turns) if node.turns else ""
-    yield "  ".join(part for part in (f"{lead}{node.id}", moment(node.updated_at), said, since, title) if part)
-    for one in node.branches:
-        last = one is node.branches[-1]
-        yield from _branches(one, f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}")
 
 
 def _show(found: Plain, *, as_json: bool) -> int:

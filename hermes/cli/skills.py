@@ -4,19 +4,16 @@ import argparse
 import asyncio
 import json
 import sys
-import time
 from collections.abc import Awaitable, Callable
 
 from hermes.app.openai_form import Plain
+from hermes.app.skill_lines import change_line, decided, diff_text, skill_line, strings
 from hermes.app.skills import SkillDesk, as_shown, open_desk
 from hermes.cli.arguments import Parser
-from hermes.cli.report import complain, explained, failed
+from hermes.cli.report import complain, failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError, UsageError
 from hermes.util.say import say, translated
-from hermes.util.text import one_line
-
-_MARKS = {"ok": " ", "lacking": "-", "hidden": "-", "broken": "!"}
 
 
 def run(arguments: list[str]) -> int:
@@ -86,7 +83,7 @@ async def _view(desk: SkillDesk, given: argparse.Namespace) -> int:
         print(json.dumps(found, ensure_ascii=False))
         return 0
     print(as_shown(f"{found['name']} ({found['tier']}, {found['folder']})"))
-    for path in _strings(found["files"]):
+    for path in strings(found["files"]):
         print(as_shown(f"  {path}"))
     print("\n" + as_shown(str(found["text"])))
     return 0
@@ -155,77 +152,6 @@ _VERBS: dict[str, Callable[[SkillDesk, argparse.Namespace], Awaitable[int]]] = {
 }
 
 
-async def told(desk: SkillDesk, words: list[str]) -> list[str]:
-    """What `/skills` says and does in a chat."""
-    verb, which = (*words, "", "")[:2]
-    answers = {"approve": desk.approve, "reject": desk.reject} if which.isdecimal() else {}
-    try:
-        if not words:
-            return [skill_line(row) for row in await desk.rows()]
-        if words == ["pending"]:
-            return [change_line(row) for row in await desk.pending()] or [say("No change waits.")]
-        if verb == "diff" and which:
-            return diff_text(*await desk.diff(which))
-        if verb in answers:
-            return [decided(await answers[verb](int(which)))]
-    except HermesError as error:
-        return [as_shown(explained(error))]
-    return [say("/skills; /skills pending; /skills diff N or NAME; /skills approve N; /skills reject N.")]
-
-
-def skill_line(row: Plain) -> str:
-    """A skill on one line; what is wrong with it stands where its description would."""
-    about = f"({translated(str(row['why']))})" if row["why"] else str(row["description"])
-    use = (
-        (
-            "  "
-            + say(
-                "used {used}, helped {helped}, failed {failed}",
-                used=row["used"],
-                helped=row["helped"],
-                failed=row["failed"],
-            )
-        )
-        if row["used"]
-        else ""
-    )
-    waits = ("  " + say("[a change waits]")) if row["pending"] else ""
-    mark = _MARKS[str(row["state"])]
-    return as_shown(f"{mark} {row['name']:<24} {row['tier']:<9} {one_line(about, 90)}{use}{waits}")
-
-
-def change_line(row: Plain) -> str:
-    """A change on one line."""
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(str(row["made_at"]))))
-    by = (" " + say("by {decided_by}", decided_by=row["decided_by"])) if row["decided_by"] else ""
-    who = say("{what} {name}, from {author}", what=row["what"], name=row["name"], author=row["author"])
-    return as_shown(f"{row['id']:>4}  {when}  {row['state']}{by}  {who}: {one_line(str(row['reason']), 100)}")
-
-
-def diff_text(row: Plain, lines: list[str]) -> list[str]:
-    """A change with all that a person needs to decide on it."""
-    told = [
-        change_line(row),
-        *(say("Text of strangers stood there: {as_shown}", as_shown=as_shown(one)) for one in _strings(row["sources"])),
-    ]
-    waits = row["state"] == "pending"
-    answer = [say("hermes skills approve {id}, or reject {id}", id=row["id"])] if waits else []
-    return [*told, "", *lines, *answer]
-
-
-def decided(row: Plain) -> str:
-    """What has become of a change, on one line."""
-    return as_shown(
-        say(
-            "Change {id} ({what} {name}) is {state}.",
-            id=row["id"],
-            what=row["what"],
-            name=row["name"],
-            state=row["state"],
-        )
-    )
-
-
 def _offer_lines(offer: Plain) -> list[str]:
     files = offer["files"]
     assert isinstance(files, dict)
@@ -234,15 +160,10 @@ def _offer_lines(offer: Plain) -> list[str]:
         as_shown(say("{name} from {source} ({state})", name=offer["name"], source=offer["source"], state=state)),
         f"sha256 {offer['sha256']}",
         *(as_shown("  " + say("{size:>9,} bytes  {path}", size=size, path=path)) for path, size in files.items()),
-        *(f"! {translated(line)}" for line in _strings(offer["findings"])),
+        *(f"! {translated(line)}" for line in strings(offer["findings"])),
         "",
-        *_strings(offer["diff"]),
+        *strings(offer["diff"]),
     ]
-
-
-def _strings(value: object) -> list[str]:
-    assert isinstance(value, list)
-    return [str(one) for one in value]
 
 
 def _print(rows: list[Plain], as_json: bool, line: Callable[[Plain], str], none: str) -> int:

@@ -346,6 +346,13 @@ class SideTaskSettings(ModelReference, frozen=True):
     """Models to turn to, in this order, before those of the conversation."""
 
 
+class TitleSettings(SideTaskSettings, frozen=True):
+    """As other side tasks; besides whether it is done at all."""
+
+    enabled: bool | None = None
+    """Whether chats get titles from a model after their first answer; empty: where a model is named for it here."""
+
+
 class AuxiliarySettings(Struct, frozen=True):
     """Side tasks that are given to a model (`auxiliary:`), each to another one if wanted."""
 
@@ -355,6 +362,17 @@ class AuxiliarySettings(Struct, frozen=True):
     """Looking back at a chat for what is worth keeping in memory and skills."""
     approval: SideTaskSettings = SideTaskSettings()
     """Looking at commands in the mode `smart` of `approvals`."""
+    goal: SideTaskSettings = SideTaskSettings()
+    """Judging after each turn whether the `/goal` of a session is reached."""
+    title: TitleSettings = TitleSettings()
+    """Giving a chat a title of a few words after its first answer."""
+
+
+class GoalSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Goals that a session works towards by itself (`goals:`)."""
+
+    max_turns: Positive = 20
+    """Turns that are made for a goal before it is paused."""
 
 
 class Evolution(StrEnum):
@@ -480,6 +498,7 @@ class Settings(Struct, frozen=True):
     context: ContextSettings = ContextSettings()
     checkpoints: CheckpointSettings = CheckpointSettings()
     auxiliary: AuxiliarySettings = AuxiliarySettings()
+    goals: GoalSettings = GoalSettings()
     fallback_providers: tuple[ModelReference | str, ...] = ()
     """Models to turn to, in this order, when the first choice cannot answer; the next turn tries the first one again.
     Each is a mapping (`provider`, `model`, `base_url`, `api_key`, `api_mode`) or a name such as `openrouter/auto`."""

@@ -143,10 +143,15 @@ def is_whole_object(text: str) -> bool:
     return True
 
 
+_BLOCK = 512
+"""Pieces of a text that are kept apart before they are joined."""
+
+
 class TextPieces:
     """Text that arrives in pieces; a surrogate pair cut between two pieces comes out whole."""
 
     def __init__(self) -> None:
+        self._blocks: list[str] = []
         self._pieces: list[str] = []
         self._half = ""
 
@@ -154,6 +159,9 @@ class TextPieces:
         """Take a piece; what can be shown now (a high surrogate at the end waits for its other half)."""
         if not text:
             return ""
+        if len(self._pieces) >= _BLOCK:  # many small strings take ten times the room of their text
+            self._blocks.append("".join(self._pieces))
+            self._pieces.clear()
         if text.isascii() and not self._half:
             self._pieces.append(text)
             return text
@@ -165,10 +173,10 @@ class TextPieces:
 
     def whole(self) -> str:
         """All of it."""
-        return "".join(self._pieces) + ("\ufffd" if self._half else "")
+        return "".join((*self._blocks, *self._pieces)) + ("\ufffd" if self._half else "")
 
     def __bool__(self) -> bool:
-        return bool(self._pieces) or bool(self._half)
+        return bool(self._blocks) or bool(self._pieces) or bool(self._half)
 
 
 class CallPieces:

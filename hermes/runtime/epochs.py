@@ -96,6 +96,17 @@ class SessionEpochs:
             self._place = 0
             await self._begin(first, "back to the first model", None, emit)
 
+    async def renew(self, reason: str, emit: Emit, *, first: bool = False) -> int:
+        """Between two turns, begin an epoch as the route and what frames are made of are now; with `first` go to the
+        first model of the route. The bytes of the conversation that are sent anew."""
+        place = 0 if first else self._place
+        found = await self._route.candidate(place)
+        if found.client is self._conversation.client:
+            found = Candidate(found.client, await self.fresh_frame())
+        await self._begin(found, reason, None, emit)
+        self._place = place
+        return self._conversation.epoch_bytes[self._conversation.epoch]
+
     async def rewrite(self, state: TurnState, how: Rewrite, emit: Emit) -> bool:
         """Send what was refused in another form from here on."""
         frame = self._conversation.frame

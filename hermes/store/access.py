@@ -99,6 +99,10 @@ class SessionAccess(Access):
         """Delete a session in which nothing was ever said; whether there was one."""
         return await self._database.write(lambda connection: sessions.drop_empty(connection, session_id))
 
+    async def name_session(self, session_id: str, title: str, *, instead_of: str) -> bool:
+        """Give the session a title where it still has that other one; whether it had."""
+        return await self._database.write(lambda connection: sessions.name(connection, session_id, title, instead_of))
+
     async def rename_session(self, session_id: str, title: str) -> None:
         """Give a session another title."""
         await self._database.write(lambda connection: sessions.rename(connection, session_id, title))

@@ -308,4 +308,15 @@ CREATE TABLE undos (
 ALTER TABLE sessions ADD COLUMN branched_at INTEGER;
 """
 
-HERMES = Schema(application_id=0x4845524D, steps=(_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH))
+_SEVENTH = """
+-- Standing goals of sessions: in the person's words; state: active, paused, reached; turns that were made for it.
+CREATE TABLE goals (
+    session_id TEXT PRIMARY KEY REFERENCES sessions ON DELETE CASCADE,
+    text TEXT NOT NULL,
+    state TEXT NOT NULL,
+    turns INTEGER NOT NULL,
+    why TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+
+HERMES = Schema(application_id=0x4845524D, steps=(_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH))

@@ -117,6 +117,14 @@ def rename(connection: apsw.Connection, session_id: str, title: str) -> None:
     must_have_changed(connection, session_id)
 
 
+def name(connection: apsw.Connection, session_id: str, title: str, instead_of: str) -> bool:
+    """Give the session a title where it still has that other one; whether it had."""
+    connection.execute(
+        "UPDATE sessions SET title = ? WHERE id = ? AND title = ?", (clean_surrogates(title), session_id, instead_of)
+    )
+    return connection.changes() > 0
+
+
 def end(connection: apsw.Connection, session_id: str, reason: str, now: float) -> None:
     """Mark the session as ended; appending to it opens it again."""
     connection.execute("UPDATE sessions SET ended_at = ?, end_reason = ? WHERE id = ?", (now, reason, session_id))

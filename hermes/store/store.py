@@ -17,6 +17,7 @@ from hermes.store.approvals import ApprovalAccess
 from hermes.store.branches import BranchAccess
 from hermes.store.checkpoints import CheckpointAccess
 from hermes.store.db import Database
+from hermes.store.goals import GoalAccess
 from hermes.store.keys import KeyAccess, any_key_notes
 from hermes.store.ledger import SpendAccess
 from hermes.store.marks import MarkAccess
@@ -48,6 +49,7 @@ class Store(
     UndoAccess,
     BranchAccess,
     CheckpointAccess,
+    GoalAccess,
 ):
     """One folder's `hermes.db` and `search.db`, used from one event loop; any number of processes may have it open.
 

@@ -6,7 +6,7 @@ whose name begins with the file's (`browser.py`: `browser_click` ...). Nothing i
 
 import importlib
 import pkgutil
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hermes.core.errors import ConfigError
@@ -138,6 +138,14 @@ class Toolbox:
         kept = {name: tool for name, tool in self._tools.items() if tool.toolset != toolset}
         fresh = {tool.name: tool for tool in tools if tool.deferred and tool.toolset == toolset}
         self._tools = {**dict(sorted(fresh.items())), **kept}
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def become(self, tools: Iterable[Tool]) -> None:
+        """Have these tools in the place of what there is; those that were put here since (of MCP servers) stay."""
+        put = {tool.name: tool for tool in self if tool.deferred and tool.toolset.startswith("mcp-")}
+        self._tools = {**put, **{tool.name: tool for tool in tools}}
 
     async def settled(self) -> str:
         """Wait, not long, for tools that are still to come; what is not there in the end, in words."""

@@ -16,6 +16,10 @@ _SENTENCE = re.compile(r"(?<=[.!?:;])\s+|(?<=,) (?=and )")
 _LONGEST = 4_000
 """Characters that are looked at; more than that is no text of ours."""
 _PIECES = 12
+_CLEAR = 12
+"""Letters of its own from which on a template that begins with a place is told from other sentences."""
+_ANY, _SUBJECT, _WORD = ".*?", r"(?:(?![.:;] ).)*?", r"\S*"
+"""What may stand in a place; one that a text begins with holds no other sentence."""
 _DEEPEST = 3
 _KEY = 3
 """Characters that a template must begin with to be looked up by them."""
@@ -100,10 +104,13 @@ def _end(template: str) -> str:
 
 @cache
 def _pattern(template: str) -> re.Pattern[str]:
-    parts, at, names = [], 0, set()
+    parts: list[str] = []
+    at, names = 0, set[str]()
+    what = _ANY if not template.startswith("{") else _WORD if _own(template) < _CLEAR else _SUBJECT
     for place in _PLACE.finditer(template):
         parts.append(re.escape(template[at : place.start()]))
-        parts.append(f"(?P={place[1]})" if place[1] in names else f"(?P<{place[1]}>.*?)")
+        parts.append(f"(?P={place[1]})" if place[1] in names else f"(?P<{place[1]}>{what})")
+        what = _ANY
         names.add(place[1])
         at = place.end()
     return re.compile("".join([*parts, re.escape(template[at:])]), re.DOTALL)

@@ -64,6 +64,23 @@ def translated(text: str, /) -> str:
     return recognised(text, language)
 
 
+def joined(*parts: str) -> str:
+    """Sentences one after the other; Chinese ones stand without a space between them."""
+    text = ""
+    for part in parts:
+        space = " " if text and part and not text.endswith(_WIDE_ENDS) else ""
+        text += space + part
+    return text
+
+
+def full_stop() -> str:
+    """What ends a sentence."""
+    return "." if _spoken.get() == ENGLISH else "。"
+
+
+_WIDE_ENDS = ("。", "？", "！", "；", "：")
+
+
 @cache
 def translations(language: str) -> dict[str, str]:
     """Everything that can be said in a language but English, by its English text."""

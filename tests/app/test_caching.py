@@ -10,8 +10,8 @@ import pytest
 
 from hermes.app.options import Options
 from hermes.app.usage import usage_report
+from hermes.app.usage_lines import usage_lines
 from hermes.app.wiring import App
-from hermes.cli.spending import usage_lines
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.core.money import NANO, Price, cost, saved

@@ -80,10 +80,18 @@ class Screen:
 
 @asynccontextmanager
 async def on_a_terminal(
-    home: TempHome, *arguments: str, piped: bool = False, program: tuple[str, ...] = ("-m", "hermes")
+    home: TempHome,
+    *arguments: str,
+    piped: bool = False,
+    program: tuple[str, ...] = ("-m", "hermes"),
+    size: tuple[int, int] = (0, 0),
 ) -> AsyncIterator[Screen]:
-    """Run Python with `program` and the arguments on a terminal of its own; `piped`: only as its controlling one."""
+    """Run Python with `program` and the arguments on a terminal of its own; `piped`: only as its controlling one.
+
+    `size`: columns and rows; without it the terminal does not know them.
+    """
     master, slave = os.openpty()
+    termios.tcsetwinsize(slave, size[::-1])
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *program,

@@ -21,7 +21,7 @@ async def run(call: Call) -> None:
     lines = []
     for group in Group:
         rows = [one for one in commands.commands if one.group is group]
-        if rows:
+        if rows and group is not Group.ELSEWHERE:
             lines += ["", say(group.value), *(_row(one) for one in rows)]
     if call.desk.terminal is not None and call.desk.terminal.full:
         lines += ["", say("Keys"), *(f"  {keys:<{_WIDTH}}{say(what)}" for keys, what in _KEYS)]

@@ -92,12 +92,35 @@ async def redraw(call: Call) -> None:
 
 
 COMMANDS = tuple(
-    Command(group=Group.LOOKS, surfaces=HERE_ONLY, name=name, about=about, usage=usage, run=run, complete=complete)
-    for name, about, usage, run, complete in (
-        ("skin", phrase("choose the colours"), phrase("[name]"), skin, skins),
-        ("statusbar", phrase("show or hide the line below the input"), phrase("[on|off]"), statusbar, on_or_off),
-        ("timestamps", phrase("show the time with each message, or not"), phrase("[on|off]"), timestamps, on_or_off),
-        ("verbose", phrase("how much of its work is shown"), phrase("[off|short|all|verbose]"), verbose, amounts),
-        ("redraw", phrase("draw the screen anew"), "", redraw, None),
+    Command(
+        group=Group.LOOKS,
+        surfaces=HERE_ONLY,
+        name=name,
+        aliases=aliases,
+        about=about,
+        usage=usage,
+        run=run,
+        complete=complete,
+    )
+    for name, aliases, about, usage, run, complete in (
+        ("skin", (), phrase("choose the colours"), phrase("[name]"), skin, skins),
+        (
+            "statusbar",
+            ("sb",),
+            phrase("show or hide the line below the input"),
+            phrase("[on|off]"),
+            statusbar,
+            on_or_off,
+        ),
+        (
+            "timestamps",
+            ("ts",),
+            phrase("show the time with each message, or not"),
+            phrase("[on|off]"),
+            timestamps,
+            on_or_off,
+        ),
+        ("verbose", (), phrase("how much of its work is shown"), phrase("[off|short|all|verbose]"), verbose, amounts),
+        ("redraw", (), phrase("draw the screen anew"), "", redraw, None),
     )
 )

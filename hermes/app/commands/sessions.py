@@ -1,11 +1,10 @@
 """`/sessions`, `/resume`, `/title`, `/search`, `/history`: what was said before, here and elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from hermes.app.command import Call, Command, Group
 from hermes.app.desk import Option
-from hermes.app.openai_form import Plain
-from hermes.app.sessions import Sessions
+from hermes.app.sessions import Node, Sessions
 from hermes.core.messages import Role
 from hermes.util.local import moment
 from hermes.util.say import phrase, say, say_many
@@ -21,10 +20,22 @@ def _sessions(call: Call) -> Sessions:
     return Sessions(on.store, on.home)
 
 
-def _named(row: Plain) -> Option:
-    title = one_line(escaped(str(row["title"])), 60) or str(row["id"])
-    count = say_many("{n} message", "{n} messages", int(str(row["message_count"])))
-    return Option(title, f"{moment(float(str(row['updated_at'])))} · {count} · {row['id']}")
+def _flat(nodes: Sequence[Node], depth: int = 0) -> Iterator[tuple[Node, int]]:
+    """Sessions, the one used last first, each followed by its branches."""
+    for node in nodes if depth else sorted(nodes, key=_last_use, reverse=True):
+        yield node, depth
+        yield from _flat(node.branches, depth + 1)
+
+
+def _last_use(node: Node) -> float:
+    return max([node.updated_at, *(_last_use(one) for one in node.branches)])
+
+
+def _of_node(node: Node, depth: int) -> Option:
+    title = one_line(escaped(node.title), 60) or node.id
+    count = say_many("{n} message", "{n} messages", node.messages)
+    lead = "   " * (depth - 1) + "└─ " if depth else ""
+    return Option(lead + title, f"{moment(node.updated_at)} · {count} · {node.id}")
 
 
 async def browse(call: Call) -> None:
@@ -32,13 +43,16 @@ async def browse(call: Call) -> None:
     if call.text:
         await call.desk.open(call.text)
         return
-    rows = [row for row in await _sessions(call).newest(_LISTED) if row["id"] != call.desk.actor.session_id]
-    if not rows:
+    here = call.desk.actor.session_id
+    nodes = list(_flat(await _sessions(call).tree(_LISTED)))
+    if not [node for node, _ in nodes if node.id != here]:
         call.desk.tell(say("There is no other session yet."))
         return
-    taken = await call.desk.choose(say("Go on with which session?"), [_named(row) for row in rows])
-    if taken is not None:
-        await call.desk.open(str(rows[taken]["id"]))
+    chosen = next((at for at, (node, _) in enumerate(nodes) if node.id != here), 0)
+    options = [_of_node(node, depth) for node, depth in nodes]
+    taken = await call.desk.choose(say("Go on with which session?"), options, chosen=chosen)
+    if taken is not None and nodes[taken][0].id != here:
+        await call.desk.open(nodes[taken][0].id)
 
 
 async def complete(call: Call) -> Sequence[Option]:
@@ -99,7 +113,7 @@ async def history(call: Call) -> None:
 COMMANDS = (
     Command(
         name="sessions",
-        about=phrase("choose among your sessions and go on with one"),
+        about=phrase("choose among your sessions and their branches, and go on with one"),
         group=Group.SESSION,
         run=browse,
         while_busy=False,

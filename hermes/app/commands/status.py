@@ -15,13 +15,14 @@ async def run(call: Call) -> None:
     title = escaped(str(row["title"]))
     named = say("Session {id} ({title}), {count}.", id=actor.session_id, title=title, count=count)
     lines = [named if title else say("Session {id}, {count}.", id=actor.session_id, count=count)]
-    window = await app.context_length()
+    endpoint = actor.conversation.client.endpoint
+    window = await app.context_length(actor)
     length = say("{n} tokens", n=number(window)) if window is not None else say("unknown (set model.context_length)")
     lines.append(
         say(
             "Model {model} from {provider}, window: {length}.",
-            model=app.endpoint.model,
-            provider=app.endpoint.record.title,
+            model=endpoint.model,
+            provider=endpoint.record.title,
             length=length,
         )
     )

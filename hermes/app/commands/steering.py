@@ -20,7 +20,9 @@ async def stop(call: Call) -> None:
     stopped = call.desk.actor.stop()
     if stopped and not call.text:
         return
-    for line in await call.desk.app.stop_processes(call.desk.actor) or [say("No background process runs.")]:
+    for line in await call.desk.app.live(call.desk.actor).tools.stop_processes() or [
+        say("No background process runs.")
+    ]:
         call.desk.tell(inert(line))
 
 

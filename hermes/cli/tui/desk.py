@@ -37,6 +37,11 @@ class ChatTerminal:
         self._environ = environ
 
     @property
+    def width(self) -> int:
+        """Columns for what is shown."""
+        return self._screen.look.width
+
+    @property
     def display(self) -> DisplaySettings:
         """How things are shown now."""
         return self._screen.look.display
@@ -149,6 +154,10 @@ class ChatDesk:
     async def open(self, name: str | None = None, *, greet: bool = True) -> "SessionActor":
         """Talk with another session from now on."""
         return await self._talk.switch(name, greet=greet)
+
+    async def beside(self) -> "SessionActor":
+        """A fresh session beside this one, whose questions are asked here."""
+        return await self._talk.beside()
 
     def post(self, inbound: "Inbound", delivery: Delivery = Delivery.USUAL) -> None:
         """Say something to the session."""

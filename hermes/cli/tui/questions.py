@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hermes.app.desk import Option
@@ -28,13 +29,13 @@ class Questions:
         self._tell = tell
         self._typed = typed
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._actor: SessionActor | None = None
+        self._of: dict[str, str] = {}
+        """Whose question it is: the session, by the question's id."""
 
     def attach(self, actor: "SessionActor") -> None:
-        """Answer this session's questions from now on."""
-        self._actor = actor
+        """Answer this session's questions, too, from now on."""
         actor.approvals.can_ask = True
-        actor.subscribe(self._hear)
+        actor.subscribe(partial(self._hear, actor))
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
         """The person's answer to a question of the model's: one of the choices, or their own words."""
@@ -58,12 +59,13 @@ class Questions:
         if tasks:
             await asyncio.wait(tasks)
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, actor: "SessionActor", event: Event) -> None:
         match event:
             case ApprovalAsked():
-                task = asyncio.get_running_loop().create_task(self._approve(event))
+                task = asyncio.get_running_loop().create_task(self._approve(actor, event))
                 self._tasks[event.approval_id] = task
-                task.add_done_callback(lambda _: self._tasks.pop(event.approval_id, None))
+                self._of[event.approval_id] = actor.session_id
+                task.add_done_callback(lambda _: self._forget(event.approval_id))
             case ApprovalAnswered() if (shown := self._tasks.get(event.approval_id)) is not None and not shown.done():
                 shown.cancel()
                 if event.by == "person":
@@ -73,12 +75,17 @@ class Questions:
                 else:
                     self._tell("warning", say("The question had no answer in time, which means no."))
             case TurnEnded():
-                for task in self._tasks.values():
-                    task.cancel()
+                for name, task in self._tasks.items():
+                    if self._of[name] == actor.session_id:
+                        task.cancel()
             case _:
                 pass
 
-    async def _approve(self, event: ApprovalAsked) -> None:
+    def _forget(self, name: str) -> None:
+        self._tasks.pop(name, None)
+        self._of.pop(name, None)
+
+    async def _approve(self, actor: "SessionActor", event: ApprovalAsked) -> None:
         options, scopes = _options(event)
         lines = [
             line
@@ -91,8 +98,7 @@ class Questions:
         subject = one_line(visible(event.subject), 300)
         said = say("{tool}: {subject} → {answer}", tool=event.tool, subject=subject, answer=_scoped(scope))
         self._tell("warning" if scope is AnswerScope.DENY else "notice", said)
-        if self._actor is not None:
-            self._actor.approvals.answer(event.approval_id, scope=scope, by="person")
+        actor.approvals.answer(event.approval_id, scope=scope, by="person")
 
 
 Typed = Callable[[Sequence[str]], Awaitable[str | None]]
@@ -116,7 +122,7 @@ def question(event: ApprovalAsked) -> list[tuple[str, str]]:
     lines += [("question.subject", f"    {line}") for line in excerpt(shown).split("\n")]
     if event.cwd:
         lines.append(("question.detail", "  " + say("in {folder}", folder=visible(event.cwd))))
-    lines.append(("question.reason", f"  {visible(translated(event.reason))}"))
+    lines.append(("question.reason", f"  {translated(visible(event.reason))}"))
     if is_long(shown):
         told = say("All of it, from another terminal: hermes approvals show {id}", id=event.approval_id)
         lines.append(("question.detail", f"  {told}"))

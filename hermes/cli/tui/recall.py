@@ -69,14 +69,17 @@ async def status_of(app: App, actor: SessionActor) -> Status:
     for total in await app.premises.store.spend_totals(0, session_id=actor.session_id):
         certainty = Certainty.UNKNOWN if total.uncounted else Certainty.COMPUTED
         cost += Cost(nano=total.nano, certainty=certainty)
+    pursuit = app.beside.pursuing(actor)
+    endpoint = actor.conversation.client.endpoint
     return Status(
-        model=app.endpoint.model,
-        window=app.endpoint.context_length,
+        model=endpoint.model,
+        window=endpoint.context_length,
         usage=usage,
         cost=cost,
         session=str(row["title"]) or actor.session_id,
-        place=app.place_name(actor),
+        place=app.live(actor).tools.context.backend.name,
         yolo=app.unasked(actor),
+        goal=pursuit.word if pursuit is not None else "",
     )
 
 

@@ -14,6 +14,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History
 from prompt_toolkit.styles import Style
 
+from hermes.cli.tui import typeahead
 from hermes.cli.tui.composer import Composer
 from hermes.cli.tui.keys import Actions, bindings
 from hermes.cli.tui.layout import Faces, layout
@@ -33,6 +34,9 @@ MOST_OWN_LINES = 200
 """Lines shown of what a command of the person's own has said."""
 TICK = 0.25
 """Seconds between two drawings of what only tells the time."""
+_TIDY = "\x1b[0m\x1b[?1000;1002;1003;1006l\x1b[?1047l\x1b[4l\x1b[?7h\x1b[?25h"
+"""Takes back what a program leaves that was killed: mouse, second screen, insert mode, no wrapping, a hidden cursor.
+None of it does anything to a terminal that is in order."""
 
 
 class Wishes(Struct, frozen=True):
@@ -97,6 +101,7 @@ class Screen:
 
     async def run(self) -> None:
         """Show everything until `leave`. Raises EOFError when the terminal is gone."""
+        typeahead.take(self.application.input)
         await self.application.run_async(handle_sigint=False, set_exception_handler=False)
 
     def leave(self) -> None:
@@ -161,7 +166,11 @@ class Screen:
     async def aside(self, work: Callable[[], T]) -> T:
         """Give the terminal to another program until it is done."""
         async with in_terminal():
-            return await asyncio.to_thread(work)
+            try:
+                return await asyncio.to_thread(work)
+            finally:
+                self._paper.write_raw(_TIDY)
+                self._paper.flush()
 
     async def typed(self, lines: Sequence[str], default: str = "") -> str | None:
         """Let the person type an answer below `lines`; None when they would rather not."""

@@ -28,6 +28,8 @@ class Status(Struct, frozen=True, kw_only=True):
     """What holds commands back, in a word."""
     yolo: bool = False
     waiting: int = 0
+    goal: str = ""
+    """How far the session is with its goal; empty without one."""
 
     def after(self, event: Event) -> "Status":
         """The status once this has happened."""
@@ -51,6 +53,8 @@ def parts(status: Status) -> list[tuple[str, str]]:
         found.append(("status.alarm", say("NO QUESTIONS")))
     if status.waiting:
         found.append(("status.waiting", say("{n} waiting", n=status.waiting)))
+    if status.goal:
+        found.append(("status.waiting", status.goal))
     if status.prompt_tokens:
         found.append(_context(status))
     if (rate := status.usage.hit_rate) is not None:

@@ -71,6 +71,12 @@ class Talk:
         self._resume(actor)
         return actor
 
+    async def beside(self) -> "SessionActor":
+        """A fresh session that is not shown; its questions are."""
+        actor = await self.app.open_session(None, asker=self._questions)
+        self._questions.attach(actor)
+        return actor
+
     def post(self, inbound: "Inbound", delivery: Delivery = Delivery.USUAL) -> None:
         """Say something: at once, or as the person has set for while a turn runs. Raises HermesError."""
         actor = self.actor
@@ -80,8 +86,11 @@ class Talk:
         ways[delivery](inbound).add_done_callback(self._ended)
 
     def stop(self) -> bool:
-        """Stop the running turn; False when none runs."""
-        return self._actor is not None and self._actor.stop()
+        """Stop the running turn, or the judge of its goal; False when none runs."""
+        if self._actor is None:
+            return False
+        pursuit = self.app.beside.pursuing(self._actor)
+        return pursuit.stop() if pursuit is not None else self._actor.stop()
 
     async def describe(self, *, greet: bool) -> None:
         """Bring the status line up to date; with `greet` show the session's last words, too."""
@@ -97,6 +106,14 @@ class Talk:
         if asks:
             self._questions.attach(actor)
         actor.subscribe(self._screen.view)
+        actor.on_turn_end.append(self._name)
+
+    async def _name(self, _state: object, _ended: TurnEnded) -> None:
+        """A session has its title from its first turn on."""
+        status = self._screen.status
+        if self._actor is not None and status.session == self._actor.session_id:
+            title = str((await self.app.about(self._actor))["title"])
+            self._screen.status = structs.replace(self._screen.status, session=title or status.session)
 
     def _resume(self, actor: "SessionActor") -> None:
         if actor.unfinished and (ended := actor.resume()) is not None:
@@ -108,7 +125,9 @@ class Talk:
             for part in event.message.parts:
                 if isinstance(part, TextPart) and part.provenance and part.provenance.source is Source.PERSON:
                     screen.view.joined(part.text)
-        screen.status = structs.replace(screen.status.after(event), waiting=len(screen.view.queued))
+        pursuit = self.app.beside.pursuing(self.actor) if self._actor is not None else None
+        goal = pursuit.word if pursuit is not None else ""
+        screen.status = structs.replace(screen.status.after(event), waiting=len(screen.view.queued), goal=goal)
 
     def _ended(self, ended: "asyncio.Future[TurnEnded]") -> None:
         if ended.cancelled():

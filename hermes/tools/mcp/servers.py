@@ -64,6 +64,13 @@ class Servers:
                 tell(_failure(server))
         return lambda: self._sessions.remove(entry)
 
+    def again(self) -> int:
+        """Try those again that are not there; how many these are."""
+        missing = [one for one in self.servers if one.problem and self._starting[one.spec.name].done()]
+        for server in missing:
+            self._begin(server)
+        return len(missing)
+
     async def close(self) -> None:
         """End all servers."""
         for task in self._starting.values():

@@ -1,0 +1,52 @@
+"""What a process's sessions do by themselves: work towards goals, and answer beside the one that is talked with."""
+
+from typing import TYPE_CHECKING
+
+from hermes.runtime.actor import SessionActor
+
+if TYPE_CHECKING:
+    from hermes.app.background import Background
+    from hermes.app.goals import Pursuit
+    from hermes.app.wiring import App
+
+
+class Beside:
+    """Made for an App when it is first needed, and closed by it before its sessions are."""
+
+    def __init__(self, app: "App") -> None:
+        self._app = app
+        self._background: Background | None = None
+        self._pursuits: dict[SessionActor, Pursuit] = {}
+
+    @property
+    def background(self) -> "Background":
+        """The sessions that work beside the one that is talked with."""
+        if self._background is None:
+            from hermes.app.background import Background
+
+            self._background = Background(self._app.close_session)
+        return self._background
+
+    def pursuing(self, actor: SessionActor) -> "Pursuit | None":
+        """What a session works towards by itself, where there is such a thing."""
+        return self._pursuits.get(actor)
+
+    async def pursuit(self, actor: SessionActor) -> "Pursuit":
+        """The same, ready to be given a goal."""
+        found = self._pursuits.get(actor)
+        if found is None:
+            from hermes.app.goals import pursuit_of
+
+            found = self._pursuits[actor] = await pursuit_of(self._app.premises, actor)
+
+            async def close() -> None:
+                del self._pursuits[actor]
+                await found.close()
+
+            self._app.attend(actor, close)
+        return found
+
+    async def close(self) -> None:
+        """End the sessions in the background."""
+        if self._background is not None:
+            await self._background.close()

@@ -1,0 +1,104 @@
+"""`/usage`, `/context`, `/insights`: tokens, money and the window, as pictures."""
+
+import time
+
+from hermes.app.command import Call, Command, Group
+from hermes.core.errors import UsageError
+from hermes.util.say import phrase, say
+from hermes.util.text import escaped
+
+_MOST = 100
+_STEPS = 60
+_DAYS = 30
+
+
+def _room(call: Call) -> tuple[int, bool]:
+    """Columns for pictures, and whether words are wanted in their place."""
+    terminal = call.desk.terminal
+    if terminal is None:
+        return 40, True
+    return max(min(terminal.width - 2, _MOST), 20), terminal.display.plain
+
+
+async def usage(call: Call) -> None:
+    """What this session used and cost, in all and over its calls."""
+    call.nothing_behind()
+    from hermes.app.charts import spark
+    from hermes.app.usage_lines import usage_lines
+
+    app, actor = call.desk.app, call.desk.actor
+    lines = usage_lines(await app.usage(actor))
+    room, words = _room(call)
+    tokens = await _prompt_tokens(call)
+    if len(tokens) > 1:
+        steps = tokens[-min(room, _STEPS) :]
+        lines += ["", say("prompt tokens of the last {n} calls", n=len(steps)), spark(steps, words=words)]
+    costs = [
+        total.nano or 0 for total in await app.premises.store.spend_totals(0, session_id=actor.session_id, by="hour")
+    ]
+    if len(costs) > 1 and any(costs):
+        lines += ["", say("cost by hour of the day"), spark(costs, words=words)]
+    lines += [
+        "",
+        say(
+            "Since {time}; /insights shows all sessions.",
+            time=time.strftime("%H:%M", time.localtime(await _began(call))),
+        ),
+    ]
+    call.desk.tell("\n".join(escaped(line) for line in lines))
+
+
+async def _prompt_tokens(call: Call) -> list[int]:
+    found = await call.desk.app.premises.store.export_session(call.desk.actor.session_id)
+    return [row.prompt_tokens for row in (found.messages if found is not None else ()) if row.prompt_tokens]
+
+
+async def _began(call: Call) -> float:
+    row = await call.desk.app.about(call.desk.actor)
+    return float(str(row["created_at"]))
+
+
+async def context(call: Call) -> None:
+    """What fills the model's window."""
+    call.nothing_behind()
+    from hermes.app.context_bar import picture
+
+    parts, window = await call.desk.app.context(call.desk.actor)
+    room, words = _room(call)
+    call.desk.tell("\n".join(picture(parts, window, room, words=words)))
+
+
+async def insights(call: Call) -> None:
+    """What was done and what it cost in the last days."""
+    from hermes.app.insight_lines import insight_lines
+    from hermes.app.insights import insights_of
+
+    if call.text and not (call.text.isdecimal() and 0 < int(call.text[:9]) <= 3_660):
+        raise UsageError(say("/insights takes a number of days, from 1 to 3660."))
+    on, days = call.desk.app.premises, int(call.text) if call.text else _DAYS
+    report = await insights_of(on.store, on.settings, on.clock.now(), days=days)
+    room, words = _room(call)
+    call.desk.tell("\n".join(insight_lines(report, room, words=words)))
+
+
+COMMANDS = (
+    Command(
+        name="usage",
+        about=phrase("tokens and money of this session, over time"),
+        group=Group.ABOUT,
+        run=usage,
+    ),
+    Command(
+        name="context",
+        about=phrase("what fills the model's window"),
+        group=Group.ABOUT,
+        run=context,
+    ),
+    Command(
+        name="insights",
+        about=phrase("what was done and what it cost in the last days"),
+        usage=phrase("[days]"),
+        group=Group.ABOUT,
+        run=insights,
+    ),
+)

@@ -1,0 +1,47 @@
+"""Standing goals: what a session works towards until it is reached."""
+
+import apsw
+import msgspec
+from msgspec import Struct
+
+from hermes.store.access import Access
+
+
+class GoalRow(Struct, frozen=True, kw_only=True):
+    """A session's goal in the person's words. `state` is `active`, `paused` or `reached`; `turns` were made for it;
+    `why` is what is to be said about the state."""
+
+    text: str
+    state: str = "active"
+    turns: int = 0
+    why: str = ""
+
+
+class GoalAccess(Access):
+    """The verbs about goals; they go with their session."""
+
+    async def goal(self, session_id: str) -> GoalRow | None:
+        """The session's goal."""
+        row = await self._database.read(
+            lambda connection: (
+                connection.execute("SELECT text, state, turns, why FROM goals WHERE session_id = ?", (session_id,)).get
+            )
+        )
+        if row is None:
+            return None
+        text, state, turns, why = msgspec.convert(row, tuple[str, str, int, str])
+        return GoalRow(text=text, state=state, turns=turns, why=why)
+
+    async def keep_goal(self, session_id: str, goal: GoalRow | None) -> None:
+        """Keep the session's goal, or with None forget it."""
+
+        def work(connection: apsw.Connection) -> None:
+            if goal is None:
+                connection.execute("DELETE FROM goals WHERE session_id = ?", (session_id,))
+                return
+            connection.execute(
+                "REPLACE INTO goals (session_id, text, state, turns, why) VALUES (?, ?, ?, ?, ?)",
+                (session_id, goal.text, goal.state, goal.turns, goal.why),
+            )
+
+        await self._database.write(work)
