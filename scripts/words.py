@@ -66,16 +66,31 @@ NO_SENTENCE = re.compile(
     r"[|^$\\<>]|\(\?|^[a-z-]+:|--|[A-Z]{2,} [A-Z]|#\w|^\[|^PRAGMA|^\.hermes|category: |^You check|^In \{cwd|response\.|application/|exec sh|trap |Bearer|echo |ulimit|find \."
 )
 FOR_MODELS = ("ToolError", "ArgumentsError")
-LOGGED = ("debug", "info", "warning", "exception", "AssertionError", "create_task", "execute", "TextPart")
+LOGGED = (
+    "debug",
+    "info",
+    "error",
+    "exception",
+    "warning",
+    "exception",
+    "AssertionError",
+    "create_task",
+    "execute",
+    "TextPart",
+)
 PROSE = re.compile(
     r"[A-Za-z`'’]{2,}[,;:.]? (?:[`'’(]?[A-Za-z]+|\{)|\} [a-z]{2,}|[a-z]{2,}[.:?!]( |$)|^[A-Z][a-z]+[.:]?$"
 )
 UNTOLD = re.compile(
-    r"hermes( [a-z-]+)+|[a-z]+_[a-z_]+|mcp \{.*|connect mcp.*|write \{.*|input of .*|what who why mode|example: .*"
+    r"the gate failed on a call of %s|hermes( [a-z-]+)+|[a-z]+_[a-z_]+|mcp \{.*|connect mcp.*|write \{.*|input of .*|what who why mode|example: .*"
 )
 """What is collected by its place and is no text: names, subjects of questions."""
 TECHNICAL = re.compile(
-    r"what who why mode|[a-z]+_[a-z_]+|mcp .*|connect mcp.*|write \{.*|input of .*|Alt-Enter.*|positional arguments|Commands:|Problem:|(example|hermes): ?|.* parses nothing|English|[A-Z][a-z]+|hermes( [a-z-]+)+|this call|all of it|_.*|model:\n(.|\n)*|\{.*\}"
+    r"what who why mode|[a-z]+_[a-z_]+|mcp .*|connect mcp.*|write \{.*|input of .*|Alt-Enter.*|usage:|hermes: .*"
+    r"|hermes \{version\}|set enable-.*|\{strip\} link|\{above\}hermes.*|.*\{bold\}☤.*|positional arguments|Commands:"
+    r"|Problem:|(example|hermes): ?|.* parses nothing|English|[A-Z][a-z]+|hermes( [a-z-]+)+|this call|all of it|_.*"
+    r"|model:\n.*|\{.*\}",
+    re.DOTALL,
 )
 """What is never translated: commands, marks, lines of a configuration."""
 REASON = re.compile(r"^(it|its|the|which|what|such|names|all|an?|more|where|no|there|port|your|\{\w+\}) [^\n\\|^$]*$")
@@ -166,6 +181,8 @@ def choices(node: ast.expr, names: dict[str, list[ast.expr]], depth: int = 0) ->
             yield from choices(one, names, depth)
     elif isinstance(node, ast.Subscript):
         yield from choices(node.value, names, depth)
+    elif isinstance(node, ast.Call) and called(node) in ("strip", "rstrip") and isinstance(node.func, ast.Attribute):
+        yield from choices(node.func.value, names, depth)
     elif isinstance(node, ast.Name) and depth < 3:
         for one in names.get(node.id, ()):
             yield from choices(one, names, depth + 1)
@@ -218,7 +235,11 @@ class Scan:
         self.tree = tree
         self.known = known
         self.found = found
-        self.docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        self.docs = {
+            id(node.value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        }
         self.names = {name: values for node in tree.body for name, values in assigned_here(node).items()}
 
     def run(self) -> None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from hermes.util.say import translations
+from hermes.util.catalogue import translations
 
 _PLACE = re.compile(r"\{(\w+)[^{}]*\}")
 _SENTENCE = re.compile(r"(?<=[.!?:;])\s+|(?<=,) (?=and )")
@@ -21,6 +21,8 @@ _CLEAR = 12
 _ANY, _SUBJECT, _WORD = ".*?", r"(?:(?![.:;] ).)*?", r"\S*"
 """What may stand in a place; one that a text begins with holds no other sentence."""
 _DEEPEST = 3
+LIST = "_said"
+"""What the name of a place ends with that holds texts of ours, joined by commas."""
 _KEY = 3
 """Characters that a template must begin with to be looked up by them."""
 
@@ -68,10 +70,17 @@ def _filled(text: str, language: str, depth: int) -> str | None:
         return None
     for pattern, template in _fitting(text, language):
         if found := pattern.fullmatch(text):
-            values = {name: recognised(value, language, depth + 1) for name, value in found.groupdict().items()}
+            values = {name: _value(name, value, language, depth + 1) for name, value in found.groupdict().items()}
             said = translations(language)[template]
             return _PLACE.sub(lambda place, values=values: values.get(place[1], place[0]), said)  # type: ignore[misc]
     return None
+
+
+def _value(name: str, value: str, language: str, depth: int) -> str:
+    """What stood in a place: a text of ours with several words, or a list of ours; else a name, which stays."""
+    if name.endswith(LIST):
+        return "、".join(translations(language).get(one, one) for one in value.split(", "))
+    return recognised(value, language, depth) if " " in value else value
 
 
 def _fitting(text: str, language: str) -> Iterator[tuple[re.Pattern[str], str]]:
