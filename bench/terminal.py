@@ -21,7 +21,7 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hermes.testing.home import TempHome
@@ -33,14 +33,24 @@ PROMPT = "›".encode()
 class Terminal:
     """A program on a pseudo-terminal of its own."""
 
-    def __init__(self, home: TempHome, *arguments: str, rows: int = 40, columns: int = 120) -> None:
+    def __init__(
+        self,
+        home: TempHome,
+        *arguments: str,
+        rows: int = 40,
+        columns: int = 120,
+        command: tuple[str, ...] = (),
+        more: Mapping[str, str] | None = None,
+    ) -> None:
         self.began = time.perf_counter()
         self.text = b""
         pid, self.master = pty.fork()
         if pid == 0:
             os.chdir(home.cwd)
-            environ = {**home.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
-            os.execve(sys.executable, [sys.executable, "-m", "hermes", *arguments], environ)
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+            environ = {**home.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT), **(more or {})}
+            whole = [*(command or (sys.executable, "-m", "hermes")), *arguments]
+            os.execve(whole[0], whole, environ)
         self.pid = pid
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 

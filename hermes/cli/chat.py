@@ -9,9 +9,9 @@ from msgspec import structs
 from hermes.app.servers import USUAL_PORTS, FoundServer
 from hermes.cli.options import app_options, parser
 from hermes.cli.report import failed
-from hermes.config.display import DisplaySettings
 from hermes.config.environment import process_environment
 from hermes.config.home import locate_home
+from hermes.config.settings import Settings
 from hermes.core.errors import HermesError
 
 
@@ -33,36 +33,42 @@ def run(arguments: list[str], *, servers: tuple[FoundServer, ...] = USUAL_PORTS)
 def _talk(
     given: argparse.Namespace, text: str | None, environ: Mapping[str, str], servers: tuple[FoundServer, ...]
 ) -> int:
-    if text is None and (display := full_display(given, environ)) is not None:
-        return _full(given, environ, display)
+    if text is None and (settings := full_settings(given, environ)) is not None:
+        return _full(given, environ, settings)
     from hermes.cli import lines
 
     return lines.once(given, text) if text is not None else lines.chat(given, servers)
 
 
-def full_display(given: argparse.Namespace, environ: Mapping[str, str]) -> DisplaySettings | None:
-    """How the full chat is to look; None where the plain one is wanted, or all that this terminal can do."""
+def full_settings(given: argparse.Namespace, environ: Mapping[str, str]) -> Settings | None:
+    """The settings for the full chat; None where the plain one is wanted, or all that this terminal can do."""
     if given.plain or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
     if environ.get("TERM", "") in ("", "dumb", "unknown"):
         return None
     from hermes.config.load import load_settings
 
-    display = load_settings(locate_home(environ)).settings.display
-    return None if display.plain else display
+    settings = load_settings(locate_home(environ)).settings
+    return None if settings.display.plain else settings
 
 
-def _full(given: argparse.Namespace, environ: Mapping[str, str], display: DisplaySettings) -> int:
+def _full(given: argparse.Namespace, environ: Mapping[str, str], settings: Settings) -> int:
     """The full chat: the banner first, then the input line, then what sessions need."""
     from hermes import __version__
     from hermes.cli.tui.banner import show
 
     options = structs.replace(app_options(given), reviews=True)
     show(__version__, options.cwd, environ.get("HOME", ""), colours=not environ.get("NO_COLOR"))
+    model = settings.model
+    if not (model.default or model.provider or model.base_url or given.model or given.provider or given.base_url):
+        from hermes.cli.first import first_start
+
+        if (code := first_start(options, environ)) is not None:
+            return code
     from hermes.cli.log import log_to, redaction
     from hermes.cli.tui.start import Wanted, serve
 
     home = locate_home(environ)
     log = log_to(home.logs, redaction(environ, home))
     wanted = Wanted(options=options, resume=given.resume, latest=given.latest, no_input=given.no_input)
-    return serve(wanted, environ, home, log, display)
+    return serve(wanted, environ, home, log, settings.display)

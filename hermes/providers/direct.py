@@ -7,7 +7,7 @@ what each call and each chunk cost there. It knows no proxies: `http.Transport` 
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from ssl import SSLContext
 from types import TracebackType
 
@@ -400,25 +400,30 @@ class _Stream:
         data, self._arrived = self._arrived, b""
         flowing, before = 0, clock()
         while True:
-            if data:
-                flowing = flowing + 1 if len(data) < _SMALL and clock() - before < _AT_ONCE else 0
-                for start in range(0, len(data), _SMALL):
-                    if start:
-                        await asyncio.sleep(0)  # a flood must not keep everything else waiting
-                    for plain in self._coding.feed(framing.feed(data[start : start + _SMALL], self._where)):
-                        if plain:
-                            yield plain
+            flowing = flowing + 1 if 0 < len(data) < _SMALL and clock() - before < _AT_ONCE else 0
+            for start in range(0, len(data), _SMALL):
+                if start:
+                    await asyncio.sleep(0)  # a flood must not keep everything else waiting
+                for plain in self._plain(data[start : start + _SMALL]):
+                    yield plain
             if framing.done:
                 return
             if flowing >= _FLOWING:
                 await self._connection.rest()
             before = clock()
-            if isinstance(framing, UntilClose):
-                try:
-                    data = await self._connection.read(self._seconds)
-                except TimeoutError:
-                    raise slow_failure(self._where, self._seconds) from None
-                if not data:
-                    return
-            else:
-                data = await _read(self._connection, self._where, self._seconds, answered=True)
+            if (more := await self._more()) is None:
+                return
+            data = more
+
+    def _plain(self, data: bytes) -> Iterator[bytes]:
+        """What of the body these bytes hold, decoded."""
+        return filter(None, self._coding.feed(self._framing.feed(data, self._where)))
+
+    async def _more(self) -> bytes | None:
+        """What comes next; None at the end of a body that ends with its connection."""
+        if not isinstance(self._framing, UntilClose):
+            return await _read(self._connection, self._where, self._seconds, answered=True)
+        try:
+            return await self._connection.read(self._seconds) or None
+        except TimeoutError:
+            raise slow_failure(self._where, self._seconds) from None

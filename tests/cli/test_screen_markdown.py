@@ -25,6 +25,8 @@ def shown(text: str, width: int = 60, theme: Theme = PLAIN) -> list[str]:
         ("### Deep ##\n", ["### Deep"]),
         ("Title\n=====\ntext", ["Title", "", "text"]),
         ("a **b** *c* ***d*** ~~e~~ `f`", ["a b c d e f"]),
+        ("**好。**再见，**“引用”**的话", ["好。再见，“引用”的话"]),
+        ("a|b\n-|-\n1|2|3", ["a  b", "─  ─────", "1  2 | 3"]),
         ("snake_case_name 2 * 3 * 4 a*b", ["snake_case_name 2 * 3 * 4 a*b"]),
         ("**open and *half", ["**open and *half"]),
         (r"\*not\* \_that\_ &lt;b&gt; &amp;", ["*not* _that_ <b> &"]),

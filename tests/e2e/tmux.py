@@ -24,6 +24,7 @@ FRESH_MODES = "1 0 0 0 0 0 0 1"
 """What a terminal's modes are before anything ran in it."""
 # The program is followed by a shell's end: what it left of the terminal stays on the screen, to be looked at.
 _SHELL = """
+trap : INT
 stty -g > {folder}/before
 {program}
 code=$?

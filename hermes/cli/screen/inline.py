@@ -181,12 +181,17 @@ def _trimmed(url: str) -> str:
     return url
 
 
+_WIDE = "\u2e80"
+"""Where Chinese and Japanese letters begin."""
+
+
 def _sides(mark: str, before: str, after: str) -> tuple[bool, bool]:
-    """Whether a run of marks may open, and may close a style (CommonMark's flanking rules)."""
+    """Whether a run of marks may open, and may close a style (CommonMark's flanking rules; Chinese and Japanese have no
+    spaces, so there a sign may stand between the run and its style: `**好。**再见`)."""
     space_before, space_after = not before or before.isspace(), not after or after.isspace()
     word_before, word_after = before.isalnum(), after.isalnum()
-    opens = not space_after and (word_after or not word_before)
-    closes = not space_before and (word_before or not word_after)
+    opens = not space_after and (word_after or not word_before or before >= _WIDE)
+    closes = not space_before and (word_before or not word_after or after >= _WIDE)
     if mark == "_":
         return opens and not word_before, closes and not word_after
     return opens, closes

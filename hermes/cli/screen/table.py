@@ -144,7 +144,10 @@ def _side(delimiter: str) -> str:
 
 
 def _fitting(row: Sequence[str], count: int) -> Sequence[str]:
-    return [*row[:count], *[""] * (count - len(row))]
+    """As many cells as there are columns: what is too much stays in the last one, so that no word is lost."""
+    if len(row) > count:
+        return [*row[: count - 1], " | ".join(row[count - 1 :])]
+    return [*row, *[""] * (count - len(row))]
 
 
 _BARE = Theme({}, Depth.PLAIN)

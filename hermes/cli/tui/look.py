@@ -45,6 +45,10 @@ class Stream:
         return markdown.close() if markdown is not None else []
 
 
+_WORTH_TELLING = 0.1
+"""Seconds below which it is not said how long a call took."""
+
+
 class Look:
     """Paints and wraps for one terminal. Whatever text is given, what comes back holds no character that the terminal
     would obey but colour sequences of our own."""
@@ -148,7 +152,8 @@ class Look:
             return say("done: {words}, {time}", words=words, time=took)
         mark = ("✗" if failed else "✓") if self.unicode else ("x" if failed else "+")
         painted = self.theme.paint("tool.failed" if failed else "tool.mark", mark)
-        tail = self.theme.paint("tool.time", f" {'·' if self.unicode else '-'} {took}")
+        dot = "·" if self.unicode else "-"
+        tail = self.theme.paint("tool.time", f" {dot} {took}") if seconds >= _WORTH_TELLING else ""
         return f"{painted} {self.theme.paint('tool', words)}{tail}"
 
     def diff(self, lines: Sequence[str], most: int) -> list[str]:

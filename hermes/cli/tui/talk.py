@@ -106,6 +106,14 @@ class Talk:
         if asks:
             self._questions.attach(actor)
         actor.subscribe(self._screen.view)
+        actor.on_turn_end.append(self._name)
+
+    async def _name(self, _state: object, _ended: TurnEnded) -> None:
+        """A session has its title from its first turn on."""
+        status = self._screen.status
+        if self._actor is not None and status.session == self._actor.session_id:
+            title = str((await self.app.about(self._actor))["title"])
+            self._screen.status = structs.replace(self._screen.status, session=title or status.session)
 
     def _resume(self, actor: "SessionActor") -> None:
         if actor.unfinished and (ended := actor.resume()) is not None:

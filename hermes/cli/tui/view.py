@@ -59,6 +59,8 @@ class View:
         self._lines: list[str] = []
         self._speech = Speech(look)
         self._work = Work(look)
+        self._worked = False
+        """Whether what was shown last is work, from which an answer stands apart."""
         self._phase = ""
         self._since = 0.0
         self._began = 0.0
@@ -187,6 +189,9 @@ class View:
         if not self._speech.speaking:
             self._lines += self._work.unfold()
             self._phase = ""
+            if self._worked:
+                self._lines.append("")
+                self._worked = False
         self._lines += self._speech.feed(text)
 
     def _show(self, event: Event) -> None:
@@ -218,11 +223,13 @@ class View:
             self._work.start(event)
             return
         self._lines += self._work.end(event)
+        self._worked = True
         if not self._work.running:
             self._wait_for(phrase("waiting for the model"))
 
     def _begin(self, event: TurnStarted | TurnResumed) -> None:
         self._work.begin()
+        self._worked = False
         self._began = asyncio.get_running_loop().time()
         if event.text in self.queued:
             self.queued.remove(event.text)
