@@ -12,17 +12,11 @@ from hermes.testing.script import Delivery, Ending, Reply, Say
 HANGING = Say("never ends", delivery=Delivery(ending=Ending.HANG, at=2))
 
 
-async def done(here: Chat, count: int = 1) -> None:
-    async with asyncio.timeout(10):
-        while sum(one.startswith("/resume") or "was stopped" in one for one in here.desk.told) < count:
-            await asyncio.sleep(0.005)
-
-
 async def test_it_answers_beside_and_says_so() -> None:
     async with chat([Say("forty-two")]) as here:
         told = await here.desk.type("/background what is six times seven?")
         assert "1 works" in told
-        await done(here)
+        await here.desk.hears("/resume")
         assert "forty-two" in here.desk.text and "/resume" in here.desk.text
         assert here.desk.actor.conversation.messages == []
         task = here.app.beside.background.tasks[0]
@@ -38,8 +32,7 @@ async def test_one_is_stopped_by_number_and_listed_while_it_works() -> None:
         assert "works" in await here.desk.type("/background list")
         assert "In the background" in await here.desk.type("/agents")
         await here.desk.type("/background stop 1")
-        await done(here)
-        assert "was stopped" in here.desk.text
+        await here.desk.hears("was stopped")
         with pytest.raises(NotFoundError):
             await here.desk.type("/background stop 1")
         with pytest.raises(UsageError):
@@ -70,7 +63,7 @@ async def title_of(here: Chat) -> str:
 
 async def named(here: Chat) -> str:
     async with asyncio.timeout(10):
-        while (title := await title_of(here)).startswith("tell me"):
+        while (title := await title_of(here)).startswith("tell me"):  # noqa: ASYNC110 - only the store tells
             await asyncio.sleep(0.005)
     return title
 

@@ -5,8 +5,11 @@ import asyncio
 import pytest
 from chats import chat
 
+from hermes.app.options import Options
+from hermes.app.wiring import App
 from hermes.config.trusted import trusted_folders
 from hermes.core.errors import NotFoundError, UsageError
+from hermes.core.events import ApprovalAsked
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import Inbound
 from hermes.testing.script import Call, Say
@@ -61,17 +64,14 @@ async def test_trust_needs_a_yes() -> None:
 async def test_a_question_that_waits_elsewhere_is_answered_here() -> None:
     async with chat([Say(calls=(Call("terminal", {"command": "rm -r old"}),)), Say("gone")]) as here:
         (here.home.cwd / "old").mkdir()
-        here.app.premises.options = here.app.premises.options
-        from hermes.app.options import Options
-        from hermes.app.wiring import App
-
         async with App(here.home.environ, Options(cwd=str(here.home.cwd))) as other:
             actor = await other.open_session()
             actor.approvals.can_ask = True
+            asked = asyncio.Event()
+            actor.subscribe(lambda event: asked.set() if isinstance(event, ApprovalAsked) else None)
             ended = actor.post(Inbound(text="clean", cwd=str(here.home.cwd)))
             async with asyncio.timeout(10):
-                while not await here.app.premises.store.pending_approvals():
-                    await asyncio.sleep(0.01)
+                await asked.wait()
                 here.desk.answers += [0, "Yes, this once"]
                 assert "Allowed" in await here.desk.type("/approvals")
                 assert "rm -r old" in here.desk.text

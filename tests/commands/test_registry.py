@@ -24,7 +24,7 @@ from hermes.testing.script import Say
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMANDS = all_commands()
-NOTHING_BEHIND = ("image", "search", "steer", "queue", "interrupt")
+NOTHING_BEHIND = ("image", "steer", "queue", "interrupt")
 """What needs words, and says so without them."""
 BELOW = "new reset clear redraw history save retry prompt compose undo title branch fork compress compact rollback"
 BELOW += " snapshot snap stop background bg btw agents tasks queue q steer goal subgoal status whoami profile resume"
@@ -100,7 +100,7 @@ async def quietly(work: object, *, needs_words: bool = False) -> None:
     except HermesError as error:
         assert error.message and "\n" not in error.message
     else:
-        assert not needs_words or needs_words
+        assert not needs_words
 
 
 class Nobody:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _SKILL_VERBS = ("pending", "diff", "approve", "reject", "view", "rollback", "log")
 _SKILL_USAGE = phrase("/skills takes: pending, diff WHICH, approve N, reject N, view NAME, log NAME, rollback NAME.")
+_ANSWERS = ("approve", "reject", "undo")
 _NONE = {"pending": phrase("No change waits."), "log": phrase("Nothing was ever changed.")}
 _MEMORY_VERBS = ("pending", "approve", "reject", "undo", "log", "add", "remove")
 
@@ -86,9 +87,9 @@ async def memory(call: Call) -> None:
         case [("pending" | "log") as verb]:
             rows = await (desk.pending() if verb == "pending" else desk.log())
             lines = [line for row in rows for line in change_lines(row)] or [say(_NONE[verb])]
-        case [("approve" | "reject" | "undo") as verb, number] if number.isdecimal():
+        case [verb, number] if verb in _ANSWERS and number.isdecimal():
             lines = [await answered(desk, verb, int(number[:18]))]
-        case [("add" | "remove") as verb, _, *_]:
+        case [verb, _, *_] if verb in ("add", "remove"):
             write = desk.add if verb == "add" else desk.remove
             lines = [await write("memory", call.text.removeprefix(verb).strip())]
         case _:
