@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.cli.screen.cells import width_of
+from hermes.cli.screen.cells import cut, width_of
 from hermes.cli.screen.markdown import Markdown
 from hermes.cli.screen.theme import Depth, Theme
 
@@ -148,6 +148,26 @@ def test_chinese_is_wrapped_anywhere_but_before_its_marks() -> None:
 
 def test_emoji_take_two_cells() -> None:
     assert shown("😀😀😀😀😀😀", 10) == ["😀" * 5, "😀"]
+
+
+FAMILY, FLAG, THUMB, HEART = "👨\u200d👩\u200d👧", "🇩🇪", "👍🏽", "❤\ufe0f"
+
+
+def test_joined_emoji_take_two_cells_and_are_never_parted() -> None:
+    for sign in (FAMILY, FLAG, THUMB, HEART, "1\ufe0f\u20e3"):
+        assert width_of(sign) == 2
+        assert shown(sign * 6, 10) == [sign * 5, sign]
+        assert cut(sign * 3, 5, ".") == sign * 2 + "."
+    assert shown(f"| {FAMILY} | a |\n|--|--|\n| b | {FLAG}{THUMB} |") == [
+        f"{FAMILY}  a",
+        "──  ────",
+        f"b   {FLAG}{THUMB}",
+    ]
+
+
+def test_a_sign_of_very_many_characters_does_not_stretch_a_line() -> None:
+    text = "\u1100" * 40 + HEART
+    assert [width_of(line) for line in shown(text, 20)] == [20, 20, 20, 20, 2]
 
 
 def test_a_table_has_aligned_columns() -> None:

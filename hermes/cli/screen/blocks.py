@@ -170,19 +170,14 @@ class Splitter:
             self._in_fence(line)
         elif inside and self._verbatim:
             self._as_it_stands(line)
-        elif inside or not self._goes_on(line):
-            if not inside:
-                self._end()
-                self._around.keep(place)
+        elif inside:
             self._line(line)
-
-    def _goes_on(self, line: str) -> bool:
-        """Whether a line without the `>` of the quotes before it goes on with their last paragraph all the same."""
-        stripped = line.strip()
-        if self._open is not Kind.PARAGRAPH or not stripped or _begins(line, stripped):
-            return False
-        self._words(line, stripped)
-        return True
+        elif self._open is Kind.PARAGRAPH and not _ends_paragraph(line):
+            self._words(line, line.strip())  # the `>` may be left out
+        else:
+            self._end()
+            self._around.keep(place)
+            self._line(line)
 
     def _more(self, piece: str) -> None:
         """The next piece of a line that was too long."""
@@ -196,15 +191,14 @@ class Splitter:
 
     def _line(self, line: str) -> None:
         """A line, without the marks of the quotes that were open before it."""
-        if self._open is None and line.strip() and not self._around.has(indent_of(line)):
-            self._settle()
+        if self._around.untold:
+            self._settle(line)
         while stripped := line.strip():
-            first = stripped[0]
-            if first == QUOTE and self._begin_quote(line):
+            if stripped[0] == QUOTE and self._begin_quote(line):
                 line = unquoted(stripped)
             elif self._table(line, stripped) or self._begin_code(line, stripped) or self._single(line, stripped):
                 return
-            elif first in "-*+•0123456789" and (words := self._begin_item(line, stripped)) is not None:
+            elif (words := self._begin_item(line, stripped)) is not None:
                 if not words.strip():
                     return
                 line = words
@@ -257,8 +251,8 @@ class Splitter:
         if self._around.last is None:
             if self._open is None and indent >= 4:
                 return None
-            if self._open is Kind.PARAGRAPH and (not words or (mark[0].isdigit() and mark[:-1] != "1")):
-                return None  # "the year\n1984. It was" is no list
+            if self._open is Kind.PARAGRAPH and not (words and _begins_list(mark)):
+                return None
         self._flush()
         gap = match.end() if words else len(mark) + 1
         self._around.item(indent, mark, gap)
@@ -358,9 +352,11 @@ class Splitter:
 
     # Giving out.
 
-    def _settle(self) -> None:
-        """Give out markers that nothing follows."""
-        if self._around.untold:
+    def _settle(self, line: str | None = None) -> None:
+        """Give out markers that nothing follows; with `line`: if that is no part of their item."""
+        if not self._around.untold:
+            return
+        if line is None or (self._open is None and line.strip() and not self._around.has(indent_of(line))):
             self._emit(Kind.PARAGRAPH)
 
     def _end(self) -> None:
@@ -399,12 +395,17 @@ class Splitter:
         self._out.append(Block(kind, text, self._around.told(), first, gap, level, label))
 
 
-def _begins(line: str, stripped: str) -> bool:
-    """Whether the line begins a block that ends a paragraph."""
-    if indent_of(line) >= 4:
-        return False
-    first = stripped[0]
-    match first:
+def _begins_list(mark: str) -> bool:
+    """Whether a list may begin with this marker below words: "the year\\n1984. It was" is none."""
+    return not mark[0].isdigit() or mark[:-1] == "1"
+
+
+def _ends_paragraph(line: str) -> bool:
+    """Whether the line begins a block, or is empty."""
+    stripped = line.strip()
+    if not stripped or indent_of(line) >= 4:
+        return not stripped
+    match stripped[0]:
         case ">":
             return True
         case "#":

@@ -165,9 +165,7 @@ def _code(reader: _Reader, text: str, match: re.Match[str], missing: set[str]) -
 def _link(reader: _Reader, match: re.Match[str]) -> None:
     """A link's words, and its address behind them where it says more."""
     words = match["words"]
-    place = (match["angled"] if match["angled"] is not None else match["place"] or "").replace("\n", "")
-    if "&" in place:
-        place = _ENTITY.sub(lambda found: _meant(found[0]), place)
+    place = _place(match)
     if match["link"].startswith("!"):
         words = words or "image"
     for inner, style in runs_of(words, "") if _MARKS.search(words) else [(words, "")]:
@@ -176,6 +174,11 @@ def _link(reader: _Reader, match: re.Match[str]) -> None:
         reader.text(" (" if words else "")
         reader.text(place, "address")
         reader.text(")" if words else "")
+
+
+def _place(match: re.Match[str]) -> str:
+    place = match["angled"] if match["angled"] is not None else match["place"] or ""
+    return _ENTITY.sub(lambda found: _meant(found[0]), place.replace("\n", ""))
 
 
 def _meant(entity: str) -> str:

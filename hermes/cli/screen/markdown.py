@@ -99,18 +99,14 @@ class _Writer:
             return False
         if block.gap:
             return True
-        was, now = _in_item(before), _in_item(block)
-        if before.around != block.around and QUOTE in (*before.around, *block.around):
-            if (before.around[:1] == (QUOTE,)) != (block.around[:1] == (QUOTE,)):
-                return True
-            if before.around.count(QUOTE) != block.around.count(QUOTE):
-                return not (was and now)
+        if before.around != block.around and (apart := _apart_by_quotes(before.around, block.around)) is not None:
+            return apart
         kinds = {block.kind, before.kind}
         if kinds & {Kind.CODE, Kind.INDENTED}:
             return len(kinds) > 1
         if kinds & {Kind.HEADING, Kind.TABLE}:
             return True
-        return was and not now
+        return _in_item(before.around) and not _in_item(block.around)
 
     def _between(self, around: tuple[str, ...]) -> str:
         """An empty line before a block that stands in these, with the bars of the quotes that go on."""
@@ -198,19 +194,22 @@ class _Writer:
             return [bars + say("(end of code)")] if theme.plain else []
         if block.first or self._colours is None:
             self._colours = Colours(block.label)
-            above = theme.paint("label", block.label)
-            if theme.plain:
-                above = say("(code, {language})", language=block.label) if block.label else say("(code)")
-            begins = any(map(_is_marker, block.around))
-            left = self._marks(block.around) if begins else bars
-            if above or begins:
-                lines.append((left + above).rstrip(" "))
+            lines = self._above_code(block, bars)
         runs = self._colours.runs(block.text.rstrip())
         room = max(width - _cells(_quotes(block.around)), NARROWEST)
         drawn = [line(theme, runs)]
         if not whole and width_of(block.text) > room:
             drawn = wrapped(theme, runs, room, whole=False)
         return [*lines, *(f"{bars}{one}".rstrip(" ") if bars else one for one in drawn)]
+
+    def _above_code(self, block: Block, bars: str) -> list[str]:
+        """The marker of an item that begins with code, the language; nothing where there is neither."""
+        above = self._theme.paint("label", block.label)
+        if self._theme.plain:
+            above = say("(code, {language})", language=block.label) if block.label else say("(code)")
+        if any(map(_is_marker, block.around)):
+            return [f"{self._marks(block.around)}{above}".rstrip(" ")]
+        return [bars + above] if above else []
 
     def _table(self, block: Block, base: str, width: int) -> list[str]:
         rows = block.text.split("\n")
@@ -221,8 +220,17 @@ class _Writer:
         return lines
 
 
-def _in_item(block: Block) -> bool:
-    return any(one != QUOTE for one in block.around)
+def _apart_by_quotes(before: tuple[str, ...], around: tuple[str, ...]) -> bool | None:
+    """Whether an empty line stands where a quote begins or ends: not within a list. None when none does."""
+    if (before[:1] == (QUOTE,)) != (around[:1] == (QUOTE,)):
+        return True
+    if before.count(QUOTE) != around.count(QUOTE):
+        return not (_in_item(before) and _in_item(around))
+    return None
+
+
+def _in_item(around: tuple[str, ...]) -> bool:
+    return any(one != QUOTE for one in around)
 
 
 def _is_marker(one: str) -> bool:
