@@ -88,6 +88,8 @@ def test_a_construct_is_shown_as_these_lines(text: str, lines: list[str]) -> Non
         ("- # a\n  b", ["• # a", "", "  b"]),
         ("- - a\n  - b\n- 1. c\n  2. d", ["• ◦ a", "  ◦ b", "• 1. c", "  2. d"]),
         ("- | a | b |\n  |--|--|\n  | 1 | 2 |", ["• a  b", "  ─  ─", "  1  2"]),
+        ("- a\n\n  <div>\n    x\n  </div>", ["• a", "", "  <div>", "    x", "  </div>"]),
+        ("- $$\n  a\n    b\n  $$\n- c", ["• $$", "  a", "    b", "  $$", "• c"]),
         ("- a\n---\nb", ["• a", "", "─" * 60, "b"]),
         ("- [x] a\n  b\n  - c\n1. [ ] d\n   e", ["[x] a", "    b", "  ◦ c", "1. [ ] d", "       e"]),
         ("a\n    > b", ["a", "> b"]),

@@ -8,7 +8,7 @@ from enum import Enum
 from msgspec import Struct
 
 from hermes.cli.screen.cells import safe
-from hermes.cli.screen.containers import QUOTE, Containers, indent_of, unquoted
+from hermes.cli.screen.containers import QUOTE, Containers, Level, indent_of, unquoted
 
 LONGEST_LINE = 4_000
 """Characters after which a line without an end is cut."""
@@ -17,7 +17,7 @@ LONGEST_PARAGRAPH = 4_000
 MOST_ROWS = 60
 """Rows after which a table is given out in parts; the first part sets the columns."""
 
-_MARKER = re.compile(r"([-*+•]|\d{1,9}[.)])(?:[ \t]+|$)")
+_MARKER = re.compile(r"([-*+•]|[0-9]{1,9}[.)])(?:[ \t]+|$)")
 _HEADING = re.compile(r"(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _RULE = re.compile(r"([-*_])(?:[ \t]*\1){2,}$")
 _FENCE = re.compile(r"(`{3,})([^`]*)$|(~{3,})(.*)$")
@@ -337,7 +337,7 @@ class Splitter:
             return False
         if (until := _verbatim_until(stripped)) is None:
             return False
-        self._alone(line, Kind.TEXT, line.rstrip() if until == "\n" else stripped)
+        self._alone(line, Kind.TEXT, _in_place(line, self._around.last) if until == "\n" else stripped)
         self._verbatim = until
         return True
 
@@ -346,7 +346,7 @@ class Splitter:
             self._verbatim = ""
             self._blank = True
             return
-        self._emit(Kind.TEXT, line.rstrip(), first=False)
+        self._emit(Kind.TEXT, _in_place(line, self._around.last), first=False)
         if self._verbatim in line:
             self._verbatim = ""
 
@@ -426,6 +426,11 @@ def _verbatim_until(stripped: str) -> str | None:
     if (match := _HTML.match(stripped)) and (match[1] or "").lower() not in _INLINE_TAGS:
         return "\n"
     return None
+
+
+def _in_place(line: str, item: Level | None) -> str:
+    """The line without the cells that only say in which item it stands."""
+    return _without_indent(line.rstrip(), item.content if item else 0)
 
 
 def _without_indent(line: str, most: int) -> str:
