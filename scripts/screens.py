@@ -1,7 +1,7 @@
 """The README's pictures: the program in a real terminal, with a scripted model, as PNG files in `docs/screens`.
 
 Wants tmux, the fonts DejaVu Sans Mono and WenQuanYi Zen Hei (Debian: fonts-dejavu-core, fonts-wqy-zenhei), and cairosvg,
-which no gate needs: `make screens` fetches it into a folder of its own.
+which no gate needs: `make screens` installs it.
 """
 
 import asyncio
@@ -257,9 +257,9 @@ async def usage(screen: Tmux) -> None:
     await tools(screen)
     await screen.press("C-l")
     await screen.enter("/usage")
-    await screen.shows("tokens")
+    await screen.shows("tokens in")
     await screen.enter("/context")
-    await screen.shows("window")
+    await screen.shows("About")
 
 
 async def first(screen: Tmux) -> None:
