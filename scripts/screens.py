@@ -225,8 +225,8 @@ CHINESE: list[Reply] = [
         chunk=30,
     ),
 ]
-COUNTED = (Usage(input=9_300, output=210), Usage(input=14_100, output=190, cache_read=9_200))
-COUNTED += (Usage(input=22_700, output=120, cache_read=14_000), Usage(input=31_400, output=260, cache_read=22_600))
+COUNTED = (Usage(input=2_983, output=61), Usage(input=3_196, output=74, cache_read=2_944))
+COUNTED += (Usage(input=3_322, output=38, cache_read=3_136), Usage(input=3_390, output=82, cache_read=3_264))
 USED: list[Reply] = [structs.replace(say, usage=used) for say, used in zip(TOOLS, COUNTED, strict=True)]
 PRICES = {"qwen3-coder": {"input": 0.4, "output": 1.6, "cache_read": 0.04}}
 Act = Callable[[Tmux], Awaitable[object]]
