@@ -250,7 +250,7 @@ async def completion(screen: Tmux) -> None:
     await screen.type("/s")
     await screen.shows("/search", "/sessions")
     await screen.press("Down", "Down", "Down")
-    await screen.shows("› /skills")
+    await screen.shows("› /sandbox")
 
 
 async def chinese(screen: Tmux) -> None:
