@@ -1,6 +1,6 @@
 """The README's pictures: the program in a real terminal, with a scripted model, as PNG files in `docs/screens`.
 
-Wants tmux, the fonts DejaVu Sans Mono and WenQuanYi Zen Hei (Debian: fonts-dejavu-core, fonts-wqy-zenhei), and cairosvg,
+Wants tmux, the fonts DejaVu Sans Mono and WenQuanYi Zen Hei (fonts-dejavu-core, fonts-wqy-zenhei), and cairosvg,
 which no gate needs: `make screens` fetches it into a folder of its own.
 """
 
