@@ -50,7 +50,7 @@ def _one(commands: Registry, name: str) -> str:
 async def complete(call: Call) -> Sequence[Option]:
     """The names of the commands."""
     assert call.commands is not None
-    return [Option(one.name, say(one.about)) for one in call.commands.commands]
+    return [Option(one.name, say(one.about)) for one in call.commands.commands if one.group is not Group.ELSEWHERE]
 
 
 _KEYS = (

@@ -91,7 +91,7 @@ def _aliases(commands: Registry, low: str) -> list[tuple[str, str]]:
         (alias, say("the same as /{name}", name=one.name))
         for one in commands.commands
         for alias in one.aliases
-        if alias.startswith(low) and not one.name.startswith(low)
+        if one.group is not Group.ELSEWHERE and alias.startswith(low) and not one.name.startswith(low)
     ]
 
 
