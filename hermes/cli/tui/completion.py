@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from hermes.app.command import Call, Group, Registry
+from hermes.app.command import Call, Registry
 from hermes.app.desk import Desk, Option, Surface
 from hermes.app.slash import registry
 from hermes.core.errors import HermesError
@@ -74,8 +74,7 @@ class ChatCompleter(Completer):
 def _names(commands: Registry, typed: str, skills: Sequence[Option]) -> Iterable[Completion]:
     """Names that begin with what was typed, then aliases that do, then names that have it inside."""
     low = typed.lower()
-    here = [one for one in commands.commands if one.group is not Group.ELSEWHERE]
-    rows = [(one.name, say(one.about)) for one in here]
+    rows = [(one.name, say(one.about)) for one in commands.listed]
     rows += [(option.label, option.detail) for option in skills if option.label not in commands]
     found = [row for row in rows if row[0].startswith(low)]
     if low:
@@ -88,9 +87,9 @@ def _names(commands: Registry, typed: str, skills: Sequence[Option]) -> Iterable
 def _aliases(commands: Registry, low: str) -> list[tuple[str, str]]:
     return [
         (alias, say("the same as /{name}", name=one.name))
-        for one in commands.commands
+        for one in commands.listed
         for alias in one.aliases
-        if one.group is not Group.ELSEWHERE and alias.startswith(low) and not one.name.startswith(low)
+        if alias.startswith(low) and not one.name.startswith(low)
     ]
 
 
