@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from hermes.app.command import Call, Group, Registry
+from hermes.app.command import Call, Command, Group, Registry
 from hermes.app.desk import Desk, Option, Surface
 from hermes.app.slash import registry
 from hermes.core.errors import HermesError
@@ -74,9 +74,7 @@ class ChatCompleter(Completer):
 def _names(commands: Registry, typed: str, skills: Sequence[Option]) -> Iterable[Completion]:
     """Names that begin with what was typed, then aliases that do, then names that have it inside."""
     low = typed.lower()
-    order = list(Group)
-    shown = [one for one in commands.commands if one.group is not Group.ELSEWHERE]
-    rows = [(one.name, say(one.about)) for one in sorted(shown, key=lambda one: order.index(one.group))]
+    rows = [(one.name, say(one.about)) for one in _listed(commands)]
     rows += [(option.label, option.detail) for option in skills if option.label not in commands]
     found = [row for row in rows if row[0].startswith(low)]
     if low:
@@ -84,6 +82,13 @@ def _names(commands: Registry, typed: str, skills: Sequence[Option]) -> Iterable
         found += [row for row in rows if low in row[0][1:] and not row[0].startswith(low)]
     for name, about in found:
         yield Completion(name, start_position=-len(typed), display=f"/{name}", display_meta=escaped(about))
+
+
+def _listed(commands: Registry) -> list[Command]:
+    """The commands in the order in which `/help` shows them, without those that are only said elsewhere."""
+    order = list(Group)
+    shown = [one for one in commands.commands if one.group is not Group.ELSEWHERE]
+    return sorted(shown, key=lambda one: order.index(one.group))
 
 
 def _aliases(commands: Registry, low: str) -> list[tuple[str, str]]:
