@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Write docs/commands.md: every verb with what it does, an example, and the verbs below it, read from the parsers.
+"""Write docs/commands.md: every verb with what it does, an example, and the verbs below it, read from the parsers, and
+every slash command, read from their registry.
 
 python scripts/commands.py            prints it
 python scripts/commands.py --write    writes it
@@ -11,7 +12,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from hermes.cli.tree import places  # noqa: E402 - the tree that this file stands in
+from hermes.app.command import Group  # noqa: E402 - the tree that this file stands in
+from hermes.app.slash import all_commands  # noqa: E402
+from hermes.cli.tree import places  # noqa: E402
 
 HEAD = """\
 # Commands
@@ -24,6 +27,29 @@ Exit codes: 0 done · 1 failed, or what was asked about has a problem · 2 wrong
 nobody can be asked · 3 something was refused because nobody could be asked · 75 something is open in another process ·
 78 the configuration cannot be used · 130 stopped.
 """
+
+
+SLASH = """
+## Slash commands
+
+In a chat. The table is made from the registry of commands; `/help NAME` says the same. A line that begins with a space
+is a message whatever follows. What belongs to the commands of other agents and is not here is said by its name.
+"""
+
+
+def slash() -> list[str]:
+    """The tables of slash commands, by what they are about."""
+    lines = [SLASH]
+    for group in Group:
+        lines += [f"\n### {group.value}\n", "| command | what it does | also |", "|---|---|---|"]
+        for one in all_commands():
+            if one.group is group:
+                usage = f" {one.usage}" if one.usage else ""
+                typed = f"/{one.name}{usage}".replace("|", "\\|")
+                also = ", ".join(f"`/{alias}`" for alias in one.aliases)
+                waits = "" if one.while_busy else "; between two turns"
+                lines.append(f"| `{typed}` | {one.about}{waits} | {also} |".replace("  |", " |"))
+    return lines
 
 
 def document() -> str:
@@ -41,6 +67,7 @@ def document() -> str:
             ]
         else:
             lines.append(f"- `hermes {name}`: {place.what}{given}")
+    lines += slash()
     return "\n".join(lines).replace("\n\n\n", "\n\n").rstrip() + "\n"
 
 

@@ -1,20 +1,30 @@
 """What a process's sessions do by themselves: work towards goals, and answer beside the one that is talked with."""
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from hermes.runtime.actor import SessionActor
 
 if TYPE_CHECKING:
     from hermes.app.background import Background
+    from hermes.app.birth import Live
     from hermes.app.goals import Pursuit
-    from hermes.app.wiring import App
+    from hermes.app.premises import Premises
+
+Look = Callable[[SessionActor], "Live"]
+Close = Callable[[SessionActor], Awaitable[None]]
+Attend = Callable[[SessionActor, Callable[[], Awaitable[None]]], None]
 
 
 class Beside:
-    """Made for an App when it is first needed, and closed by it before its sessions are."""
+    """Made for an App when it is first needed, and closed by it before its sessions are. `attend` has something closed
+    before a session is."""
 
-    def __init__(self, app: "App") -> None:
-        self._app = app
+    def __init__(self, premises: "Premises", live: Look, close_session: Close, attend: Attend) -> None:
+        self._on = premises
+        self._live = live
+        self._close_session = close_session
+        self._attend = attend
         self._background: Background | None = None
         self._pursuits: dict[SessionActor, Pursuit] = {}
 
@@ -24,7 +34,7 @@ class Beside:
         if self._background is None:
             from hermes.app.background import Background
 
-            self._background = Background(self._app.close_session)
+            self._background = Background(self._close_session)
         return self._background
 
     def pursuing(self, actor: SessionActor) -> "Pursuit | None":
@@ -37,13 +47,13 @@ class Beside:
         if found is None:
             from hermes.app.goals import pursuit_of
 
-            found = self._pursuits[actor] = await pursuit_of(self._app.premises, actor)
+            found = self._pursuits[actor] = await pursuit_of(self._on, self._live(actor))
 
             async def close() -> None:
                 del self._pursuits[actor]
                 await found.close()
 
-            self._app.attend(actor, close)
+            self._attend(actor, close)
         return found
 
     async def close(self) -> None:

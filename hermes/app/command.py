@@ -93,6 +93,11 @@ class Registry:
                     raise ValueError(f"two commands are called /{name}")
                 self._named[name] = one
 
+    @property
+    def listed(self) -> tuple[Command, ...]:
+        """Those that help and completion list."""
+        return tuple(one for one in self.commands if one.group is not Group.ELSEWHERE)
+
     def __contains__(self, name: object) -> bool:
         return name in self._named
 

@@ -147,10 +147,10 @@ class App:
         if self._beside is None:
             from hermes.app.beside import Beside
 
-            self._beside = Beside(self)
+            self._beside = Beside(self._on, self.live, self.close_session, self._attend)
         return self._beside
 
-    def attend(self, actor: SessionActor, close: Callable[[], Awaitable[None]]) -> None:
+    def _attend(self, actor: SessionActor, close: Callable[[], Awaitable[None]]) -> None:
         """Have something closed before a live session is."""
         self._live[actor.session_id][1].push_async_callback(close)
 

@@ -123,6 +123,11 @@ class Renderer:
                 self._ended(event)
             case EpochBegan() if event.number > 1:
                 self._line("· " + say("the conversation is sent anew: {reason}", reason=translated(event.reason)))
+            case Notice():  # louder ones were shown already
+                prompt = self.prompt()
+                self._line(("\n" if prompt else "") + f"· {inert(event.text)}")
+                self._out.write(prompt)
+                self._out.flush()
             case _:
                 pass
 

@@ -304,7 +304,7 @@ class TurnAccess(Access):
         await self._database.write(lambda connection: turns.begin(connection, turn))
 
     async def start_turn(self, entry: Entry, *, title: str = "") -> None:
-        """Store, all or nothing: a turn, the message that it begins with, and the session's title if one is given."""
+        """Store, all or nothing: a turn, the message that it begins with, and a title for a session that has none."""
         now = self._clock.now()
         assert entry.turn_id is not None
         turn = turns.fresh(entry.turn_id, entry.session_id, now)
@@ -313,7 +313,7 @@ class TurnAccess(Access):
             turns.begin(connection, turn)
             transcript.append(connection, entry, now)
             if title:
-                sessions.rename(connection, entry.session_id, title)
+                sessions.name(connection, entry.session_id, title, "")
 
         await self._database.write(work)
 

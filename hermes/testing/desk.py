@@ -1,5 +1,6 @@
 """A desk for tests: it records what is told, and answers menus and questions from a list."""
 
+import asyncio
 from collections import deque
 from collections.abc import Sequence
 
@@ -89,6 +90,7 @@ class RecordingDesk:
         self.left = ""
         """How the chat was left; empty: it was not."""
         self.refreshed = 0
+        self._news = asyncio.Event()
 
     @property
     def text(self) -> str:
@@ -102,14 +104,23 @@ class RecordingDesk:
         await registry(Surface.TERMINAL).run(self, name, text.strip())
         return "\n".join(self.told[before:])
 
+    async def hears(self, text: str, *, timeout: float = 5.0) -> str:  # noqa: ASYNC109 - a test's limit
+        """Return what was told with this text in it, once it was. Raises `TimeoutError`."""
+        async with asyncio.timeout(timeout):
+            while not (found := [one for one in self.told if text in one]):
+                self._news.clear()
+                await self._news.wait()
+        return found[0]
+
     def tell(self, text: str, level: Level = Level.INFO) -> None:
         """Keep it."""
         del level
-        self.told.append(text)
+        self.show(text)
 
     def show(self, markdown: str) -> None:
         """Keep it."""
         self.told.append(markdown)
+        self._news.set()
 
     async def choose(self, title: str, options: Sequence[Option], *, chosen: int = 0) -> int | None:
         """The next answer: a row by number, or by what its label begins with."""

@@ -20,8 +20,8 @@ async def run(call: Call) -> None:
         return
     lines = []
     for group in Group:
-        rows = [one for one in commands.commands if one.group is group]
-        if rows and group is not Group.ELSEWHERE:
+        rows = [one for one in commands.listed if one.group is group]
+        if rows:
             lines += ["", say(group.value), *(_row(one) for one in rows)]
     if call.desk.terminal is not None and call.desk.terminal.full:
         lines += ["", say("Keys to press"), *(f"  {keys:<{_WIDTH}}{say(what)}" for keys, what in _KEYS)]
@@ -50,7 +50,7 @@ def _one(commands: Registry, name: str) -> str:
 async def complete(call: Call) -> Sequence[Option]:
     """The names of the commands."""
     assert call.commands is not None
-    return [Option(one.name, say(one.about)) for one in call.commands.commands]
+    return [Option(one.name, say(one.about)) for one in call.commands.listed]
 
 
 _KEYS = (

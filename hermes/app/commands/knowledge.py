@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _SKILL_VERBS = ("pending", "diff", "approve", "reject", "view", "rollback", "log")
 _SKILL_USAGE = phrase("/skills takes: pending, diff WHICH, approve N, reject N, view NAME, log NAME, rollback NAME.")
+_ANSWERS = ("approve", "reject", "undo")
+_NONE = {"pending": phrase("No change waits."), "log": phrase("Nothing was ever changed.")}
 _MEMORY_VERBS = ("pending", "approve", "reject", "undo", "log", "add", "remove")
 
 
@@ -80,19 +82,16 @@ async def memory(call: Call) -> None:
 
     desk = call.desk.app.memory()
     match call.words:
-        case [] | ["list"]:
+        case []:
             lines = [line for row in await desk.rows() for line in file_lines(row)]
-        case ["pending"]:
-            lines = [line for row in await desk.pending() for line in change_lines(row)]
-            lines = lines or [say("No change waits.")]
-        case ["log"]:
-            lines = [line for row in await desk.log() for line in change_lines(row)]
-            lines = lines or [say("Nothing was ever changed.")]
-        case [("approve" | "reject" | "undo") as verb, number] if number.isdecimal():
+        case [("pending" | "log") as verb]:
+            rows = await {"pending": desk.pending, "log": desk.log}[verb]()
+            lines = [line for row in rows for line in change_lines(row)] or [say(_NONE[verb])]
+        case [verb, number] if verb in _ANSWERS and number.isdecimal():
             lines = [await answered(desk, verb, int(number[:18]))]
-        case ["add" | "remove" as verb, _, *_]:
-            words = call.text.removeprefix(verb).strip()
-            lines = [await (desk.add if verb == "add" else desk.remove)("memory", words)]
+        case [("add" | "remove") as verb, _, *_]:
+            write = {"add": desk.add, "remove": desk.remove}[verb]
+            lines = [await write("memory", call.text.removeprefix(verb).strip())]
         case _:
             raise UsageError(say("/memory takes: pending, approve N, reject N, undo N, log, add TEXT, remove WORDS."))
     call.desk.tell("\n".join(lines))

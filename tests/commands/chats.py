@@ -1,0 +1,53 @@
+"""A chat for tests: a real App over a scripted server, and a desk that records."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from hermes.app.options import Options
+from hermes.app.wiring import App
+from hermes.core.events import Event, TurnEnded
+from hermes.runtime.mailbox import Inbound
+from hermes.testing.desk import RecordingDesk
+from hermes.testing.home import TempHome
+from hermes.testing.script import Model, Reply
+from hermes.testing.server import ScriptedServer
+
+
+@dataclass
+class Chat:
+    """An open session with a model that says what it is told to."""
+
+    app: App
+    desk: RecordingDesk
+    server: ScriptedServer
+    home: TempHome
+    events: list[Event] = field(default_factory=list)
+
+    async def say(self, text: str) -> TurnEnded:
+        return await self.desk.actor.post(Inbound(text=text, cwd=str(self.home.cwd)))
+
+    def sent(self, what: str) -> list[object]:
+        """A member of each request's body."""
+        return [request.json.get(what) for request in self.server.requests]
+
+
+@asynccontextmanager
+async def chat(
+    replies: Model | Iterable[Reply] | None = None,
+    *,
+    config: Mapping[str, object] | None = None,
+    reviews: bool = False,
+    window: int | None = None,
+    more: Callable[[TempHome], None] | None = None,
+) -> AsyncIterator[Chat]:
+    async with ScriptedServer(replies if replies is not None else [], context_length=window) as server:
+        with TempHome.for_server(server.url, more_config=config) as home:
+            if more is not None:
+                more(home)
+            options = Options(cwd=str(home.cwd), allow=("*",), reviews=reviews)
+            async with App(home.environ, options) as app:
+                actor = await app.open_session()
+                here = Chat(app, RecordingDesk(app, actor), server, home)
+                actor.subscribe(here.events.append)
+                yield here

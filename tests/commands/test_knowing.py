@@ -1,0 +1,108 @@
+"""What is asked about: money, the window, settings, safety, what is remembered."""
+
+import asyncio
+
+import pytest
+from chats import chat
+
+from hermes.app.options import Options
+from hermes.app.wiring import App
+from hermes.config.trusted import trusted_folders
+from hermes.core.errors import NotFoundError, UsageError
+from hermes.core.events import ApprovalAsked
+from hermes.core.outcomes import ExitReason
+from hermes.runtime.mailbox import Inbound
+from hermes.testing.script import Call, Say
+
+
+async def test_use_is_shown_with_pictures() -> None:
+    async with chat([Say("one"), Say("two")]) as here:
+        await here.say("hello")
+        await here.say("hello again " * 50)
+        told = await here.desk.type("/usage")
+        assert "2 calls" in told and "prompt tokens of the last 2 calls" in told and "█" in told
+        assert "your messages" in await here.desk.type("/context")
+        assert "mock-model" in await here.desk.type("/insights 7")
+        for wrong in ("/insights 0", "/insights x", "/usage now"):
+            with pytest.raises(UsageError):
+                await here.desk.type(wrong)
+
+
+async def test_no_picture_where_words_are_wanted() -> None:
+    async with chat([Say("one")], config={"display": {"plain": True}}) as here:
+        await here.say("hello")
+        assert "█" not in await here.desk.type("/context")
+
+
+async def test_settings_are_told_without_keys() -> None:
+    async with chat() as here:
+        key = "sk-" + "x1Y2" * 8
+        (here.home.hermes / "config.yaml").write_text(
+            f"model: {{default: m, provider: custom, base_url: {here.server.url}, api_key: {key}}}\n"
+        )
+        told = await here.desk.type("/config")
+        assert "model.default = m" in told and key not in told
+        assert key not in await here.desk.type("/config model.api_key")
+        with pytest.raises(UsageError):
+            await here.desk.type("/config no.such.key")
+
+
+async def test_trust_needs_a_yes() -> None:
+    async with chat() as here:
+        here.desk.answers += [False, True]
+        trust = here.app.premises.home.trust_file
+        assert "Nothing was changed" in await here.desk.type("/trust")
+        assert trusted_folders(trust) == ()
+        assert "is trusted" in await here.desk.type("/trust")
+        assert str(here.home.cwd) in trusted_folders(trust)
+        assert "already" in await here.desk.type("/trust") and str(here.home.cwd) in await here.desk.type("/trust list")
+        for wrong in ("/trust /", f"/trust {here.home.home}", "/trust no-such-folder"):
+            with pytest.raises(UsageError):
+                await here.desk.type(wrong)
+
+
+async def test_a_question_that_waits_elsewhere_is_answered_here() -> None:
+    async with chat([Say(calls=(Call("terminal", {"command": "rm -r old"}),)), Say("gone")]) as here:
+        (here.home.cwd / "old").mkdir()
+        async with App(here.home.environ, Options(cwd=str(here.home.cwd))) as other:
+            actor = await other.open_session()
+            actor.approvals.can_ask = True
+            asked = asyncio.Event()
+            actor.subscribe(lambda event: asked.set() if isinstance(event, ApprovalAsked) else None)
+            ended = actor.post(Inbound(text="clean", cwd=str(here.home.cwd)))
+            async with asyncio.timeout(10):
+                await asked.wait()
+                here.desk.answers += [0, "Yes, this once"]
+                assert "Allowed" in await here.desk.type("/approvals")
+                assert "rm -r old" in here.desk.text
+                assert (await ended).reason is ExitReason.TEXT_RESPONSE
+        assert not (here.home.cwd / "old").exists()
+        assert "No question waits" in await here.desk.type("/approvals")
+
+
+async def test_memory_is_written_and_taken_back() -> None:
+    async with chat() as here:
+        assert "Change 1" in await here.desk.type("/memory add The garage code is with Ada's sister.")
+        assert "Ada's sister" in await here.desk.type("/memory")
+        assert "undone" in await here.desk.type("/memory undo 1")
+        assert "Ada's sister" not in await here.desk.type("/memory")
+        assert "No change waits" in await here.desk.type("/memory pending")
+        with pytest.raises(UsageError):
+            await here.desk.type("/memory what")
+
+
+async def test_skills_are_listed_and_looked_at() -> None:
+    async with chat() as here:
+        assert "csv-analysis" in await here.desk.type("/skills")
+        assert "SKILL.md" in await here.desk.type("/skills view csv-analysis")
+        assert "No change waits" in await here.desk.type("/skills pending")
+        for wrong, error in (("/skills what", UsageError), ("/skills view nosuch", NotFoundError)):
+            with pytest.raises(error):
+                await here.desk.type(wrong)
+
+
+async def test_what_runs_commands_is_told_as_a_whole() -> None:
+    async with chat() as here:
+        assert "all of your rights" in await here.desk.type("/sandbox")
+        assert "Settings" not in await here.desk.type("/doctor")
+        assert "Hermes 0" in await here.desk.type("/version")

@@ -1,0 +1,138 @@
+"""Every slash command, held to the same few promises, on both desks."""
+
+import asyncio
+import contextlib
+import io
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+from chats import chat
+
+from hermes.app.command import Command, Group
+from hermes.app.desk import Surface
+from hermes.app.slash import all_commands, registry
+from hermes.app.wiring import App
+from hermes.cli.plain_desk import PlainDesk, PlainTerminal
+from hermes.cli.terminal import Key
+from hermes.core.errors import HermesError
+from hermes.runtime.actor import SessionActor
+from hermes.testing.script import Say
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+COMMANDS = all_commands()
+NOTHING_BEHIND = ("image", "steer", "queue", "interrupt")
+"""What needs words, and says so without them."""
+BELOW = "new reset clear redraw history save retry prompt compose undo title branch fork compress compact rollback"
+BELOW += " snapshot snap stop background bg btw agents tasks queue q steer goal subgoal status whoami profile resume"
+BELOW += " sessions config model personality statusbar sb timestamps ts verbose footer yolo reasoning fast skin busy"
+BELOW += " indicator tools toolsets skills memory bundles learn cron curator reload reload-mcp reload_mcp reload-skills"
+BELOW += " reload_skills plugins help usage insights copy paste image update version v debug quit exit journey learning"
+BELOW += " memory-graph approve deny commands redo diff export approvals sandbox trust doctor context mcp provider"
+NOT_HERE = "kanban pet hatch voice browser platforms gateway handoff subscription topup blueprint suggestions moa topic"
+
+
+def named(command: Command) -> str:
+    return command.name
+
+
+def test_names_are_unique_and_the_known_ones_are_there() -> None:
+    commands = registry(Surface.TERMINAL)
+    names = [name for one in COMMANDS for name in (one.name, *one.aliases)]
+    assert len(names) == len(set(names))
+    assert [name for name in BELOW.split() if commands.find(name) is None] == []
+    assert [name for name in NOT_HERE.split() if commands.find(name) is not None] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=named)
+async def test_help_tells_of_it(command: Command) -> None:
+    async with chat() as here:
+        told = await here.desk.type(f"/help {command.name}")
+        assert told.startswith(f"/{command.name}") and command.about in told
+        whole = await here.desk.type("/help")
+        assert (f"  /{command.name} " in whole) is (command.group is not Group.ELSEWHERE)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=named)
+async def test_it_runs_on_a_fresh_session(command: Command) -> None:
+    async with chat([Say("done")]) as here:
+        await quietly(here.desk.type(f"/{command.name}"), needs_words=command.name in NOTHING_BEHIND)
+        if command.complete is not None:
+            from hermes.app.command import Call
+
+            call = Call(here.desk, command.name, "", registry(Surface.TERMINAL))
+            with contextlib.suppress(HermesError):
+                assert all(option.label for option in await command.complete(call))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=named)
+async def test_it_runs_in_lines(command: Command) -> None:
+    async with chat([Say("done")]) as here:
+        desk = plain_desk(here.app, here.desk.actor)
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            await quietly(registry(Surface.TERMINAL).run(desk, command.name, ""))
+        assert "Traceback" not in out.getvalue() and "\x1b" not in out.getvalue()
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=named)
+async def test_what_is_no_argument_of_it_gives_a_clear_sentence(command: Command) -> None:
+    async with chat([Say("done")]) as here:
+        try:
+            told = await here.desk.type(f"/{command.name} --zzz '")
+        except HermesError as error:
+            assert 10 < len(error.message) < 300 and "Traceback" not in error.message and "\n" not in error.message
+        else:
+            assert told or here.desk.asked or here.desk.posted or here.desk.left or command.name in SILENT
+
+
+SILENT = ("image",)
+"""What does its work without a word."""
+
+
+async def quietly(work: object, *, needs_words: bool = False) -> None:
+    """Only what is meant for a person may come out of it."""
+    assert asyncio.iscoroutine(work)
+    try:
+        await work
+    except HermesError as error:
+        assert error.message and "\n" not in error.message
+    else:
+        assert not needs_words
+
+
+class Nobody:
+    """A person who never answers."""
+
+    typed = True
+
+    def shown(self) -> str:
+        return ""
+
+    async def next(self, prompt: str) -> Key:
+        return Key.END
+
+    def during(self, stop: Callable[[], object]) -> AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+
+def plain_desk(app: App, actor: SessionActor) -> PlainDesk:
+    async def begin(name: str | None) -> SessionActor:
+        return await app.open_session(name)
+
+    async def aside() -> SessionActor:
+        return await app.open_session()
+
+    terminal = PlainTerminal(app.premises.settings.display, {"TERM": "dumb", "EDITOR": "true"}, lambda _: None)
+    return PlainDesk(app, Nobody(), actor, terminal, begin, aside)
+
+
+def test_the_document_is_what_the_registry_says() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts/commands.py")], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout == (ROOT / "docs/commands.md").read_text("utf-8"), "run scripts/commands.py --write"
+    for command in COMMANDS:
+        assert f"| `/{command.name}" in done.stdout
