@@ -38,9 +38,13 @@ def load_outside(kind: str, name: str) -> object | None:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """A short `did you mean` sentence for a mistyped name; empty when nothing is near."""
+    """A short `did you mean` sentence for a mistyped name; empty when nothing is near. Of several as near the first."""
     import difflib
 
     names = {one.lower(): one for one in known}
-    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
-    return f"Did you mean {names[near[0]]!r}?" if near else ""
+    near = difflib.get_close_matches(name.lower(), names, n=5, cutoff=0.6)
+    if not near:
+        return ""
+    nearness = {one: difflib.SequenceMatcher(None, one, name.lower()).ratio() for one in near}
+    nearest = max((one for one in names if one in nearness), key=lambda one: nearness[one])
+    return f"Did you mean {names[nearest]!r}?"

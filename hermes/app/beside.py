@@ -7,9 +7,11 @@ from hermes.runtime.actor import SessionActor
 
 if TYPE_CHECKING:
     from hermes.app.background import Background
+    from hermes.app.birth import Live
     from hermes.app.goals import Pursuit
     from hermes.app.premises import Premises
 
+Look = Callable[[SessionActor], "Live"]
 Close = Callable[[SessionActor], Awaitable[None]]
 Attend = Callable[[SessionActor, Callable[[], Awaitable[None]]], None]
 
@@ -18,8 +20,9 @@ class Beside:
     """Made for an App when it is first needed, and closed by it before its sessions are. `attend` has something closed
     before a session is."""
 
-    def __init__(self, premises: "Premises", close_session: Close, attend: Attend) -> None:
+    def __init__(self, premises: "Premises", live: Look, close_session: Close, attend: Attend) -> None:
         self._on = premises
+        self._live = live
         self._close_session = close_session
         self._attend = attend
         self._background: Background | None = None
@@ -44,7 +47,7 @@ class Beside:
         if found is None:
             from hermes.app.goals import pursuit_of
 
-            found = self._pursuits[actor] = await pursuit_of(self._on, actor)
+            found = self._pursuits[actor] = await pursuit_of(self._on, self._live(actor))
 
             async def close() -> None:
                 del self._pursuits[actor]

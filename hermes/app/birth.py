@@ -20,14 +20,16 @@ from hermes.app.route import SessionRoute
 from hermes.app.spending import SpendMeter
 from hermes.app.toolbox import Plan, SessionTools, session_tools
 from hermes.config.home import Home
-from hermes.config.settings import Evolution
+from hermes.config.settings import Evolution, SideTaskSettings
 from hermes.context.engine import ContextEngine, Setup, open_engine
 from hermes.core.errors import StoreError
 from hermes.core.events import Level, TurnEnded
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.core.parts import ImagePart, TextPart
+from hermes.llm.auxiliary import SideTask
 from hermes.llm.metering import Meter
+from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import Parts, SessionActor
 from hermes.runtime.approvals import Approvals
@@ -75,6 +77,7 @@ class Birth:
         self._meter: SpendMeter = premises.spending.meter_for(plan.session_id)
         self._born: list[Conversation] = []
         self._manner = Manner()
+        self._route: SessionRoute | None = None
         self._keeper: Keeper | None = None
 
     async def live(self) -> Live:
@@ -96,7 +99,7 @@ class Birth:
         on.remark([*tools.remarks, *([remark] if remark else [])])
         if plan.fresh:
             await self._create()
-        route = SessionRoute(on.models, partial(on.client, self._meter), self._frame(tools, kept))
+        route = self._route = SessionRoute(on.models, partial(on.client, self._meter), self._frame(tools, kept))
         conversation = await self._conversation(await route.candidate(0))
         self._born.append(conversation)
         recorder = Recorder(
@@ -224,7 +227,7 @@ class Birth:
         on = self._on
         if not wanted(on.settings.auxiliary.title):
             return
-        task = partial(on.side_task, "title", on.settings.auxiliary.title, self._meter)
+        task = partial(self._side_task, "title", on.settings.auxiliary.title)
         titling = Titling(on.store, task, tools.context.redact)
         actor.on_turn_end.append(titling.after_turn)
         self._stack.push_async_callback(titling.close)
@@ -243,9 +246,15 @@ class Birth:
             skills=skills_of(shelf.home, shelf.settings, shelf.environ, shelf.store),
             memory=journal if on.settings.memory.enabled else None,
             redactor=on.redactor,
-            task=lambda: on.side_task("review", on.settings.auxiliary.review, self._meter),
+            task=lambda: self._side_task("review", on.settings.auxiliary.review),
         )
         self._stack.push_async_callback(reviewing.close)
+
+    def _side_task(self, purpose: str, chosen: SideTaskSettings) -> SideTask:
+        def leader() -> ModelChoice | None:
+            return self._route.leader if self._route is not None else None
+
+        return self._on.side_task(purpose, chosen, self._meter, leader)
 
     def _engine(self) -> tuple[ContextEngine, str]:
         """The context engine that the settings name, and what there is to say about that choice."""
@@ -254,7 +263,7 @@ class Birth:
             settings=on.settings.compression,
             store=on.store,
             session_id=self._plan.session_id,
-            condensing=on.side_task("compression", on.settings.auxiliary.compression, self._meter),
+            condensing=self._side_task("compression", on.settings.auxiliary.compression),
             clock=on.clock,
         )
         return open_engine(on.settings.context.engine, setup)
@@ -286,7 +295,7 @@ class Birth:
             return None
         from hermes.runtime.reviewer import ModelReviewer
 
-        return ModelReviewer(self._on.side_task("approval", self._on.settings.auxiliary.approval, self._meter))
+        return ModelReviewer(self._side_task("approval", self._on.settings.auxiliary.approval))
 
     def _frame(self, tools: SessionTools, kept: Kept) -> Callable[[Endpoint], EpochFrame]:
         """How the session's epochs are framed; what there is to say about the prompt is noted."""

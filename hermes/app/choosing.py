@@ -76,7 +76,7 @@ class Choices:
     async def leading(self, choice: ModelChoice) -> Leading:
         """Open a model and see whether the conversation fits it. Raises ConfigError when it cannot be used."""
         on = self._on
-        model = on.model if choice == on.model.choice else await on.other(choice)
+        model = await on.other(choice)
         client = await on.client(on.spending.meter_for(self._actor.session_id), model)
         return Leading(model, await client.context_length(), self._actor.conversation.lineage.estimated)
 

@@ -27,6 +27,7 @@ from hermes.util.say import say
 from hermes.util.text import inert, one_line
 
 if TYPE_CHECKING:
+    from hermes.app.birth import Live
     from hermes.app.premises import Premises
 
 ACTIVE, PAUSED, REACHED = "active", "paused", "reached"
@@ -64,7 +65,7 @@ class Pursuit:
         self._most = most
         self._cwd = cwd
         self._judging: asyncio.Task[None] | None = None
-        self._closing = False
+        self._stopped = False
         self._posted: asyncio.Future[TurnEnded] | None = None
         self._resting = asyncio.Event()
         self._resting.set()
@@ -118,17 +119,18 @@ class Pursuit:
 
     def stop(self) -> bool:
         """Stop the turn that runs for it, or the judge; either pauses it."""
-        if self._judging is not None:
-            self._judging.cancel()
-            return True
-        return self._actor.stop()
+        if self._judging is None:
+            return self._actor.stop()
+        self._stopped = True
+        self._judging.cancel()
+        return True
 
     async def close(self) -> None:
         """Give the judge up; the goal stays as it is."""
-        self._closing = True
-        if self._judging is not None:
-            self._judging.cancel()
-            await asyncio.wait({self._judging})
+        judging = self._judging
+        if judging is not None:
+            judging.cancel()
+            await asyncio.wait({judging})
 
     def _go_on(self) -> None:
         """Say the fixed message for the next turn."""
@@ -164,7 +166,8 @@ class Pursuit:
         try:
             said = await self._judge().ask(_SYSTEM, _material(row.text, answer), _silent, max_tokens=400)
         except asyncio.CancelledError:
-            if self.active and not self._closing:
+            if self._stopped and self.active:
+                self._stopped = False
                 await self._move(PAUSED, say("you stopped it"))
             raise
         if self._posted is not None:
@@ -193,12 +196,13 @@ class Pursuit:
             self._go_on()
 
     def _done(self, task: "asyncio.Task[None]") -> None:
-        self._judging = None
+        if self._judging is task:
+            self._judging = None
+            if self._posted is None or self._posted.done():
+                self._resting.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             _LOG.error("a goal could not be judged", exc_info=error)
             self._tell(Level.WARNING, say("The goal could not be judged: {error}", error=inert(str(error))))
-        if self._posted is None or self._posted.done():
-            self._resting.set()
 
     async def _move(self, state: str, why: str) -> None:
         assert self.row is not None
@@ -209,6 +213,9 @@ class Pursuit:
             self._tell(Level.WARNING, say("The goal is paused: {why}. /goal resume goes on.", why=why))
 
     async def _keep(self, row: GoalRow | None) -> None:
+        if self._judging is not None and self._judging is not asyncio.current_task():
+            self._judging.cancel()  # what it would say is about what is over
+            self._judging = None
         self.row = row
         try:
             await self._store.keep_goal(self._actor.session_id, row)
@@ -221,9 +228,9 @@ class Pursuit:
         self._actor.notify(level, text)
 
 
-async def pursuit_of(premises: "Premises", actor: SessionActor) -> Pursuit:
+async def pursuit_of(on: "Premises", live: "Live") -> Pursuit:
     """The goal of a live session, as it was left. One that was worked on when its session was closed waits."""
-    on = premises
+    actor = live.actor
     row = await on.store.goal(actor.session_id)
     if row is not None and row.state == ACTIVE and not actor.unfinished:
         row = structs.replace(row, state=PAUSED, why=say("the session was closed"))
@@ -231,7 +238,7 @@ async def pursuit_of(premises: "Premises", actor: SessionActor) -> Pursuit:
     return Pursuit(
         actor,
         on.store,
-        lambda: on.side_task("goal", on.settings.auxiliary.goal, meter),
+        lambda: on.side_task("goal", on.settings.auxiliary.goal, meter, lambda: live.route.leader),
         most=on.settings.goals.max_turns,
         cwd=on.options.cwd,
         row=row,

@@ -1,7 +1,7 @@
 """What all sessions of a process stand on: home, settings, store, models, keys, money, secrets."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from hermes.app.framing import Framing
 from hermes.app.keeping import Shelf
 from hermes.app.mcp import open_servers
 from hermes.app.options import Options
-from hermes.app.route import Models, fallbacks, side_choices, side_task
+from hermes.app.route import Models, fallbacks, openers, side_choices
 from hermes.app.secrets import redactor_for
 from hermes.app.spending import Spending, SpendMeter
 from hermes.app.toolbox import Process
@@ -23,6 +23,7 @@ from hermes.config.environment import with_dotenv
 from hermes.config.home import Home
 from hermes.config.load import load_settings
 from hermes.config.settings import SideTaskSettings
+from hermes.core.errors import ConfigError
 from hermes.core.protocols import HttpTimeouts
 from hermes.llm.auxiliary import SideTask
 from hermes.llm.client import ModelClient
@@ -118,15 +119,27 @@ class Premises:
             timeouts=self.timeouts,
         )
 
-    def side_task(self, purpose: str, chosen: SideTaskSettings, meter: SpendMeter) -> SideTask:
-        """Who does a side task: the models that its settings name, then those of the conversation."""
+    def side_task(
+        self, purpose: str, chosen: SideTaskSettings, meter: SpendMeter, leader: Callable[[], ModelChoice | None]
+    ) -> SideTask:
+        """Who does a side task: the models that its settings name, then the one that the person has chosen for the
+        session (`leader`), then those of the conversation."""
         if purpose not in self._sides:
             self._sides[purpose] = Models(side_choices(chosen), self._opening, self._stack)
-        chain: Sequence[Models] = (self._sides[purpose], self.models)
-        return side_task(chain, partial(self.client, meter.side(purpose)))
+        client = partial(self.client, meter.side(purpose))
+
+        async def led() -> ModelClient:
+            choice = leader()
+            if choice is None:
+                raise ConfigError("No model was chosen for this session.")
+            return await client(await self.other(choice))
+
+        return SideTask([*openers(self._sides[purpose], client), led, *openers(self.models, client)])
 
     async def other(self, choice: ModelChoice) -> Model:
         """Another model than the process's own, opened once. Raises ConfigError when it cannot be used."""
+        if choice == self.model.choice:
+            return self.model
         found = next((one for one in self._others if one[0] == choice), None)
         if found is None:
             found = choice, Models((choice,), self._opening, self._stack)

@@ -7,7 +7,7 @@ from hermes.app.endpoint import Model
 from hermes.config.settings import ModelReference, Settings, SideTaskSettings
 from hermes.core.errors import ConfigError
 from hermes.core.frame import EpochFrame
-from hermes.llm.auxiliary import OpenModel, SideTask
+from hermes.llm.auxiliary import OpenModel
 from hermes.llm.client import ModelClient
 from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
@@ -77,16 +77,16 @@ class SessionRoute:
         return Candidate(client, self._frame(endpoint))
 
 
-def side_task(chain: Sequence[Models], client: ClientFor) -> SideTask:
-    """Who is asked for a side task: the models of the chain, one after the other."""
+def openers(models: Models, client: ClientFor) -> list[OpenModel]:
+    """How the models are asked for a side task, one after the other."""
 
-    def opening(models: Models, index: int) -> OpenModel:
+    def opening(index: int) -> OpenModel:
         async def opened() -> ModelClient:
             return await client(await models.at(index))
 
         return opened
 
-    return SideTask([opening(models, index) for models in chain for index in range(models.length)])
+    return [opening(index) for index in range(models.length)]
 
 
 def side_choices(settings: SideTaskSettings) -> tuple[ModelChoice, ...]:

@@ -147,7 +147,7 @@ class App:
         if self._beside is None:
             from hermes.app.beside import Beside
 
-            self._beside = Beside(self._on, self.close_session, self._attend)
+            self._beside = Beside(self._on, self.live, self.close_session, self._attend)
         return self._beside
 
     def _attend(self, actor: SessionActor, close: Callable[[], Awaitable[None]]) -> None:

@@ -125,7 +125,7 @@ async def test_the_chat_condenses_and_puts_back() -> None:
         with TempHome.for_server(server.url) as home:
             done = await home.run(sys.executable, "-m", "hermes", stdin=lines)
         assert done.code == 0
-        assert "/compress takes nothing" in done.stdout
+        assert "/compress takes `--undo` or nothing" in done.stdout
         assert "It stands here again as it was." in done.stdout
         assert "There is nothing that could be put back." in done.stdout
         assert len(server.requests) == 5

@@ -20,8 +20,8 @@ async def run(call: Call) -> None:
         return
     lines = []
     for group in Group:
-        rows = [one for one in commands.commands if one.group is group]
-        if rows and group is not Group.ELSEWHERE:
+        rows = [one for one in commands.listed if one.group is group]
+        if rows:
             lines += ["", say(group.value), *(_row(one) for one in rows)]
     if call.desk.terminal is not None and call.desk.terminal.full:
         lines += ["", say("Keys"), *(f"  {keys:<{_WIDTH}}{say(what)}" for keys, what in _KEYS)]
@@ -38,7 +38,7 @@ def _one(commands: Registry, name: str) -> str:
     if command is None:
         near = commands.near(name)
         hint = say("Did you mean /{near}?", near=near) if near else say("/help lists all commands.")
-        raise NotFoundError(say("There is no command /{name}.", name=name), hint)
+        raise NotFoundError(phrase("There is no command /{name}.", name=name), hint)
     lines = [_row(command).strip()]
     if command.aliases:
         lines.append(say("Also: {names}", names=", ".join(f"/{one}" for one in command.aliases)))
@@ -50,7 +50,7 @@ def _one(commands: Registry, name: str) -> str:
 async def complete(call: Call) -> Sequence[Option]:
     """The names of the commands."""
     assert call.commands is not None
-    return [Option(one.name, say(one.about)) for one in call.commands.commands]
+    return [Option(one.name, say(one.about)) for one in call.commands.listed]
 
 
 _KEYS = (

@@ -82,15 +82,15 @@ async def memory(call: Call) -> None:
 
     desk = call.desk.app.memory()
     match call.words:
-        case [] | ["list"]:
+        case []:
             lines = [line for row in await desk.rows() for line in file_lines(row)]
         case [("pending" | "log") as verb]:
-            rows = await (desk.pending() if verb == "pending" else desk.log())
+            rows = await {"pending": desk.pending, "log": desk.log}[verb]()
             lines = [line for row in rows for line in change_lines(row)] or [say(_NONE[verb])]
         case [verb, number] if verb in _ANSWERS and number.isdecimal():
             lines = [await answered(desk, verb, int(number[:18]))]
-        case [verb, _, *_] if verb in ("add", "remove"):
-            write = desk.add if verb == "add" else desk.remove
+        case [("add" | "remove") as verb, _, *_]:
+            write = {"add": desk.add, "remove": desk.remove}[verb]
             lines = [await write("memory", call.text.removeprefix(verb).strip())]
         case _:
             raise UsageError(say("/memory takes: pending, approve N, reject N, undo N, log, add TEXT, remove WORDS."))
