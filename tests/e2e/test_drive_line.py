@@ -8,7 +8,7 @@ import pytest
 from tmux import NEEDED, in_tmux
 
 from hermes.testing.home import TempHome
-from hermes.testing.script import Delivery, Reply, Say
+from hermes.testing.script import Call, Delivery, Reply, Say
 from hermes.testing.server import ScriptedServer
 
 pytestmark = NEEDED
@@ -197,3 +197,22 @@ async def test_no_color_and_a_pipe() -> None:
                 await screen.shows("piped")
                 shown = await screen.ends()
                 assert "^[" not in shown
+
+
+async def test_everything_in_chinese() -> None:
+    replies: list[Reply] = [Say(calls=(Call("terminal", {"command": "rm -r old"}),)), Say("好的。")]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            (home.cwd / "old").mkdir()
+            async with in_tmux(home, size=(80, 24), more={"LANG": "zh_CN.UTF-8"}) as screen:
+                await screen.shows("列出命令", "mock-model")
+                await screen.enter("清理一下")
+                shown = await screen.shows("想要运行", "❯ 否", "Enter 确定")
+                assert "Yes" not in shown and "choose" not in shown
+                await screen.press("Enter")
+                await screen.shows("好的。")
+                await screen.type("/se")
+                shown = await screen.shows("/sessions", "/search")
+                assert "choose among" not in shown
+                await screen.press("C-u")
+                await screen.leave()
