@@ -43,6 +43,7 @@ check: lint types contracts shape deps test
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/words.py
 
 types: $(VENV)/dev.stamp
 	$(BIN)/mypy

@@ -25,8 +25,13 @@ PACKAGE = ROOT / "hermes"
 CATALOGUE = PACKAGE / "util" / "words" / "zh"
 SAYERS = {"say": 1, "phrase": 1, "say_many": 2}
 """How many of the first arguments are texts."""
-TELLERS = {"complain", "notify", "_notify", "notice", "tell", "_tell", "_warn", "error", "advised", "Failure", "Notice",
-           "Finding", "Kept", "Check", "UrlJudgement", "PathJudgement", "AddressJudgement", "UrlRefusedError"}  # fmt: skip
+# fmt: off
+TELLERS = frozenset({
+    "complain", "notify", "_notify", "notice", "tell", "_tell", "_warn", "error", "advised", "Failure",
+    "Notice", "Finding", "Kept", "Check", "UrlJudgement", "PathJudgement", "AddressJudgement",
+    "UrlRefusedError",
+})
+# fmt: on
 """What is told through these reaches a person, in English until it is shown."""
 HELP = ("help", "description")
 FINDINGS = (
@@ -49,33 +54,69 @@ SAID = (
     "app/charts.py",
 )
 """Where, as in cli/, no prose may stand that is not said through the catalogue."""
-TOLD = (
-    "app/auth.py", "app/checks.py", "app/endpoint.py", "app/spending.py", "app/toolbox.py", "app/reviewing.py",
-    "app/references.py", "app/memory.py", "app/sessions.py", "app/skills.py", "app/prompting.py", "app/framing.py",
-    "app/policy.py", "app/backends.py", "app/status.py", "config/load.py", "config/trusted.py", "llm/cache_watch.py",
-    "llm/pool.py", "llm/classes.py", "llm/exchange.py", "memory/provider.py", "memory/memory.py", "memory/tool.py",
-    "memory/journal.py", "providers/resolve.py", "providers/exchange.py", "providers/responses.py", "providers/records.py",
-    "runtime/compression.py", "runtime/conversation.py", "runtime/locks.py", "runtime/reviewer.py", "skills/catalogue.py",
-    "skills/skill.py", "skills/validate.py", "skills/skills.py", "store/connection.py", "store/erasure.py", "agent/guard.py",
-    "agent/loop.py", "agent/recovery.py", "tools/backends/docker.py", "tools/backends/plants.py",
-    "tools/backends/sandbox.py", "tools/backends/sandbox_probe.py", "tools/backends/ssh.py", "tools/backends/ssh_sync.py",
-    "tools/mcp/http.py", "tools/mcp/server.py", "tools/mcp/servers.py", "tools/mcp/stdio.py", "plugins.py", "core/money.py",
-)  # fmt: skip
+TOLD = {
+    "app": [
+        "auth",
+        "checks",
+        "endpoint",
+        "spending",
+        "toolbox",
+        "reviewing",
+        "references",
+        "memory",
+        "sessions",
+        "skills",
+        "prompting",
+        "framing",
+        "policy",
+        "backends",
+        "status",
+    ],
+    "config": ["load", "trusted"],
+    "llm": ["cache_watch", "pool", "classes", "exchange"],
+    "memory": ["provider", "memory", "tool", "journal"],
+    "providers": ["resolve", "exchange", "responses", "records"],
+    "runtime": ["compression", "conversation", "locks", "reviewer"],
+    "skills": ["catalogue", "skill", "validate", "skills"],
+    "store": ["connection", "erasure"],
+    "agent": ["guard", "loop", "recovery"],
+    "tools/backends": ["docker", "plants", "sandbox", "sandbox_probe", "ssh", "ssh_sync"],
+    "tools/mcp": ["http", "server", "servers", "stdio"],
+    "": ["plugins"],
+    "core": ["money"],
+}
 """Where sentences are made that are shown later, by another part; each that looks like one is a text."""
 NO_SENTENCE = re.compile(
-    r"[|^$\\<>]|\(\?|^[a-z-]+:|--|[A-Z]{2,} [A-Z]|#\w|^\[|^PRAGMA|^\.hermes|category: |^You check|^In \{cwd|response\.|application/|exec sh|trap |Bearer|echo |ulimit|find \."
+    r"[|^$\\<>]|\(\?|^[a-z-]+:|--|[A-Z]{2,} [A-Z]|#\w|^\[|^PRAGMA|^\.hermes|category: "
+    r"|^You check|^In \{cwd|response\.|application/|exec sh|trap |Bearer|echo |ulimit|find \."
 )
 FOR_MODELS = ("ToolError", "ArgumentsError")
-LOGGED = ("debug", "info", "warning", "exception", "AssertionError", "create_task", "execute", "TextPart")
+LOGGED = (
+    "debug",
+    "info",
+    "error",
+    "exception",
+    "warning",
+    "exception",
+    "AssertionError",
+    "create_task",
+    "execute",
+    "TextPart",
+)
 PROSE = re.compile(
     r"[A-Za-z`'’]{2,}[,;:.]? (?:[`'’(]?[A-Za-z]+|\{)|\} [a-z]{2,}|[a-z]{2,}[.:?!]( |$)|^[A-Z][a-z]+[.:]?$"
 )
 UNTOLD = re.compile(
-    r"hermes( [a-z-]+)+|[a-z]+_[a-z_]+|mcp \{.*|connect mcp.*|write \{.*|input of .*|what who why mode|example: .*"
+    r"the gate failed on a call of %s|hermes( [a-z-]+)+|[a-z]+_[a-z_]+|mcp \{.*|connect mcp.*|write \{.*|input of .*"
+    r"|what who why mode|example: .*"
 )
 """What is collected by its place and is no text: names, subjects of questions."""
 TECHNICAL = re.compile(
-    r"what who why mode|[a-z]+_[a-z_]+|mcp .*|connect mcp.*|write \{.*|input of .*|Alt-Enter.*|positional arguments|Commands:|Problem:|(example|hermes): ?|.* parses nothing|English|[A-Z][a-z]+|hermes( [a-z-]+)+|this call|all of it|_.*|model:\n(.|\n)*|\{.*\}"
+    r"what who why mode|[a-z]+_[a-z_]+|mcp .*|connect mcp.*|write \{.*|input of .*|Alt-Enter.*|usage:|hermes: .*"
+    r"|hermes \{version\}|set enable-.*|\{strip\} link|\{above\}hermes.*|.*\{bold\}☤.*|positional arguments|Commands:"
+    r"|Problem:|(example|hermes): ?|.* parses nothing|English|[A-Z][a-z]+|hermes( [a-z-]+)+|this call|all of it|_.*"
+    r"|model:\n.*|\{.*\}",
+    re.DOTALL,
 )
 """What is never translated: commands, marks, lines of a configuration."""
 REASON = re.compile(r"^(it|its|the|which|what|such|names|all|an?|more|where|no|there|port|your|\{\w+\}) [^\n\\|^$]*$")
@@ -166,6 +207,8 @@ def choices(node: ast.expr, names: dict[str, list[ast.expr]], depth: int = 0) ->
             yield from choices(one, names, depth)
     elif isinstance(node, ast.Subscript):
         yield from choices(node.value, names, depth)
+    elif isinstance(node, ast.Call) and called(node) in ("strip", "rstrip") and isinstance(node.func, ast.Attribute):
+        yield from choices(node.func.value, names, depth)
     elif isinstance(node, ast.Name) and depth < 3:
         for one in names.get(node.id, ()):
             yield from choices(one, names, depth + 1)
@@ -218,7 +261,11 @@ class Scan:
         self.tree = tree
         self.known = known
         self.found = found
-        self.docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        self.docs = {
+            id(node.value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        }
         self.names = {name: values for node in tree.body for name, values in assigned_here(node).items()}
 
     def run(self) -> None:
@@ -227,7 +274,8 @@ class Scan:
             self.prose()
         if self.name.startswith(FINDINGS):
             self.reasons()
-        if self.name in TOLD:
+        folder, _, module = self.name.removesuffix(".py").rpartition("/")
+        if module in TOLD.get(folder, ()):
             self.told()
 
     def visit(self, node: ast.AST, names: dict[str, list[ast.expr]]) -> None:

@@ -20,6 +20,7 @@ from hermes.context.prompt import (
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.frame import Aside, EpochFrame
 from hermes.core.messages import Message
+from hermes.util.say import phrase
 
 _LARGEST_PREFILL = 1 << 20
 
@@ -66,13 +67,20 @@ class Size(Struct, frozen=True):
 
 def sizes(parts: Sequence[PromptPart], frame: EpochFrame) -> list[Size]:
     """What every request of an epoch begins with: the prompt's parts, each tool, messages that come first."""
-    told = [Size(f"prompt: {part.name}", len(part.text.encode())) for part in parts if part.text in frame.system]
+    told = [
+        Size(phrase("prompt: {name}", name=part.name), len(part.text.encode()))
+        for part in parts
+        if part.text in frame.system
+    ]
     rest = len(frame.sent.system.encode()) - sum(size.bytes for size in told)
     if parts and rest > 0:
-        told.append(Size("prompt: between the parts, and what is never stored", rest))
+        told.append(Size(phrase("prompt: between the parts, and what is never stored"), rest))
     elif frame.system and not parts:
-        told = [Size("prompt: given as a whole", rest)]
-    told += [Size(f"tool: {tool.name}", len(tool.description.encode()) + len(tool.parameters)) for tool in frame.tools]
+        told = [Size(phrase("prompt: given as a whole"), rest)]
+    told += [
+        Size(phrase("tool: {name}", name=tool.name), len(tool.description.encode()) + len(tool.parameters))
+        for tool in frame.tools
+    ]
     prefill = sum(len(msgspec.json.encode(message)) for message in frame.aside.prefill)
     return told + ([Size("messages that come first", prefill)] if prefill else [])
 

@@ -154,19 +154,25 @@ def question_text(event: ApprovalAsked) -> str:
         )
     ]
     if is_long(shown):
-        lines.append(f"  All of it, from another terminal: hermes approvals show {event.approval_id}\n")
+        lines.append(_line(say("All of it, from another terminal: hermes approvals show {id}", id=event.approval_id)))
     letters = "o"
     if event.once_covers not in ("", _THIS):
-        lines.append(f"  [o]nce allows: {visible(event.once_covers)}\n")
+        lines.append(_line(say("[o]nce allows: {what}", what=visible(event.once_covers))))
     if event.session_covers:
-        lines.append(f"  [s]ession also allows, until it is closed: {visible(event.session_covers)}\n")
+        lines.append(
+            _line(say("[s]ession also allows, until it is closed: {what}", what=visible(event.session_covers)))
+        )
         letters += "/s"
     if event.always_covers:
-        lines.append(f"  [a]lways also allows, from now on: {visible(event.always_covers)}\n")
+        lines.append(_line(say("[a]lways also allows, from now on: {what}", what=visible(event.always_covers))))
         letters += "/a"
     if event.no_covers:
-        lines.append(f"  No holds until the session is closed, for: {visible(event.no_covers)}\n")
+        lines.append(_line(say("No holds until the session is closed, for: {what}", what=visible(event.no_covers))))
     return "".join([*lines, ("  " + say("Allow it [o]nce (or yes)? [{letters}/N]", letters=letters) + " ")])
+
+
+def _line(text: str) -> str:
+    return f"  {text}\n"
 
 
 def _again(event: ApprovalAsked) -> str:

@@ -13,7 +13,7 @@ from hermes.cli.report import failed
 from hermes.config.environment import process_environment
 from hermes.config.home import locate_home
 from hermes.core.errors import HermesError, UsageError
-from hermes.util.say import phrase, say
+from hermes.util.say import phrase, say, translated
 from hermes.util.text import visible
 
 _LONGEST = 16 << 20
@@ -92,8 +92,8 @@ def _parser() -> Parser:
         epilog="example: "
         + phrase(
             "hermes guard command git push --force origin main. Exit codes: 0 every question was answered, "
-            "whatever the answer; 1 a line of --jsonl was no question (its answer has `error`, and the next line is read)"
-            "; 2 wrong usage; 78 settings that cannot be used. docs/safety.md names the members of --jsonl."
+            "whatever the answer; 1 a line of --jsonl was no question (its answer has `error`, and the next line is "
+            "read); 2 wrong usage; 78 settings that cannot be used. docs/safety.md names the members of --jsonl."
         ),
     )
     made.add_argument("subject", choices=sorted(FIELDS), help="what is asked about")
@@ -170,10 +170,10 @@ def _show(answer: Plain) -> int:
             form = f" ({mark['form']})" if mark["form"] else ""
             print(f"{mark['rule']}{form}: {visible(str(mark['excerpt']))}")
         if not marks:
-            print("Nothing stands out. That is no proof: what protects is what the text may not do.")
+            print(say("Nothing stands out. That is no proof: what protects is what the text may not do."))
         return 0
-    rule = f"  {answer['rule']}: {answer['reason']}" if answer["rule"] else ""
-    print(visible(f"{answer['verdict']}{rule}"))
+    rule = f"  {answer['rule']}: {translated(visible(str(answer['reason'])))}" if answer["rule"] else ""
+    print(f"{answer['verdict']}{rule}")
     effects = answer["effects"]
     assert isinstance(effects, list)
     for effect in effects:

@@ -11,6 +11,7 @@ from hermes.app.options import Options
 from hermes.app.servers import FoundServer, find_servers
 from hermes.cli.terminal import Lines
 from hermes.config.home import locate_home
+from hermes.util.say import say
 from hermes.util.text import inert
 
 MOST_SHOWN = 20
@@ -26,17 +27,20 @@ async def offer_server(
     lines = Lines(terminal)
     for server in await find_servers(candidates):
         if not server.models:
-            _show(terminal, f"{server.title} runs at {server.base_url}, but has no model to offer yet.\n")
+            told = say("{title} runs at {url}, but has no model to offer yet.", title=server.title, url=server.base_url)
+            _show(terminal, f"{told}\n")
             continue
-        _show(terminal, f"{server.title} seems to run at {server.base_url}. Its models:\n{_listed(server.models)}")
-        _show(terminal, "Use it for this chat? [y/N] ")
+        told = say("{title} seems to run at {url}. Its models:", title=server.title, url=server.base_url)
+        _show(terminal, f"{told}\n{_listed(server.models)}")
+        _show(terminal, say("Use it for this chat?") + " [y/N] ")
         answer = await lines.next()
         if answer is None or answer.strip().lower() not in YES:
             continue
         model = await _model(server.models, lines, terminal)
         if model:
             file = locate_home(environ).config_file
-            _show(terminal, f"This chat uses {model}. To keep it, write into {file}:\n{_setting(server, model)}")
+            told = say("This chat uses {model}. To keep it, write into {file}:", model=model, file=file)
+            _show(terminal, f"{told}\n{_setting(server, model)}")
             return replace(options, provider=server.provider, base_url=server.base_url, model=model)
     return options
 
@@ -44,7 +48,7 @@ async def offer_server(
 async def _model(models: tuple[str, ...], lines: Lines, terminal: int) -> str:
     """The one that the person names, by number, name or beginning of the name; empty when they name none."""
     while len(models) > 1:
-        _show(terminal, "Which model? (a number or a name; Enter alone takes none) ")
+        _show(terminal, say("Which model? (a number or a name; Enter alone takes none)") + " ")
         answer = (await lines.next() or "").strip()
         if not answer:
             return ""
@@ -55,16 +59,15 @@ async def _model(models: tuple[str, ...], lines: Lines, terminal: int) -> str:
         begun = [name for name in models if name.startswith(answer)]
         if len(begun) == 1:
             return begun[0]
-        _show(
-            terminal, f"{inert(answer)} is none of them.\n" if not begun else f"That could be {len(begun)} of them.\n"
-        )
+        none, many = say("{name} is none of them.", name=inert(answer)), say("That could be {n} of them.", n=len(begun))
+        _show(terminal, f"{many if begun else none}\n")
     return models[0]
 
 
 def _listed(models: tuple[str, ...]) -> str:
     rows = [f"  {number}. {inert(name)}\n" for number, name in enumerate(models[:MOST_SHOWN], 1)]
     if len(models) > MOST_SHOWN:
-        rows.append(f"  and {len(models) - MOST_SHOWN} more\n")
+        rows.append("  " + say("and {n} more", n=len(models) - MOST_SHOWN) + "\n")
     return "".join(rows)
 
 

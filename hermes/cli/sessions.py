@@ -230,7 +230,7 @@ async def _delete(sessions: Sessions, given: argparse.Namespace) -> int:
     if given.json:
         sys.stdout.write(_pretty({"deleted": deleted}))
     else:
-        print(f"Deleted {deleted}.")
+        print(say("Deleted {what}.", what=deleted))
     return 0
 
 

@@ -15,6 +15,7 @@ from hermes.safety.patterns import spelled
 from hermes.safety.places import Places
 from hermes.safety.words import DECODED, FETCHED, NONE, SECRET, UNTOLD, State, Stream, Word
 from hermes.safety.words import words as word_set
+from hermes.util.say import phrase
 
 BLOCK_DEVICE = re.compile(
     r"^/dev/((sd|hd|vd|xvd)[a-z*?\[{]|(nvme|mmcblk|r?disk|dm-|md|loop)[\d*?\[{]|mapper/|(root|mem|kmem|port)$|\*)"
@@ -298,23 +299,35 @@ def _constant(target: str, cwd: str) -> str:
     return folder or ("/" if target.startswith("/") else cwd)
 
 
-def judge_write(host: Host, path: str, how: str, subject: str, state: State) -> bool:
+_HOW = (
+    phrase("writes"),
+    phrase("deletes"),
+    phrase("overwrites"),
+    phrase("replaces"),
+    phrase("cuts off"),
+    phrase("unpacks into"),
+    phrase("changes the rights of"),
+)
+"""What may be done to a path, as reasons call it."""
+
+
+def judge_write(host: Host, path: str, how_said: str, subject: str, state: State) -> bool:
     """Judge a path that is written, by a program or a redirect; whether something was said."""
     places = host.places
     if path.startswith(("/dev/tcp/", "/dev/udp/", "/dev/fd/")):
         return False
     own = under(path, places.hermes) and not any(under(path, one) for one in places.own)
     if BLOCK_DEVICE.match(path):
-        host.say(Verdict.DENY, "raw-disk", f"it {how} a disk", subject, contained=False)
+        host.say(Verdict.DENY, "raw-disk", f"it {how_said} a disk", subject, contained=False)
     elif own:
-        reason = f"it {how} {path}: Hermes' own settings and state"
+        reason = f"it {how_said} {path}: Hermes' own settings and state"
         host.say(Verdict.DENY, "own-state", reason, subject, contained=False)
     elif refused := _refused(path, places):
         held = not inside(path, places)
-        host.say(Verdict.ASK, "protected-path", f"it {how} {path}: {refused}", subject, contained=held)
+        host.say(Verdict.ASK, "protected-path", f"it {how_said} {path}: {refused}", subject, contained=held)
     elif _HISTORY.search(path):
         host.say(Verdict.ASK, "traces", "it wipes or rewrites the history of commands", subject, contained=True)
-    elif how == "writes" and operator_loses(host, path, state):
+    elif how_said == "writes" and operator_loses(host, path, state):
         host.say(Verdict.ASK, "emptied", f"it replaces {path}, which may hold keys", subject, contained=False)
     else:
         return False

@@ -5,10 +5,10 @@ that is missing there is said in English. What a model reads is never said throu
 a person's.
 """
 
-import os
 from collections.abc import Mapping
 from contextvars import ContextVar
-from functools import cache
+
+from hermes.util.catalogue import translations
 
 ENGLISH = "en"
 CHINESE = "zh"
@@ -79,16 +79,3 @@ def full_stop() -> str:
 
 
 _WIDE_ENDS = ("。", "？", "！", "；", "：")
-
-
-@cache
-def translations(language: str) -> dict[str, str]:
-    """Everything that can be said in a language but English, by its English text."""
-    import json
-
-    table: dict[str, str] = {}
-    folder = os.path.join(os.path.dirname(__file__), "words", language)
-    for name in sorted(os.listdir(folder)):
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
-            table |= json.load(file)
-    return table

@@ -24,7 +24,7 @@ async def run(call: Call) -> None:
         if rows:
             lines += ["", say(group.value), *(_row(one) for one in rows)]
     if call.desk.terminal is not None and call.desk.terminal.full:
-        lines += ["", say("Keys"), *(f"  {keys:<{_WIDTH}}{say(what)}" for keys, what in _KEYS)]
+        lines += ["", say("Keys to press"), *(f"  {keys:<{_WIDTH}}{say(what)}" for keys, what in _KEYS)]
     call.desk.tell("\n".join(lines).lstrip("\n"))
 
 

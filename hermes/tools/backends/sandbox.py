@@ -191,7 +191,7 @@ class SandboxBackend:
 
     async def line(self, *, whole: bool = False) -> str:
         """What holds on this machine, found out by trying."""
-        return f"{(await self._probe.held()).line(whole=whole)}; network: {self._policy.network}."
+        return (await self._probe.held()).line(self._policy.network, whole=whole)
 
     def take_notices(self) -> list[str]:
         """What was taken out of the way since the last time."""

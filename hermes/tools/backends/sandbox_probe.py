@@ -18,6 +18,7 @@ from hermes.tools.backends.sandbox_landlock import LandlockBox, abi
 from hermes.tools.backends.sandbox_policy import Kind, Layout
 from hermes.tools.backends.sandbox_room import Room
 from hermes.tools.backends.sandbox_seatbelt import SeatbeltBox
+from hermes.util.say import phrase
 from hermes.util.text import one_line
 
 _TRUNCATES, _TCP_RULES, _SCOPED = 3, 4, 6
@@ -59,16 +60,22 @@ class Held(Struct, frozen=True, kw_only=True):
         """Whether commands can be held back at all."""
         return self.way is not Way.NONE and self.files and self.keys
 
-    def line(self, *, whole: bool = False) -> str:
+    def line(self, network: str = "off", *, whole: bool = False) -> str:
         """One line for a status display; `whole` names the lesser gaps, too."""
         if not self.usable:
-            return f"No sandbox here: {self.reason}"
-        names = (("files", self.files), ("keys", self.keys), ("network", self.network), ("processes", self.processes))
-        holds = ", ".join(name for name, held in names if held)
+            return phrase("No sandbox here: {reason}; network: {network}.", reason=self.reason, network=network)
+        names = (
+            (phrase("files"), self.files),
+            (phrase("keys"), self.keys),
+            (phrase("network"), self.network),
+            (phrase("processes"), self.processes),
+        )
+        holds_said = ", ".join(name for name, held in names if held)
         open_ = [one for one in self.gaps if whole or one != MANY_PROCESSES]
         if not open_:
-            return f"Sandbox by {self.way}: holds {holds}"
-        return f"Sandbox by {self.way}: holds {holds}; does not hold: {', '.join(open_)}"
+            return f"Sandbox by {self.way}: holds {holds_said}; network: {network}."
+        open_said = ", ".join(open_)
+        return f"Sandbox by {self.way}: holds {holds_said}; does not hold: {open_said}; network: {network}."
 
 
 def possible(environ: Mapping[str, str]) -> bool:
