@@ -140,10 +140,10 @@ async def test_a_command_that_kills_itself_and_one_that_leaves_the_terminal_raw(
     async with chatting(*calls, Say("Both were tried.")) as chat:
         chat.screen.type("/yolo\r")
         await chat.screen.shows("NO QUESTIONS")
-        chat.screen.type("go\r")
-        await chat.screen.shows("Both were tried.")
         chat.screen.type("!stty raw -echo </dev/tty\r")
         await chat.screen.shows("exit code")
+        chat.screen.type("go\r")
+        await chat.screen.shows("Both were tried.")
         chat.screen.type("/quit\r")
         await chat.ended(0)
 

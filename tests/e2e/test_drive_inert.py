@@ -207,8 +207,7 @@ async def test_tmux_clipboard_and_title_stay() -> None:
                 assert await screen.ask("show-buffer") == "what was there"
                 assert await screen.tell("pane_title") == title
                 assert await screen.tell("alternate_on") == "0" and await screen.tell("mouse_any_flag") == "0"
-                await screen.press("C-d")
-                await screen.ends()
+                await screen.leave()
 
 
 # The whole view, with random text.

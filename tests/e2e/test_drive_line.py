@@ -8,7 +8,7 @@ import pytest
 from tmux import NEEDED, in_tmux
 
 from hermes.testing.home import TempHome
-from hermes.testing.script import Delivery, Reply, Say
+from hermes.testing.script import Call, Delivery, Reply, Say
 from hermes.testing.server import ScriptedServer
 
 pytestmark = NEEDED
@@ -35,14 +35,13 @@ async def test_completion_history_pastes_pictures_commands_and_an_editor() -> No
             async with in_tmux(home) as screen:
                 await screen.shows("mock-model")
                 await screen.type("/hel")
-                await screen.shows("/help")
                 await screen.press("Tab")
-                await screen.shows("› /help")
+                await screen.shows("› /help", "this list, or more")
                 await screen.press("Enter", "Enter")
                 await screen.shows("Ctrl-R", "!command")
                 await screen.press("C-l")
                 await screen.type("read @not")
-                await screen.shows("notes.txt")
+                await screen.shows("› read @not\n notes.txt")
                 await screen.press("Tab", "Enter")
                 await screen.shows("read @file:notes.txt")
                 await screen.press("Enter")
@@ -83,14 +82,13 @@ async def test_completion_history_pastes_pictures_commands_and_an_editor() -> No
                 await screen.shows("search back: notes", "› read @file:notes.txt")
                 await screen.press("Enter", "Enter")
                 await screen.shows("answer 4")
-                await screen.press("C-d")
-                await screen.ends()
+                await screen.leave()
             async with in_tmux(home) as screen:
                 await screen.shows("mock-model")
-                await screen.press("Up")
+                await screen.press("Up", "Up")
                 await screen.shows("› read @file:notes.txt\n")
-                await screen.press("C-u", "C-d")
-                await screen.ends()
+                await screen.press("C-u")
+                await screen.leave()
 
 
 async def test_vi_keys() -> None:
@@ -107,8 +105,7 @@ async def test_vi_keys() -> None:
                 await screen.press("Enter")
                 await screen.shows("It is said.")
                 assert server.requests[0].last_user_text.startswith("two three four\n")
-                await screen.press("C-d")
-                await screen.ends()
+                await screen.leave()
 
 
 async def test_chinese_stays_aligned() -> None:
@@ -136,8 +133,8 @@ async def test_chinese_stays_aligned() -> None:
                 await screen.type("一二三四五六七八九十" * 4)
                 shown = await screen.shows("› 一二三四五六七八九十一二三四五六七八九")
                 assert "十" * 2 not in shown
-                await screen.press("C-u", "C-d")
-                await screen.ends()
+                await screen.press("C-u")
+                await screen.leave()
 
 
 @pytest.mark.parametrize("size", [(60, 15), (200, 60)])
@@ -161,8 +158,7 @@ async def test_sizes_and_a_change_of_size_while_an_answer_comes(size: tuple[int,
                 await screen.shows("line 089", "half a line of mine")
                 await screen.press("C-u")
                 await screen.hides("half a line of mine")
-                await screen.press("C-d")
-                await screen.ends()
+                await screen.leave()
                 whole = await screen.everything()
                 words = " ".join(whole.split())
                 at = [words.index(" ".join(line.split())) for line in lines]
@@ -196,9 +192,27 @@ async def test_no_color_and_a_pipe() -> None:
                 coloured = await screen.screen(colours=True)
                 codes = {int(code or 0) for code in re.findall(r"[0-9]*(?=[;m])", "".join(SGR.findall(coloured)))}
                 assert codes <= {0, 1, 2, 3, 4, 7, 39, 49}, coloured
-                await screen.press("C-d")
-                await screen.ends()
+                await screen.leave()
             async with in_tmux(home, program=f"echo hi | {sys.executable} -m hermes | cat -v") as screen:
                 await screen.shows("piped")
                 shown = await screen.ends()
                 assert "^[" not in shown
+
+
+async def test_everything_in_chinese() -> None:
+    replies: list[Reply] = [Say(calls=(Call("terminal", {"command": "rm -r old"}),)), Say("好的。")]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            (home.cwd / "old").mkdir()
+            async with in_tmux(home, size=(80, 24), more={"LANG": "zh_CN.UTF-8"}) as screen:
+                await screen.shows("列出命令", "mock-model")
+                await screen.enter("清理一下")
+                shown = await screen.shows("想要运行", "❯ 否", "Enter 确定")
+                assert "Yes" not in shown and "choose" not in shown
+                await screen.press("Enter")
+                await screen.shows("好的。")
+                await screen.type("/se")
+                shown = await screen.shows("/sessions", "/search")
+                assert "choose among" not in shown
+                await screen.press("C-u")
+                await screen.leave()

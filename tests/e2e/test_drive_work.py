@@ -25,14 +25,14 @@ async def test_tools_a_diff_the_way_back_and_older_sessions() -> None:
             async with in_tmux(home) as screen:
                 await screen.shows("Hermes", PROMPT, "mock-model")
                 await screen.enter("write a poem")
-                shown = await screen.shows("The poem is written.")
+                shown = await screen.answers("The poem is written.")
                 order = ("write a poem", "write poem.txt", "patch poem.txt", "-two", "+2", "The poem is", "mock-model")
                 places = [shown.index(one) for one in order]
                 assert places == sorted(places), shown
                 await screen.enter("/new")
                 await screen.shows("hermes --resume")
                 await screen.enter("speak of vegetables")
-                await screen.shows("Something about turnips.")
+                await screen.answers("Something about turnips.")
                 await screen.enter("/sessions")
                 await screen.shows("Go on with which session?", "❯", "Enter takes it")
                 await screen.press("Enter")
@@ -41,8 +41,7 @@ async def test_tools_a_diff_the_way_back_and_older_sessions() -> None:
                 await screen.shows("Found; go on with which session?", "Enter takes it")
                 await screen.press("Escape")
                 await screen.hides("Found; go on")
-                await screen.press("C-d")
-                left = await screen.ends()
+                left = await screen.leave()
                 session = re.findall(r"hermes --resume (\S+)", left)[-1]
             async with in_tmux(home, "--resume", session) as screen:
                 await screen.shows("Going on with", "› write a poem", "The poem is written.", "mock-model")
@@ -66,9 +65,9 @@ async def test_what_was_done_is_taken_back() -> None:
             async with in_tmux(home) as screen:
                 await screen.shows("mock-model")
                 await screen.enter("write a poem")
-                await screen.shows("The poem is written.")
+                await screen.answers("The poem is written.")
                 await screen.enter("write another one")
-                await screen.shows("It is another one now.")
+                await screen.answers("It is another one now.")
                 await screen.enter("/diff")
                 await screen.shows("-two", "+something else")
                 await screen.press("C-l")
@@ -87,8 +86,7 @@ async def test_what_was_done_is_taken_back() -> None:
                 await screen.wait_for(lambda: poem.read_text() == "one\ntwo\n", "the file is not what it was")
                 await screen.enter("/retry")
                 await screen.shows("Said again in other words.")
-                await screen.press("C-d")
-                await screen.ends()
+                await screen.leave()
 
 
 async def test_steer_queue_interrupt_and_stop() -> None:
@@ -167,8 +165,8 @@ async def test_an_approval_is_answered_by_keys_that_were_meant_for_it() -> None:
                 await screen.shows("Nothing there.")
                 assert (home.cwd / "old").exists()
                 assert "› yes yes" in await screen.screen()
-                await screen.press("C-u", "C-d")
-                await screen.ends()
+                await screen.press("C-u")
+                await screen.leave()
 
 
 async def test_the_models_questions() -> None:
@@ -194,7 +192,6 @@ async def test_the_models_questions() -> None:
                 await screen.shows("answer ›")
                 await screen.enter("water")
                 await screen.shows("What else? → water", "Thank you.")
-                await screen.press("C-d")
-                await screen.ends()
+                await screen.leave()
             bodies = [request.body.decode() for request in server.requests]
             assert "blue" in bodies[1] and "小明" in bodies[2] and "water" in bodies[3]

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -22,6 +23,7 @@ TERM = "tmux-256color"
 MODES = "cursor_flag alternate_on mouse_any_flag keypad_flag keypad_cursor_flag insert_flag origin_flag wrap_flag"
 FRESH_MODES = "1 0 0 0 0 0 0 1"
 """What a terminal's modes are before anything ran in it."""
+_IDLE = re.compile(r"\n\n\n›[^\n]*\n [^\n]+\s*\Z")
 # The program is followed by a shell's end: what it left of the terminal stays on the screen, to be looked at.
 _SHELL = """
 trap : INT
@@ -123,6 +125,18 @@ class Tmux:
         """Wait until all of these stand on the screen."""
         return await self.until(lambda screen: all(text in screen for text in texts), f"{texts} is not shown")
 
+    async def answers(self, *texts: str) -> str:
+        """Wait until all of these stand on the screen and the turn has ended: two empty lines above the prompt."""
+        return await self.until(
+            lambda screen: all(text in screen for text in texts) and bool(_IDLE.search(screen)), f"{texts}: no answer"
+        )
+
+    async def leave(self) -> str:
+        """Leave by `/quit`, which goes at any time; the screen behind it."""
+        await self.type("/quit")
+        await self.press("Enter")
+        return await self.ends()
+
     async def hides(self, *texts: str) -> str:
         """Wait until none of these stands on the screen."""
         return await self.until(lambda screen: not any(text in screen for text in texts), f"{texts} still shown")
@@ -183,5 +197,13 @@ async def in_tmux(
     finally:
         os.kill(server, 15)
         async with asyncio.timeout(DEADLINE):
-            while os.path.exists(f"/proc/{server}"):  # noqa: ASYNC110 - not a process of ours, which could be waited for
+            while _lives(server):  # noqa: ASYNC110 - not a process of ours, which could be waited for
                 await asyncio.sleep(POLL)
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be taken note of does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

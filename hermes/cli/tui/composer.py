@@ -115,10 +115,30 @@ class Composer:
             enable_history_search=False,
             accept_handler=self._accept,
         )
+        self._tab_at: str | None = None
+        """The line in which Tab was pressed before there was anything to choose from."""
+        self.buffer.on_completions_changed += lambda _: self._offered()
 
     def _accept(self, buffer: Buffer) -> bool:
         self._submitted(buffer.text)
         return False  # what was typed is cleared, and kept in the history
+
+    def complete(self) -> None:
+        """Tab: the next that is offered; the first as soon as something is, however fast Tab came."""
+        state = self.buffer.complete_state
+        if state is not None and state.completions:
+            self.buffer.complete_next()
+            return
+        self._tab_at = self.buffer.text
+        self.buffer.start_completion(select_first=True)
+
+    def _offered(self) -> None:
+        state, pressed = self.buffer.complete_state, self._tab_at
+        if pressed is None or state is None or not state.completions:
+            return
+        self._tab_at = None
+        if state.complete_index is None and self.buffer.text == pressed:
+            self.buffer.go_to_completion(0)
 
     def paste(self, text: str) -> None:
         """Put a paste into the line: a short one as it is, a long one as a mark, the path of a picture as a picture."""

@@ -69,10 +69,7 @@ def _line_keys(keys: KeyBindings, composer: Composer, menus: Menus, free: Filter
 
     @keys.add("tab", filter=free & ~is_searching)
     def _(event: KeyPressEvent) -> None:
-        if buffer.complete_state is not None:
-            buffer.complete_next()
-        else:
-            buffer.start_completion(select_first=True)
+        composer.complete()
 
     @keys.add("escape", filter=has_completions & free & completion_is_selected, eager=True)
     def _(event: KeyPressEvent) -> None:
