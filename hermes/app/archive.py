@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.errors import NotFoundError, StoreError, UsageError
-from hermes.util.say import phrase, say
+from hermes.util.say import phrase
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -149,7 +149,7 @@ class Archive:
                 self._zip = zipfile.ZipFile(self._file)
                 self.manifest = self._manifest()
             except (zipfile.BadZipFile, msgspec.MsgspecError, OSError, EOFError, NotImplementedError, RuntimeError):
-                raise self._damaged(say("it is no backup, or a damaged one")) from None
+                raise self._damaged(phrase("it is no backup, or a damaged one")) from None
             undo.pop_all()
 
     def __enter__(self) -> "Archive":
@@ -188,17 +188,17 @@ class Archive:
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
             size = -1
         if size != member.size or digest.hexdigest() != member.sha256:
-            raise self._damaged(say("{name} is not what the manifest says", name=member.name))
+            raise self._damaged(phrase("{name} is not what the manifest says", name=member.name))
 
     def _manifest(self) -> Manifest:
         entries = self._zip.infolist()
         if len(entries) > _MOST_FILES:
-            raise self._damaged(say("it holds too many files"))
+            raise self._damaged(phrase("it holds too many files"))
         names = [entry.filename for entry in entries]
         manifest = self._stated(entries)
         listed = [MANIFEST, *(one.name for one in manifest.files)]
         if sorted(listed) != sorted(names) or len(set(names)) != len(names):
-            raise self._damaged(say("its manifest and its members differ"))
+            raise self._damaged(phrase("its manifest and its members differ"))
         for one in entries:
             if (wrong := _wrong(one)) is not None:
                 raise self._damaged(wrong)
@@ -208,7 +208,7 @@ class Archive:
         """What the manifest says, whatever the members are."""
         entry = next((one for one in entries if one.filename == MANIFEST), None)
         if entry is None or entry.file_size > _LARGEST_MANIFEST:
-            raise self._damaged(say("it is no backup of Hermes"))
+            raise self._damaged(phrase("it is no backup of Hermes"))
         text = self._zip.read(entry)
         if msgspec.json.decode(text, type=_Numbered).format > FORMAT:
             raise StoreError(
@@ -232,10 +232,10 @@ def _wrong(entry: zipfile.ZipInfo) -> str | None:
     parts = PurePosixPath(name).parts
     odd = not parts or name != "/".join(parts) or "\\" in name or "\0" in name or ":" in parts[0]
     if odd or name.startswith("/") or ".." in parts:
-        return say("the name {name!r} leads out of the home", name=name[:80])
+        return phrase("the name {name!r} leads out of the home", name=name[:80])
     if kind not in (0, stat.S_IFREG):
-        return say("{name} is a link or no plain file", name=name)
-    return say("{name} is encrypted", name=name) if entry.flag_bits & 1 else None
+        return phrase("{name} is a link or no plain file", name=name)
+    return phrase("{name} is encrypted", name=name) if entry.flag_bits & 1 else None
 
 
 def _no_link(path: str, flags: int) -> int:
@@ -247,5 +247,5 @@ def _plain(path: str, flags: int) -> int:
     handle = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise OSError(22, say("it is not a regular file"))
+        raise OSError(22, phrase("it is not a regular file"))
     return handle

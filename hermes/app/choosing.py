@@ -19,7 +19,7 @@ from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.plugins import suggestion
 from hermes.providers.records import record
 from hermes.providers.resolve import ModelChoice
-from hermes.util.say import say
+from hermes.util.say import phrase, say
 
 if TYPE_CHECKING:
     from hermes.app.birth import Live
@@ -120,7 +120,7 @@ class Choices:
     async def be(self, name: str) -> int | None:
         """Let the agent be like this from now on; the bytes that are sent anew. Raises NotFoundError."""
         if name not in (*self.personalities(), OWN, "none"):
-            hint = suggestion(name, list(self.personalities())) or say("/personality lists them.")
+            hint = suggestion(name, list(self.personalities())) or phrase("/personality lists them.")
             raise NotFoundError(say("There is no personality {name!r}.", name=name), hint)
         self.check_idle()
         self._live.manner.personality = {OWN: None, "none": ""}.get(name, name)

@@ -200,7 +200,7 @@ def check_toolsets(settings: Settings, names: Sequence[str]) -> None:
         if name in known:
             continue
         holds = next((one for one, found in {**sets, **toolsets.TOOLSETS}.items() if name in found.tools), "")
-        hint = say("It is a tool; its set is `{name}`.", name=holds) if holds else suggestion(name, known)
+        hint = phrase("It is a tool; its set is `{name}`.", name=holds) if holds else suggestion(name, known)
         raise UsageError(
             phrase("There is no tool set {name!r}.", name=name[:60]),
             hint or phrase("`hermes tools` shows those there are."),
@@ -298,7 +298,9 @@ def _plain_key(key: str) -> str:
     """The key, unless it is a variable's name. Raises UsageError for one."""
     if _VARIABLE.fullmatch(key):
         other = _ELSEWHERE.get(key)
-        hint = say("Use `{key}`.", key=other) if other else say("Variables stand in .env; keys: `hermes auth add`.")
+        hint = (
+            phrase("Use `{key}`.", key=other) if other else phrase("Variables stand in .env; keys: `hermes auth add`.")
+        )
         raise UsageError(phrase("{name} is a variable's name, not a setting's.", name=key), hint)
     return key
 

@@ -157,7 +157,7 @@ async def model_names(environ: Mapping[str, str], candidate: Candidate) -> list[
             async with asyncio.timeout(LIST_SECONDS):
                 status, body = await _asked(model)
         except (TransportError, TimeoutError) as error:
-            why = error.message if isinstance(error, TransportError) else say("no answer in time.")
+            why = error.message if isinstance(error, TransportError) else phrase("no answer in time.")
             raise ConfigError(
                 phrase("{server} cannot be asked for its models: {why}", server=where, why=one_line(inert(why), 200)),
                 phrase("Is it running, and is the address right?"),

@@ -120,7 +120,7 @@ class Profiles:
     def _folder(self, name: str) -> Path:
         names = profiles.profile_names(self._base)
         if name not in names:
-            hint = suggestion(name, names) or say("`hermes profile list` shows those there are.")
+            hint = suggestion(name, names) or phrase("`hermes profile list` shows those there are.")
             raise NotFoundError(phrase("There is no profile {name!r}.", name=name), hint)
         return profiles.folder_of(self._base, name)
 

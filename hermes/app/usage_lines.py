@@ -28,12 +28,20 @@ def usage_lines(report: Plain) -> list[str]:
     ]
     epochs = report["epochs"]
     for epoch in epochs if isinstance(epochs, list) else ():
-        told = [translated(inert(str(epoch["reason"])))]
+        cost: list[str] = []
         if epoch["uncached_bytes"] is not None:
-            told.append(say("{n:,} bytes sent without a cache", n=epoch["uncached_bytes"]))
+            cost.append(say("{n:,} bytes sent without a cache", n=epoch["uncached_bytes"]))
         if epoch["first_prompt_tokens"]:
-            told.append(say("{n:,} tokens in its first request", n=epoch["first_prompt_tokens"]))
-        lines.append("  " + say("epoch {n}: {what}", n=epoch["number"], what="; ".join(told)))
+            cost.append(say("{n:,} tokens in its first request", n=epoch["first_prompt_tokens"]))
+        reason = translated(inert(str(epoch["reason"])))
+        lines.append(
+            "  "
+            + say(
+                "epoch {n}: {what}",
+                n=epoch["number"],
+                what="; ".join(part for part in (reason, ", ".join(cost)) if part),
+            )
+        )
     return lines
 
 

@@ -92,7 +92,7 @@ class Worktrees:
     def remove(self, name: str, *, force: bool = False) -> Plain:
         """Remove a worktree. With changes or commits that are on no other branch only by `force`."""
         if name not in self._names():
-            hint = suggestion(name, self._names()) or say("`hermes worktree list` shows those there are.")
+            hint = suggestion(name, self._names()) or phrase("`hermes worktree list` shows those there are.")
             raise NotFoundError(phrase("There is no worktree {name!r}.", name=name), hint)
         with self._lock(name):
             record = self._record(name)

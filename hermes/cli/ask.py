@@ -199,4 +199,4 @@ def meant(line: str | None, event: ApprovalAsked) -> AnswerScope | None:
         return AnswerScope.SESSION
     if word in ("a", "always") and event.always_covers:
         return AnswerScope.ALWAYS
-    return AnswerScope.DENY if word in ("", "n", "no") else None
+    return AnswerScope.DENY if word in ("", "n", "no", "否", "不") else None

@@ -9,12 +9,13 @@ import time
 import msgspec
 
 from hermes.app.auth import Auth, stored_keys
+from hermes.app.charts import padded
 from hermes.cli.arguments import Parser
 from hermes.cli.report import failed
 from hermes.config.auth_file import AuthEntry
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError, UsageError
-from hermes.util.say import phrase, say, say_many
+from hermes.util.say import phrase, say, say_many, translated
 from hermes.util.text import inert
 
 Plain = dict[str, object]
@@ -134,8 +135,9 @@ def _show(rows: list[Plain], *, as_json: bool) -> None:
 def _line(row: Plain) -> str:
     ending = f"…{row['ending']}" if row["ending"] else ""
     uses = say("{uses} uses", uses=row["uses"]) if row["uses"] else ""
+    label, source = inert(str(row["label"])), translated(str(row["source"]))
     columns = (
-        f"{row['number']:>3}  {inert(str(row['label'])):<24} {row['source']!s:<28} {ending:<6} {_state(row):<10} {uses}"
+        f"{row['number']:>3}  {padded(label, 24)} {padded(source, 28)} {ending:<6} {padded(_state(row), 10)} {uses}"
     )
     return columns.rstrip()
 

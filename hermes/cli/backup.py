@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from hermes.app.backup import back_up, backups
+from hermes.app.charts import padded
 from hermes.app.openai_form import Plain
 from hermes.cli.arguments import Parser
 from hermes.cli.output import print_json, size
@@ -98,4 +99,4 @@ def _line(row: Plain) -> str:
         *([str(row["wrong"])] if row["wrong"] else []),
     ]
     when = moment(float(str(row["made_at"])))
-    return f"{row['name']:<36} {when:<14} {size(int(str(row['bytes']))):>8}  {', '.join(marks)}".rstrip()
+    return f"{row['name']:<36} {padded(when, 14)} {size(int(str(row['bytes']))):>8}  {', '.join(marks)}".rstrip()

@@ -20,7 +20,7 @@ from hermes.config.edit import read_text, write_text
 from hermes.config.environment import process_environment
 from hermes.config.home import Home, locate_home
 from hermes.core.errors import ConfigError, HermesError, UsageError
-from hermes.util.say import phrase, say, say_many
+from hermes.util.say import joined, phrase, say, say_many, translated
 from hermes.util.text import escaped, one_line
 
 UNUSABLE = 78
@@ -133,8 +133,8 @@ def _check(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
 def _line(file: str, problem: Problem) -> str:
     where = f"{file}:{problem.line}: " if problem.line else ""
     words = {Level.ERROR: say("error"), Level.WARNING: say("warning"), Level.NOTE: say("note")}
-    message = problem.message.removeprefix(f"{file}: ")
-    return f"{where}{words[problem.level]}: {escaped(one_line(f'{message} {problem.hint}'.rstrip(), 400))}"
+    message = translated(problem.message.removeprefix(f"{file}: "))
+    return f"{where}{words[problem.level]}: {escaped(one_line(joined(message, translated(problem.hint)), 400))}"
 
 
 def _wrong(found: list[Problem]) -> int:

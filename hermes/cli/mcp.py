@@ -51,11 +51,11 @@ def _row(row: Plain) -> str:
     told = {name: visible(str(value)) for name, value in row.items()}
     state = "on " if row["enabled"] else "off"
     return say(
-        "{name:<24} {state} {transport:<5} trust: {trust:<6} {target}",
-        name=told["name"],
+        "{name} {state} {transport} trust: {trust} {target}",
+        name=f"{told['name']:<24}",
         state=state,
-        transport=told["transport"],
-        trust=told["trust"],
+        transport=f"{told['transport']:<5}",
+        trust=f"{told['trust']:<6}",
         target=told["target"],
     )
 

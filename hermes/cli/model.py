@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import structs, to_builtins
 
+from hermes.app.charts import padded
 from hermes.app.models import Candidate, Listed, Tried, checked, current, keep, model_names, tried
 from hermes.app.openai_form import Plain
 from hermes.cli.arguments import Parser
@@ -135,7 +136,7 @@ def about(shown: Plain) -> list[str]:
         (say("window"), tokens, None),
         (say("price"), _price(shown), None),
     ]
-    return [escaped(f"{name:<10} {value}" + (f"   [{why}]" if why else "")) for name, value, why in rows]
+    return [escaped(f"{padded(name, 10)} {value}" + (f"   [{why}]" if why else "")) for name, value, why in rows]
 
 
 def _price(shown: Plain) -> str:

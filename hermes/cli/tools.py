@@ -4,6 +4,7 @@ import json
 
 from msgspec import structs
 
+from hermes.app.charts import padded
 from hermes.app.openai_form import Plain
 from hermes.app.toolsets import Switched, disable, enable, listed
 from hermes.cli.arguments import Parser
@@ -61,6 +62,6 @@ def _list(rows: list[Plain], *, as_json: bool) -> int:
         tools = row["tools"]
         assert isinstance(tools, list)
         names = ", ".join(map(str, tools)) or say("(asked of the server when a session starts)")
-        print(escaped(f"{row['name']!s:<16} {state:<4} {names}"))
+        print(escaped(f"{row['name']!s:<16} {padded(state, 4)} {names}"))
         print(escaped(f"{'':<21} {row['why']}"))
     return 0

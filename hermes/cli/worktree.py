@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from hermes.app.charts import padded
 from hermes.app.openai_form import Plain
 from hermes.app.worktrees import Worktrees
 from hermes.cli.arguments import Parser
@@ -79,4 +80,4 @@ def _line(row: Plain) -> str:
     state = say("in use") if row["in_use"] else ""
     what = say("{changes} changes, {commits} commits", changes=row["changes"], commits=row["commits"])
     tail = "  ".join(part for part in (str(row["wrong"]) or what, state) if part)
-    return f"{row['name']:<28} {moment(float(str(row['made_at']))):<14} {row['repository']}  {tail}"
+    return f"{row['name']:<28} {padded(moment(float(str(row['made_at']))), 14)} {row['repository']}  {tail}"

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from hermes.config.keys import type_at, wanted
 from hermes.config.settings import Settings
-from hermes.util.say import say
+from hermes.util.say import phrase
 from hermes.util.text import one_line
 
 _PLACE = re.compile(r" - at `\$\.?([^`]*)`$")
@@ -68,17 +68,19 @@ def _fault(document: object, path: list[str], error: str) -> Fault:
     key = ".".join(path).replace(".[", "[")
     field = _FIELD.search(error)
     if "unknown field" in error and field is not None:
-        return Fault(f"{key}.{field[1]}", say("nobody knows the key `{key}`.", key=f"{key}.{field[1]}"))
+        return Fault(f"{key}.{field[1]}", phrase("nobody knows the key `{key}`.", key=f"{key}.{field[1]}"))
     if "missing required field" in error and field is not None:
-        return Fault(key, say("`{key}` lacks `{field}`.", key=key, field=field[1]))
+        return Fault(key, phrase("`{key}` lacks `{field}`.", key=key, field=field[1]))
     typed = type_at(tuple("[]" if step.startswith("[") else step for step in path))
     value = _at(document, path)
     shown = (
         "" if _secret(path) else one_line(value if isinstance(value, str) else msgspec.json.encode(value).decode(), 60)
     )
     if not shown:
-        return Fault(key, say("`{key}` must be {wanted}.", key=key, wanted=wanted(typed)))
-    return Fault(key, say("`{key}` must be {wanted}, not {value}.", key=key, wanted=wanted(typed), value=shown))
+        return Fault(key, phrase("`{key}` must be {wanted_said}.", key=key, wanted_said=wanted(typed)))
+    return Fault(
+        key, phrase("`{key}` must be {wanted_said}, not {value}.", key=key, wanted_said=wanted(typed), value=shown)
+    )
 
 
 def _secret(path: list[str]) -> bool:

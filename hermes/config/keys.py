@@ -12,7 +12,7 @@ from hermes.config.known import KNOWN_ELSEWHERE
 from hermes.config.settings import Settings
 from hermes.core.errors import UsageError
 from hermes.plugins import suggestion
-from hermes.util.say import phrase, say
+from hermes.util.say import phrase
 
 _YES = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
@@ -95,7 +95,7 @@ def wanted(typed: object) -> str:
     """What a value of this type looks like, in words."""
     alternatives = [one for one in _alternatives(typed) if one is not type(None)]
     if bool in alternatives and str in alternatives:
-        return say("a word, or true or false")
+        return phrase("a word, or true or false")
     return _looks(alternatives[0] if alternatives else str)
 
 
@@ -105,21 +105,21 @@ def _looks(one: object) -> str:
     if plain in (int, float):
         return _number(whole=plain is int, limits=limits)
     if isinstance(plain, type) and issubclass(plain, StrEnum):
-        return say("one of: {names}", names=", ".join(member.value for member in plain))
+        return phrase("one of: {names}", names=", ".join(member.value for member in plain))
     below = members(plain)
     if below is not None:
-        return say("a list, such as [a, b]") if "[]" in below else say("a section of keys with values")
-    return say("true or false") if plain is bool else say("text")
+        return phrase("a list, such as [a, b]") if "[]" in below else phrase("a section of keys with values")
+    return phrase("true or false") if plain is bool else phrase("text")
 
 
 def _number(*, whole: bool, limits: Meta | None) -> str:
     if limits is None:
-        return say("a whole number") if whole else say("a number")
+        return phrase("a whole number") if whole else phrase("a number")
     if limits.gt is not None:
-        return say("a number above {least}", least=f"{limits.gt:g}")
+        return phrase("a number above {least}", least=f"{limits.gt:g}")
     if limits.le is not None:
-        return say("a whole number from {least} to {most}", least=limits.ge, most=limits.le)
-    return say("a whole number, {least} or more", least=limits.ge)
+        return phrase("a whole number from {least} to {most}", least=limits.ge, most=limits.le)
+    return phrase("a whole number, {least} or more", least=limits.ge)
 
 
 def read_value(setting: Setting, text: str) -> object:
@@ -161,7 +161,7 @@ def _unknown(path: tuple[str, ...]) -> UsageError:
         last = path[-1]
         near = suggestion(key, [name for name in names if name.rpartition(".")[2] == last])
         same = [name for name in names if name.rpartition(".")[2] == last]
-        near = near or (say("Did you mean {name!r}?", name=same[0]) if same else "")
+        near = near or (phrase("Did you mean {name!r}?", name=same[0]) if same else "")
     return UsageError(
         phrase("Nobody knows the key `{key}`.", key=key[:80]),
         near or phrase("`hermes config list` shows those there are."),

@@ -82,7 +82,7 @@ def settings_of(document: dict[str, object], file: Path) -> LoadedSettings:
 
         first = type_faults(known)[0]
         line = line_of(read_text(file), re.split(r"[.\[]", first.key))
-        where = say("{file}, line {n}", file=file, n=line) if line else str(file)
+        where = phrase("{file}, line {n}", file=file, n=line) if line else str(file)
         raise ConfigError(f"{where}: {first.message}", phrase("Mend that line and try again.")) from None
     _check_numbers(settings, file)
     _check_strategies(settings, file)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hermes.core.errors import ConfigError, UsageError
 from hermes.util.atomic import write_atomic
-from hermes.util.say import phrase, say
+from hermes.util.say import phrase
 
 DEFAULT = "default"
 """The name of the home that is no profile: `~/.hermes` itself."""
@@ -85,7 +85,7 @@ def profile_home(environ: Mapping[str, str]) -> Path:
     if not folder.is_dir():
         from hermes.plugins import suggestion
 
-        hint = suggestion(name, profile_names(base)) or say("`hermes profile list` shows those there are.")
+        hint = suggestion(name, profile_names(base)) or phrase("`hermes profile list` shows those there are.")
         raise ConfigError(phrase("There is no profile {name!r}.", name=name), hint)
     return folder
 

@@ -96,6 +96,8 @@ def _placed(said: str, values: dict[str, str]) -> str:
 
 def _value(name: str, value: str, language: str, depth: int) -> str:
     """What stood in a place: a text of ours with several words, or a list of ours; else a name, which stays."""
+    if name.endswith(LIST) and (said := recognised(value, language, depth)) != value:
+        return said
     if name.endswith(LIST):
         return "、".join(translations(language).get(one, one) for one in value.split(", "))
     return recognised(value, language, depth) if " " in value else value

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hermes.app.command import Call, Command, Group
 from hermes.app.desk import Option
-from hermes.util.say import phrase, say
+from hermes.util.say import joined, phrase, say, translated
 from hermes.util.text import escaped, one_line, visible
 
 _MARKS = {"ok": "ok", "warning": "! "}
@@ -22,7 +22,7 @@ async def doctor(call: Call) -> None:
     lines = await examine(environ, call.desk.app.options.cwd or os.getcwd())
     checks = await examine_home(environ)
     lines += [
-        f"{_MARKS.get(one.state, '!!')} {one.name:<12} {' '.join(part for part in (one.said, one.advice) if part)}"
+        f"{_MARKS.get(one.state, '!!')} {one.name:<12} {joined(translated(one.said), translated(one.advice))}"
         for one in checks
     ]
     call.desk.tell("\n".join(visible(line) for line in lines))

@@ -37,7 +37,7 @@ def _one(commands: Registry, name: str) -> str:
     command = commands.find(name)
     if command is None:
         near = commands.near(name)
-        hint = say("Did you mean /{near}?", near=near) if near else say("/help lists all commands.")
+        hint = phrase("Did you mean /{near}?", near=near) if near else phrase("/help lists all commands.")
         raise NotFoundError(phrase("There is no command /{name}.", name=name), hint)
     lines = [_row(command).strip()]
     if command.aliases:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hermes.app.charts import padded
 from hermes.app.command import Call, Command, Group
 from hermes.app.commands.model import sent_anew
 from hermes.app.desk import Option
@@ -66,7 +67,7 @@ def _set_line(row: dict[str, object]) -> str:
     names = row["tools"]
     assert isinstance(names, list)
     state = say("on") if row["on"] else say("off")
-    return f"  {escaped(str(row['name'])):<18} {state:<4} {one_line(escaped(', '.join(names)), 90)}".rstrip()
+    return f"  {escaped(str(row['name'])):<18} {padded(state, 4)} {one_line(escaped(', '.join(names)), 90)}".rstrip()
 
 
 async def complete_tools(call: Call) -> Sequence[Option]:
