@@ -24,7 +24,7 @@ from hermes.runtime.mailbox import Inbound
 from hermes.store.goals import GoalRow
 from hermes.store.store import Store
 from hermes.util.say import say
-from hermes.util.text import inert, one_line
+from hermes.util.text import clean_surrogates, inert, one_line
 
 if TYPE_CHECKING:
     from hermes.app.birth import Live
@@ -94,7 +94,7 @@ class Pursuit:
         """Work towards this from now on. Raises UsageError for a text that is too long."""
         if len(text) > MOST:
             raise UsageError(say("A goal has at most {n} characters.", n=MOST))
-        await self._keep(GoalRow(text=text))
+        await self._keep(GoalRow(text=clean_surrogates(text)))
         self._go_on()
 
     async def resume(self) -> None:
