@@ -14,6 +14,7 @@
 # make fuzz           half an hour each of guided fuzzing of the analyser and the redactor (needs atheris; MINUTES=30)
 # make cap-race       a cap on money against 50 turns at once in 4 processes, kills among them, ten times
 # make talk           200 turns with tools, memory and skills over ten processes on three wires; URL=... against a server
+# make screens        the pictures of the README, anew (needs tmux and two fonts; see scripts/screens.py)
 # make shape          the shape table of the tree
 # make lock           resolve the locked requirements anew (needs uv)
 
@@ -23,7 +24,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
 .PHONY: run test check matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench recall talk \
-  shape lint types contracts deps lock clean
+  screens shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -112,6 +113,10 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
 	@echo "Setting up the tools for tests ..."
 	@$(PIP) --only-binary :all: --no-binary forbiddenfruit -r requirements/dev.txt
 	@touch $@
+
+screens: $(VENV)/dev.stamp
+	@$(BIN)/python -c "import cairosvg" 2>/dev/null || $(BIN)/python -m pip --disable-pip-version-check install --quiet cairosvg
+	@$(BIN)/python scripts/screens.py
 
 lock:
 	UV_CUSTOM_COMPILE_COMMAND="make lock" uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet --extra local requirements/build.in pyproject.toml -o requirements/run.txt

@@ -1,7 +1,7 @@
 """The README's pictures: the program in a real terminal, with a scripted model, as PNG files in `docs/screens`.
 
-Wants tmux, the fonts DejaVu Sans Mono and WenQuanYi Zen Hei (fonts-dejavu-core, fonts-wqy-zenhei), and cairosvg,
-which no gate needs: `make screens` fetches it into a folder of its own.
+Wants tmux, the fonts DejaVu Sans Mono and WenQuanYi Zen Hei (Debian: fonts-dejavu-core, fonts-wqy-zenhei), and
+cairosvg, which no gate needs: `make screens` installs it.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from pathlib import Path
 import cairosvg  # type: ignore[import-not-found]
 from msgspec import Struct, structs
 
+from hermes.core.usage import Usage
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Reply, Say
 from hermes.testing.server import ScriptedServer
@@ -224,6 +225,10 @@ CHINESE: list[Reply] = [
         chunk=30,
     ),
 ]
+COUNTED = (Usage(input=2_983, output=61), Usage(input=3_196, output=74, cache_read=2_944))
+COUNTED += (Usage(input=3_322, output=38, cache_read=3_136), Usage(input=3_390, output=82, cache_read=3_264))
+USED: list[Reply] = [structs.replace(say, usage=used) for say, used in zip(TOOLS, COUNTED, strict=True)]
+PRICES = {"qwen3-coder": {"input": 0.4, "output": 1.6, "cache_read": 0.04}}
 Act = Callable[[Tmux], Awaitable[object]]
 
 
@@ -244,8 +249,8 @@ async def approval(screen: Tmux) -> None:
 async def completion(screen: Tmux) -> None:
     await screen.type("/s")
     await screen.shows("/search", "/sessions")
-    await screen.press("Down", "Down")
-    await screen.shows("› /s")
+    await screen.press("Down", "Down", "Down")
+    await screen.shows("› /sandbox")
 
 
 async def chinese(screen: Tmux) -> None:
@@ -257,9 +262,9 @@ async def usage(screen: Tmux) -> None:
     await tools(screen)
     await screen.press("C-l")
     await screen.enter("/usage")
-    await screen.shows("tokens")
+    await screen.shows("tokens in")
     await screen.enter("/context")
-    await screen.shows("window")
+    await screen.shows("About")
 
 
 async def first(screen: Tmux) -> None:
@@ -273,13 +278,9 @@ async def first(screen: Tmux) -> None:
 async def shot(name: str, replies: list[Reply], act: Act, *, rows: int = 40, columns: int = 96) -> None:
     """One picture."""
     async with ScriptedServer(replies) as server:
-        home = TempHome.for_server(server.url)
-        home.config = {
-            **(home.config or {}),
-            "model": {**home.config["model"], "default": "qwen3-coder", "context_length": 131_072},
-        }  # type: ignore
-        if name == "first-start":
-            home.config = None
+        model = {"default": "qwen3-coder", "provider": "custom", "base_url": server.url, "api_key": "x"}
+        config = {"model": {**model, "context_length": 131_072}, "terminal": {"backend": "local"}, "prices": PRICES}
+        home = TempHome(None if name == "first-start" else config)
         with home:
             home.root = home.root.rename(home.root.parent / "ada")  # a name that looks well in pictures
             home.more |= {"COLORTERM": "truecolor", "LANG": "en_US.UTF-8"}
@@ -309,7 +310,7 @@ SHOTS: dict[str, tuple[list[Reply], Act]] = {
     "approval": (APPROVAL, approval),
     "completion": ([], completion),
     "chinese": (CHINESE, chinese),
-    "usage": (TOOLS, usage),
+    "usage": (USED, usage),
 }
 
 

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.errors import NotFoundError, StoreError, UsageError
-from hermes.util.say import say
+from hermes.util.say import phrase, say
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -98,7 +98,7 @@ def packing(target: Path) -> Iterator[Packer]:
     Raises UsageError when there is such a file, StoreError when it cannot be written.
     """
     if os.path.lexists(target):
-        raise UsageError(say("{file} is there already.", file=target), say("Name another file."))
+        raise UsageError(phrase("{file} is there already.", file=target), phrase("Name another file."))
     partial = target.with_name(f".{target.name[:60]}.{os.urandom(4).hex()}.partial")
     try:
         handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -113,7 +113,7 @@ def packing(target: Path) -> Iterator[Packer]:
     except OSError as error:
         ours = error.filename in (None, str(partial), partial)
         place = str(target) if ours else str(error.filename)
-        raise StoreError(say("{file} cannot be written: {reason}.", file=place, reason=error.strerror)) from None
+        raise StoreError(phrase("{file} cannot be written: {reason}.", file=place, reason=error.strerror)) from None
     finally:
         partial.unlink(missing_ok=True)
 
@@ -139,10 +139,10 @@ class Archive:
             self._file: BinaryIO = open(path, "rb", opener=_plain)  # noqa: SIM115 - closed by the context
         except FileNotFoundError:
             raise NotFoundError(
-                say("There is no backup {file}.", file=path), say("`hermes backup list` shows them.")
+                phrase("There is no backup {file}.", file=path), phrase("`hermes backup list` shows them.")
             ) from None
         except OSError as error:
-            raise StoreError(say("{file} cannot be read: {reason}.", file=path, reason=error.strerror)) from None
+            raise StoreError(phrase("{file} cannot be read: {reason}.", file=path, reason=error.strerror)) from None
         with contextlib.ExitStack() as undo:
             undo.callback(self._file.close)
             try:
@@ -211,11 +211,15 @@ class Archive:
             raise self._damaged(say("it is no backup of Hermes"))
         text = self._zip.read(entry)
         if msgspec.json.decode(text, type=_Numbered).format > FORMAT:
-            raise StoreError(say("{file} was written by a newer Hermes.", file=self.path), say("Update Hermes first."))
+            raise StoreError(
+                phrase("{file} was written by a newer Hermes.", file=self.path), phrase("Update Hermes first.")
+            )
         return msgspec.json.decode(text, type=Manifest)
 
     def _damaged(self, why: str) -> StoreError:
-        return StoreError(say("{file} is not taken: {why}.", file=self.path, why=why), say("Nothing was changed."))
+        return StoreError(
+            phrase("{file} is not taken: {why}.", file=self.path, why=why), phrase("Nothing was changed.")
+        )
 
 
 class _Numbered(Struct, frozen=True):

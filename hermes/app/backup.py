@@ -15,7 +15,7 @@ from hermes.config import restoring
 from hermes.config.home import Home, locate_home
 from hermes.core.errors import HermesError, NotFoundError, StoreError
 from hermes.store.copying import close_log, copy_database, examine_database, must_be_usable
-from hermes.util.say import say
+from hermes.util.say import phrase, say
 
 DATABASE = "hermes.db"
 KEYS = (".env", "auth.json")
@@ -43,7 +43,7 @@ def back_up(
     home = locate_home(environ)
     home.check()
     if not home.root.is_dir():
-        raise NotFoundError(say("There is nothing in {home} yet.", home=home.root))
+        raise NotFoundError(phrase("There is nothing in {home} yet.", home=home.root))
     if target is None:
         home.backups.mkdir(mode=0o700, exist_ok=True)
         target = _unused(home.backups, "hermes")
@@ -169,7 +169,7 @@ def _staged(home: Home, archive: Archive, told: Told) -> Iterator[Path]:
         yield stage
     except OSError as error:
         raise StoreError(
-            say("The backup cannot be unpacked: {reason}.", reason=error.strerror), say("Nothing was changed.")
+            phrase("The backup cannot be unpacked: {reason}.", reason=error.strerror), phrase("Nothing was changed.")
         ) from None
     finally:
         if not (home.root / restoring.JOURNAL).exists():
@@ -197,7 +197,7 @@ def _must_be_sound(database: Path) -> None:
     must_be_usable(database)
     if wrong := examine_database(database):
         raise StoreError(
-            say("The database in the backup is damaged: {what}.", what=wrong[0]), say("Nothing was changed.")
+            phrase("The database in the backup is damaged: {what}.", what=wrong[0]), phrase("Nothing was changed.")
         )
 
 
@@ -205,8 +205,8 @@ def _must_fit(folder: Path, size: int) -> None:
     free = shutil.disk_usage(folder).free
     if size > free:
         raise StoreError(
-            say("There is no room for it: {size:,} bytes are needed, {free:,} are free.", size=size, free=free),
-            say("Nothing was changed."),
+            phrase("There is no room for it: {size:,} bytes are needed, {free:,} are free.", size=size, free=free),
+            phrase("Nothing was changed."),
         )
 
 
@@ -215,8 +215,8 @@ def _must_be_known(file: Path, manifest: Manifest) -> None:
     for name in manifest.tops():
         if name not in KEPT:
             raise StoreError(
-                say("{file} is not taken: {name} belongs into no backup.", file=file, name=name),
-                say("Nothing was changed."),
+                phrase("{file} is not taken: {name} belongs into no backup.", file=file, name=name),
+                phrase("Nothing was changed."),
             )
 
 
@@ -292,8 +292,8 @@ def _add_database(packer: Packer, home: Home, told: Told) -> int:
         copy_database(home.database, copy, lambda share: told(say("copying the database: {share:.0%}", share=share)))
         if wrong := examine_database(copy):
             raise StoreError(
-                say("The database {file} is damaged: {what}.", file=home.database, what=wrong[0]),
-                say("`hermes doctor` says more."),
+                phrase("The database {file} is damaged: {what}.", file=home.database, what=wrong[0]),
+                phrase("`hermes doctor` says more."),
             )
         packer.add(DATABASE, copy)
         return must_be_usable(copy)

@@ -39,6 +39,11 @@ def fitted(text: str, columns: int) -> str:
     return text + " " * (columns - width(text))
 
 
+def padded(text: str, columns: int) -> str:
+    """The text with spaces behind it up to that column; what is longer stays whole."""
+    return text + " " * max(0, columns - width(text))
+
+
 def bar(share: float, columns: int, *, words: bool = False) -> str:
     """A share from 0 to 1 as a bar, as exact as an eighth of a column; what is above zero is seen."""
     share = min(max(share, 0.0), 1.0)

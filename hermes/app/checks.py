@@ -27,7 +27,7 @@ from hermes.store.index import behind
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 from hermes.util.local import number
-from hermes.util.say import say, say_many
+from hermes.util.say import phrase, say_many
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 _LARGE = 200_000_000
@@ -63,8 +63,8 @@ async def examine_home(environ: Mapping[str, str], *, fix: bool = False) -> list
 def _missing(home: Home, *, fix: bool) -> Check:
     if fix:
         home.ensure()
-    fixed = say("The folder was made.") if fix else ""
-    said = say("{home} is not there yet; the first start makes it.", home=home.root)
+    fixed = phrase("The folder was made.") if fix else ""
+    said = phrase("{home} is not there yet; the first start makes it.", home=home.root)
     return Check(name="home", state=OK, said=said, fixed=fixed)
 
 
@@ -72,16 +72,16 @@ async def _permissions(home: Home, fix: bool) -> Check:
     """Nobody else may look into the home, nor at the files with keys and conversations."""
     open_ones = [path for path in _private(home) if _seen_by_others(path)]
     if not open_ones:
-        return Check(name="permissions", state=OK, said=say("Only you can read the home."))
+        return Check(name="permissions", state=OK, said=phrase("Only you can read the home."))
     shown = ", ".join(one.name or str(one) for one in open_ones[:5])
     exposed = home.root in open_ones and any(one.is_file() for one in open_ones)
-    said = say("Others on this machine can read: {names}.", names=shown)
+    said = phrase("Others on this machine can read: {names}.", names=shown)
     if not fix:
         state = PROBLEM if exposed else WARNING
-        return Check(name="permissions", state=state, said=said, advice=say("`hermes doctor --fix` closes them."))
+        return Check(name="permissions", state=state, said=said, advice=phrase("`hermes doctor --fix` closes them."))
     for one in open_ones:
         one.chmod(stat.S_IMODE(one.stat().st_mode) & 0o700)
-    return Check(name="permissions", state=OK, said=said, fixed=say("They can be read by you only now."))
+    return Check(name="permissions", state=OK, said=said, fixed=phrase("They can be read by you only now."))
 
 
 def _there(path: Path) -> bool:
@@ -108,12 +108,12 @@ async def _folders(home: Home, fix: bool) -> Check:
     names = ("memories", "skills", "cache", "logs", "run", "spill", "trajectories", "backups")
     wrong = [name for name in names if _there(home.root / name) and not (home.root / name).is_dir()]
     if not wrong:
-        return Check(name="folders", state=OK, said=say("Every folder of the home can be used."))
+        return Check(name="folders", state=OK, said=phrase("Every folder of the home can be used."))
     return Check(
         name="folders",
         state=PROBLEM,
-        said=say("These should be folders and are not: {names}.", names=", ".join(wrong)),
-        advice=say("Move them away."),
+        said=phrase("These should be folders and are not: {names}.", names=", ".join(wrong)),
+        advice=phrase("Move them away."),
     )
 
 
@@ -129,12 +129,12 @@ async def _settings(home: Home, fix: bool) -> Check:
             name="settings",
             state=WARNING,
             said=" ".join(loaded.warnings[:5]),
-            advice=say("Mend it in {file}.", file=home.config_file),
+            advice=phrase("Mend it in {file}.", file=home.config_file),
         )
     said = (
-        say("config.yaml is understood.")
+        phrase("config.yaml is understood.")
         if home.config_file.exists()
-        else say("There is no config.yaml; defaults hold.")
+        else phrase("There is no config.yaml; defaults hold.")
     )
     return Check(name="settings", state=OK, said=said)
 
@@ -143,20 +143,20 @@ async def _database(home: Home, fix: bool) -> Check:
     """The database with everything that was said. It is never mended here: a backup may be put back by the person."""
     del fix
     if not home.database.exists():
-        return Check(name="database", state=OK, said=say("There is no database yet."))
+        return Check(name="database", state=OK, said=phrase("There is no database yet."))
     try:
         must_be_usable(home.database)
         wrong = await asyncio.to_thread(examine_database, home.database, thorough=_size(home.database) < _LARGE)
     except HermesError as error:
         wrong = [error.message]
     if not wrong:
-        return Check(name="database", state=OK, said=say("hermes.db is sound."))
+        return Check(name="database", state=OK, said=phrase("hermes.db is sound."))
     newest = newest_backup(home)
-    advice = say("No backup is in the home; keep the file as it is, and copy it before anything else.")
+    advice = phrase("No backup is in the home; keep the file as it is, and copy it before anything else.")
     if newest is not None:
-        advice = say("`hermes restore {name}` puts the newest backup back.", name=newest.name)
+        advice = phrase("`hermes restore {name}` puts the newest backup back.", name=newest.name)
     return Check(
-        name="database", state=PROBLEM, said=say("hermes.db: {what}.", what=wrong[0].rstrip(".")), advice=advice
+        name="database", state=PROBLEM, said=phrase("hermes.db: {what}.", what=wrong[0].rstrip(".")), advice=advice
     )
 
 
@@ -164,12 +164,12 @@ async def _index(home: Home, fix: bool) -> Check:
     """The search index, which can always be made again."""
     file = home.root / "search.db"
     if not file.exists() or not home.database.exists():
-        return Check(name="search", state=OK, said=say("The search index is made when it is wanted."))
+        return Check(name="search", state=OK, said=phrase("The search index is made when it is wanted."))
     missing = await asyncio.to_thread(behind, file, home.database)
     wrong = await asyncio.to_thread(examine_database, file, thorough=False) if missing is not None else ["?"]
     if not missing and not wrong:
-        return Check(name="search", state=OK, said=say("The search index is sound and knows every message."))
-    said = say("The search index is damaged.")
+        return Check(name="search", state=OK, said=phrase("The search index is sound and knows every message."))
+    said = phrase("The search index is damaged.")
     state = WARNING
     if not wrong:
         state, said = (
@@ -181,7 +181,7 @@ async def _index(home: Home, fix: bool) -> Check:
             ),
         )
     if not fix:
-        return Check(name="search", state=state, said=said, advice=say("`hermes doctor --fix` makes it anew."))
+        return Check(name="search", state=state, said=said, advice=phrase("`hermes doctor --fix` makes it anew."))
     try:
         store = await Store.open(home.root, SystemClock())
         try:
@@ -190,7 +190,7 @@ async def _index(home: Home, fix: bool) -> Check:
             await store.close()
     except HermesError as error:
         return Check(name="search", state=PROBLEM, said=said, advice=error.message)
-    fixed = say("It was brought up to date: {n} messages taken in.", n=number(report.messages))
+    fixed = phrase("It was brought up to date: {n} messages taken in.", n=number(report.messages))
     return Check(name="search", state=OK, said=said, fixed=fixed)
 
 
@@ -202,7 +202,7 @@ async def _locks(home: Home, fix: bool) -> Check:
         "locks",
         stale,
         fix,
-        say("No lock is left over."),
+        phrase("No lock is left over."),
         _unlock,
         (
             "{n} lock is left of a session that is gone.",
@@ -221,7 +221,7 @@ async def _spill(home: Home, fix: bool) -> Check:
         "results",
         lost,
         fix,
-        say("Every large result belongs to a session."),
+        phrase("Every large result belongs to a session."),
         _remove,
         (
             "{n} folder of results is of a session that is gone.",
@@ -241,7 +241,7 @@ async def _leftovers(home: Home, fix: bool) -> Check:
         "leftovers",
         old,
         fix,
-        say("Nothing half-made lies about."),
+        phrase("Nothing half-made lies about."),
         _remove,
         (
             "{n} half-made file or folder lies about.",
@@ -254,10 +254,10 @@ async def _space(home: Home, fix: bool) -> Check:
     """Room on the disk."""
     del fix
     free = shutil.disk_usage(home.root).free
-    shown = say("{free} MB are free where the home is.", free=number(free // 1_000_000))
+    shown = phrase("{free} MB are free where the home is.", free=number(free // 1_000_000))
     if free >= _LITTLE:
         return Check(name="space", state=OK, said=shown)
-    return Check(name="space", state=WARNING, said=shown, advice=say("Make room: without it nothing can be stored."))
+    return Check(name="space", state=WARNING, said=shown, advice=phrase("Make room: without it nothing can be stored."))
 
 
 def _swept(
@@ -268,10 +268,10 @@ def _swept(
         return Check(name=name, state=OK, said=none)
     said = say_many(*many, len(found))
     if not fix:
-        return Check(name=name, state=WARNING, said=said, advice=say("`hermes doctor --fix` takes that away."))
+        return Check(name=name, state=WARNING, said=said, advice=phrase("`hermes doctor --fix` takes that away."))
     gone = sum(sweep(one) for one in found)
     left = len(found) - gone
-    fixed = say("Taken away: {n}.", n=number(gone))
+    fixed = phrase("Taken away: {n}.", n=number(gone))
     return Check(name=name, state=WARNING if left else OK, said=said, fixed=fixed)
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from hermes.app.desk import Desk, Option, Surface
 from hermes.core.errors import BusyError, NotFoundError, UsageError
-from hermes.util.say import phrase, say
+from hermes.util.say import phrase
 
 EVERYWHERE = frozenset(Surface)
 HERE_ONLY = frozenset({Surface.TERMINAL})
@@ -53,8 +53,8 @@ class Call(Struct, frozen=True):
         """Raise UsageError when something stands behind a name that takes nothing."""
         if self.text:
             raise UsageError(
-                say("/{name} takes nothing behind it.", name=self.name),
-                say("A space in front sends it all as a message."),
+                phrase("/{name} takes nothing behind it.", name=self.name),
+                phrase("A space in front sends it all as a message."),
             )
 
 
@@ -123,11 +123,11 @@ class Registry:
         """Carry a command out. Raises NotFoundError for a name that is none, and what the command raises."""
         command = self.find(name)
         if command is None:
-            raise NotFoundError(say("There is no command /{name}.", name=name))
+            raise NotFoundError(phrase("There is no command /{name}.", name=name))
         if not command.while_busy and desk.actor.busy:
             raise BusyError(
-                say("/{name} waits until the turn has ended.", name=command.name),
-                say("Ctrl-C or /stop ends it."),
+                phrase("/{name} waits until the turn has ended.", name=command.name),
+                phrase("Ctrl-C or /stop ends it."),
             )
         await command.run(Call(desk, name, text, self))
 

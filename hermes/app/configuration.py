@@ -116,8 +116,8 @@ def put(environ: Mapping[str, str], key: str, text: str) -> Plain:
     value = read_value(setting, text)
     if _hidden(value, setting.path[-1]):
         raise UsageError(
-            say("A key on the command line would stand in the shell's history and in the list of processes."),
-            say("Keep it with `hermes auth add PROVIDER`, or name its variable: {example}", example="'${MY_KEY}'"),
+            phrase("A key on the command line would stand in the shell's history and in the list of processes."),
+            phrase("Keep it with `hermes auth add PROVIDER`, or name its variable: {example}", example="'${MY_KEY}'"),
         )
     change(home, {setting.path: value})
     warning = (
@@ -140,7 +140,7 @@ def change(home: Home, changes: Mapping[tuple[str, ...], object], removed: Seque
     known = {fault.message for fault in _faults(parsed(before, file), file)}
     fresh = next((fault for fault in _faults(parsed(text, file), file) if fault.message not in known), None)
     if fresh is not None:
-        raise UsageError(_capital(fresh.message), say("Nothing was changed."))
+        raise UsageError(_capital(fresh.message), phrase("Nothing was changed."))
     if text != before:
         home.ensure()
         write_text(file, text)
@@ -159,8 +159,8 @@ def writable_home(environ: Mapping[str, str]) -> Home:
     other = home.foreign()
     if other:
         raise ConfigError(
-            say("{home} is also another program's home ({file} is not ours).", home=home.root, file=other),
-            say("`hermes setup` shows what can be taken over; HERMES_HOME names another folder."),
+            phrase("{home} is also another program's home ({file} is not ours).", home=home.root, file=other),
+            phrase("`hermes setup` shows what can be taken over; HERMES_HOME names another folder."),
         )
     return home
 
@@ -202,7 +202,8 @@ def check_toolsets(settings: Settings, names: Sequence[str]) -> None:
         holds = next((one for one, found in {**sets, **toolsets.TOOLSETS}.items() if name in found.tools), "")
         hint = say("It is a tool; its set is `{name}`.", name=holds) if holds else suggestion(name, known)
         raise UsageError(
-            say("There is no tool set {name!r}.", name=name[:60]), hint or say("`hermes tools` shows those there are.")
+            phrase("There is no tool set {name!r}.", name=name[:60]),
+            hint or phrase("`hermes tools` shows those there are."),
         )
 
 
@@ -298,7 +299,7 @@ def _plain_key(key: str) -> str:
     if _VARIABLE.fullmatch(key):
         other = _ELSEWHERE.get(key)
         hint = say("Use `{key}`.", key=other) if other else say("Variables stand in .env; keys: `hermes auth add`.")
-        raise UsageError(say("{name} is a variable's name, not a setting's.", name=key), hint)
+        raise UsageError(phrase("{name} is a variable's name, not a setting's.", name=key), hint)
     return key
 
 

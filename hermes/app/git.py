@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hermes.core.errors import NotFoundError, StoreError, UsageError
-from hermes.util.say import say
+from hermes.util.say import phrase
 from hermes.util.text import one_line
 
 _SECONDS = 120.0
@@ -44,7 +44,7 @@ class Git:
         code, said, wrong = self.tried(*arguments)
         if code:
             raise StoreError(
-                say("git {verb} failed: {what}", verb=arguments[0], what=one_line(wrong or said, 300) or str(code))
+                phrase("git {verb} failed: {what}", verb=arguments[0], what=one_line(wrong or said, 300) or str(code))
             )
         return said
 
@@ -76,11 +76,11 @@ class Git:
                 check=False,
             )
         except FileNotFoundError:
-            raise NotFoundError(say("git is not installed."), say("Install it and try again.")) from None
+            raise NotFoundError(phrase("git is not installed."), phrase("Install it and try again.")) from None
         except subprocess.TimeoutExpired:
-            raise StoreError(say("git did not end within {seconds} s.", seconds=f"{self._seconds:g}")) from None
+            raise StoreError(phrase("git did not end within {seconds} s.", seconds=f"{self._seconds:g}")) from None
         except OSError as error:
-            raise StoreError(say("git cannot be run: {reason}.", reason=error.strerror)) from None
+            raise StoreError(phrase("git cannot be run: {reason}.", reason=error.strerror)) from None
         out, wrong = (os.fsdecode(text).rstrip("\n") for text in (done.stdout, done.stderr))
         return done.returncode, out, wrong
 
@@ -90,6 +90,6 @@ def repository_of(folder: Path, environ: Mapping[str, str]) -> Path:
     code, top, _ = Git(folder, environ).tried("rev-parse", "--show-toplevel")
     if code or not top:
         raise UsageError(
-            say("{folder} is in no git repository.", folder=folder), say("Go to one, or leave --worktree out.")
+            phrase("{folder} is in no git repository.", folder=folder), phrase("Go to one, or leave --worktree out.")
         )
     return Path(top)

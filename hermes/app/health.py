@@ -13,6 +13,7 @@ from hermes.config.trusted import is_trusted, trusted_folders
 from hermes.core.errors import ConfigError
 from hermes.safety.places import Places
 from hermes.tools.backends.wardens import Wardens
+from hermes.util.say import phrase
 
 PROBLEM = "Problem:"
 
@@ -30,11 +31,10 @@ async def examine(environ: Mapping[str, str], folder: str) -> list[str]:
     commands, contained = await commands_line(environ, settings, places)
     return [
         *loaded.warnings,
-        f"Home: {home.root}",
+        phrase("Home: {root}", root=home.root),
         *commands,
         _questions(settings, contained),
-        f"Folder: {places.workspace} is "
-        + ("trusted." if trusted else "not trusted: its files count as text of strangers (`hermes trust` changes it)."),
+        _trust_line(places.workspace, trusted=trusted),
     ]
 
 
@@ -53,7 +53,10 @@ async def commands_line(
         return [f"{PROBLEM} {error}"], ""
     finally:
         await wardens.close()
-    return [f"Commands: {held}", *([remark] if remark else [])], backend.name if backend.contained else ""
+    return [
+        phrase("Commands: {held}", held=held),
+        *([remark] if remark else []),
+    ], backend.name if backend.contained else ""
 
 
 def _questions(settings: Settings, contained: str) -> str:
@@ -61,12 +64,28 @@ def _questions(settings: Settings, contained: str) -> str:
         mode, policy = mode_of(settings), policy_of(settings, Options())
     except ConfigError as error:
         return f"{PROBLEM} {error}"
-    rules = f"{len(policy.allow)} allowed patterns, {len(policy.rules)} rules of your own"
     if mode == "off":
         counts = policy.off_in == contained
-        what = "nothing is asked about commands there" if counts else "commands run elsewhere, so questions are asked"
-        mode = f"off in {policy.off_in} ({what})"
-    return f"Questions: mode {mode}, {rules}; no answer within {settings.approvals.timeout:g} s is a no."
+        none = phrase("off in {place} (nothing is asked about commands there)", place=policy.off_in)
+        some = phrase("off in {place} (commands run elsewhere, so questions are asked)", place=policy.off_in)
+        mode = none if counts else some
+    return phrase(
+        "Questions: mode {mode}, {allowed} allowed patterns, {rules} rules of your own; no answer within {seconds:g} s "
+        "is a no.",
+        mode=mode,
+        allowed=len(policy.allow),
+        rules=len(policy.rules),
+        seconds=settings.approvals.timeout,
+    )
+
+
+def _trust_line(folder: str, *, trusted: bool) -> str:
+    if trusted:
+        return phrase("Folder: {folder} is trusted.", folder=folder)
+    return phrase(
+        "Folder: {folder} is not trusted: its files count as text of strangers (`hermes trust` changes it).",
+        folder=folder,
+    )
 
 
 def places_of(environ: Mapping[str, str], home: Home, folder: str) -> Places:

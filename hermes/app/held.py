@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hermes.config.home import Home
 from hermes.core.errors import BusyError
-from hermes.util.say import say
+from hermes.util.say import phrase
 
 
 def open_sessions(home: Home) -> list[str]:
@@ -44,6 +44,6 @@ def must_be_idle(home: Home, what: str) -> None:
     if held:
         shown = ", ".join(held[:5])
         raise BusyError(
-            say("{what} while sessions are open: {sessions}.", what=what, sessions=shown),
-            say("Close them first; `/quit` ends a chat."),
+            phrase("{what} while sessions are open: {sessions}.", what=what, sessions=shown),
+            phrase("Close them first; `/quit` ends a chat."),
         )

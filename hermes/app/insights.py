@@ -14,7 +14,7 @@ from hermes.core.errors import NotFoundError, UsageError
 from hermes.store.rows import SpendTotal
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
-from hermes.util.say import say
+from hermes.util.say import phrase
 
 _MOST_DAYS = 3_660
 _SHOWN = 20
@@ -23,11 +23,11 @@ _SHOWN = 20
 async def insights(environ: Mapping[str, str], *, days: int = 30) -> Plain:
     """The report for this home. Raises NotFoundError when it holds nothing yet, UsageError for days that are none."""
     if not 0 < days <= _MOST_DAYS:
-        raise UsageError(say("--days must be from 1 to {most}.", most=_MOST_DAYS))
+        raise UsageError(phrase("--days must be from 1 to {most}.", most=_MOST_DAYS))
     home = locate_home(environ)
     async with open_store(home) as store:
         if store is None:
-            raise NotFoundError(say("There is nothing in {home} yet.", home=home.root), 'hermes -z "..."')
+            raise NotFoundError(phrase("There is nothing in {home} yet.", home=home.root), 'hermes -z "..."')
         await store.settle_lost()
         return await insights_of(store, load_settings(home).settings, SystemClock().now(), days=days)
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
-from hermes.util.say import say
+from hermes.util.say import phrase
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 _FILES = ("errors.old.log", "errors.log")
@@ -61,7 +61,7 @@ def since(text: str, now: float) -> float:
         return datetime.fromisoformat(text.strip()).timestamp()
     except (ValueError, OverflowError):
         raise UsageError(
-            say("{text!r} is no time.", text=text[:40]), say("Write it as 30m, 2h, 7d, or 2026-11-01.")
+            phrase("{text!r} is no time.", text=text[:40]), phrase("Write it as 30m, 2h, 7d, or 2026-11-01.")
         ) from None
 
 

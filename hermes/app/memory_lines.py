@@ -4,40 +4,44 @@ import time
 
 from hermes.app.memory import MemoryDesk, as_shown
 from hermes.app.openai_form import Plain
+from hermes.app.skill_lines import decision
+from hermes.util.say import phrase, say, translated
 
-NONE = "No change waits."
+NONE = phrase("No change waits.")
 
 
 async def answered(desk: MemoryDesk, verb: str, number: int) -> str:
     """Approve, reject or undo a change; what has become of it, on one line."""
     answers = {"approve": desk.approve, "reject": desk.reject, "undo": desk.undo}
     row = await answers[verb](number)
-    return as_shown(f"Change {row['id']} ({row['what']}) is {row['state']}.")
+    state = say(str(row["state"]))
+    return as_shown(say("Change {id} ({what}) is {state}.", id=row["id"], what=row["what"], state=state))
 
 
 def file_lines(row: Plain) -> list[str]:
     """One of the files with its entries."""
     if row["wrong"]:
-        return [as_shown(str(row["wrong"]))]
+        return [as_shown(translated(str(row["wrong"])))]
     entries = row["entries"]
     assert isinstance(entries, list)
-    head = f"{row['file']}  {row['usage']} characters{'' if entries else '  (empty)'}"
+    head = say("{file}  {usage} characters", file=row["file"], usage=row["usage"])
+    head += "" if entries else "  " + say("(empty)")
     return [as_shown(head), *(line for entry in entries for line in _entry("- ", str(entry)))]
 
 
 def change_lines(row: Plain) -> list[str]:
     """A change with all that a person needs to decide on it."""
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(str(row["made_at"]))))
-    by = f" by {row['decided_by']}" if row["decided_by"] else ""
     reason = f": {row['reason']}" if row["reason"] else ""
-    lines = [as_shown(f"{row['id']:>4}  {when}  {row['state']}{by}  {row['name']}, from {row['author']}{reason}")]
+    who = say("{name}, from {author}", name=row["name"], author=say(str(row["author"])))
+    lines = [as_shown(f"{row['id']:>4}  {when}  {decision(row)}  {who}{reason}")]
     sources = row["sources"]
     assert isinstance(sources, list)
-    lines += [f"      strangers' words stood there: {as_shown(str(source))}" for source in sources]
+    lines += ["      " + say("strangers' words stood there: {text}", text=as_shown(str(source))) for source in sources]
     for sign, text in (("- ", row["before"]), ("+ ", row["after"])):
         lines += [f"      {line}" for line in _entry(sign, str(text))] if text is not None else []
     if row["state"] == "pending":
-        lines.append(f"      hermes memory approve {row['id']}, or reject {row['id']}")
+        lines.append("      " + say("hermes memory approve {id}, or reject {id}", id=row["id"]))
     return lines
 
 

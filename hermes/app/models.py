@@ -159,8 +159,8 @@ async def model_names(environ: Mapping[str, str], candidate: Candidate) -> list[
         except (TransportError, TimeoutError) as error:
             why = error.message if isinstance(error, TransportError) else say("no answer in time.")
             raise ConfigError(
-                say("{server} cannot be asked for its models: {why}", server=where, why=one_line(inert(why), 200)),
-                say("Is it running, and is the address right?"),
+                phrase("{server} cannot be asked for its models: {why}", server=where, why=one_line(inert(why), 200)),
+                phrase("Is it running, and is the address right?"),
             ) from None
     return _listed(body, status, where)
 
@@ -177,7 +177,9 @@ async def _asked(model: Model) -> tuple[int, bytes]:
         async for chunk in stream.chunks():
             body += chunk
             if len(body) > _MOST_BYTES:
-                raise ConfigError(say("{server} sent a list of models that is too long.", server=endpoint.record.title))
+                raise ConfigError(
+                    phrase("{server} sent a list of models that is too long.", server=endpoint.record.title)
+                )
         return stream.status, bytes(body)
 
 
@@ -196,7 +198,7 @@ async def tried(environ: Mapping[str, str], candidate: Candidate) -> Tried:
             async with asyncio.timeout(TEST_SECONDS):
                 outcome = await client.answer(_question(model.endpoint), _ignore)
         except TimeoutError:
-            outcome = Failure(kind=FailureKind.TIMEOUT, message=say("No answer in {n} s.", n=int(TEST_SECONDS)))
+            outcome = Failure(kind=FailureKind.TIMEOUT, message=phrase("No answer in {n} s.", n=int(TEST_SECONDS)))
         seconds = time.monotonic() - began
         price = known_price(model.endpoint, own_prices(settings))
         paid = _paid(outcome.usage, price)
@@ -322,7 +324,7 @@ async def _opened(environ: Mapping[str, str], candidate: Candidate) -> AsyncIter
 
 def _listed(body: bytes, status: int, where: str) -> list[Listed]:
     if status in (401, 403):
-        raise ConfigError(say("{server} does not accept the key.", server=where), say("Check the key."))
+        raise ConfigError(phrase("{server} does not accept the key.", server=where), phrase("Check the key."))
     try:
         value: object = msgspec.json.decode(body)
     except msgspec.DecodeError:
@@ -330,8 +332,8 @@ def _listed(body: bytes, status: int, where: str) -> list[Listed]:
     rows = value.get("data", value.get("models")) if isinstance(value, dict) else value
     if status != 200 or not isinstance(rows, list):
         raise ConfigError(
-            say("{server} does not say which models it has ({status}).", server=where, status=status),
-            say("Type the model's name."),
+            phrase("{server} does not say which models it has ({status}).", server=where, status=status),
+            phrase("Type the model's name."),
         )
     found = {one.name: one for row in rows[:_MOST_MODELS] if (one := _model(row)) is not None}
     return [found[name] for name in sorted(found, key=str.lower)]
@@ -405,6 +407,6 @@ def refuse_key(text: str) -> None:
     from hermes.providers.key_variables import sound_key
 
     if not text:
-        raise UsageError(say("No key was given."))
+        raise UsageError(phrase("No key was given."))
     if not sound_key(text):
-        raise UsageError(say("What was given holds a space, a line break or a typographic sign, which no key does."))
+        raise UsageError(phrase("What was given holds a space, a line break or a typographic sign, which no key does."))

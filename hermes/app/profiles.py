@@ -13,7 +13,7 @@ from hermes.config.home import Home
 from hermes.config.profiles import DEFAULT
 from hermes.core.errors import NotFoundError, StoreError, UsageError
 from hermes.plugins import suggestion
-from hermes.util.say import say
+from hermes.util.say import phrase, say
 
 KEYS = (".env", "auth.json")
 """What of a home holds keys."""
@@ -121,19 +121,19 @@ class Profiles:
         names = profiles.profile_names(self._base)
         if name not in names:
             hint = suggestion(name, names) or say("`hermes profile list` shows those there are.")
-            raise NotFoundError(say("There is no profile {name!r}.", name=name), hint)
+            raise NotFoundError(phrase("There is no profile {name!r}.", name=name), hint)
         return profiles.folder_of(self._base, name)
 
     def _own(self, name: str) -> Path:
         """The folder of a profile that can be moved and deleted."""
         if name == DEFAULT:
-            raise UsageError(say("The default profile is {folder} itself; it stays.", folder=self._base))
+            raise UsageError(phrase("The default profile is {folder} itself; it stays.", folder=self._base))
         return self._folder(name)
 
     def _new(self, name: str) -> Path:
         folder = profiles.folder_of(self._base, profiles.checked_name(name))
         if name == DEFAULT or os.path.lexists(folder):
-            raise UsageError(say("There is a profile {name!r} already.", name=name))
+            raise UsageError(phrase("There is a profile {name!r} already.", name=name))
         return folder
 
     @contextlib.contextmanager
@@ -165,4 +165,4 @@ def _contents(folder: Path) -> Plain:
 
 
 def _cannot(path: Path, error: OSError) -> StoreError:
-    return StoreError(say("{path} cannot be changed: {reason}.", path=error.filename or path, reason=error.strerror))
+    return StoreError(phrase("{path} cannot be changed: {reason}.", path=error.filename or path, reason=error.strerror))

@@ -15,7 +15,7 @@ from hermes.runtime.locks import session_lock
 from hermes.store.rows import MessageState, SessionRow, StoredMessage
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
-from hermes.util.say import say
+from hermes.util.say import phrase
 from hermes.util.text import inert, one_line
 
 MOST_TITLE = 200
@@ -144,7 +144,7 @@ class Sessions:
         row = await find_session(self._store, name)
         title = one_line(inert(title), MOST_TITLE)
         if not title:
-            raise UsageError(say("The title is empty."))
+            raise UsageError(phrase("The title is empty."))
         await self._store.rename_session(row.id, title)
         return to_plain(row) | {"title": title}
 

@@ -13,7 +13,7 @@ from hermes.config.home import locate_home
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.secret import KeyHolder
 from hermes.providers.records import provider_names, record
-from hermes.util.say import say
+from hermes.util.say import phrase, say
 from hermes.util.text import inert, one_line
 
 _SHOWN = 8
@@ -81,10 +81,10 @@ def ready(environ: Mapping[str, str], wanted: Wanted) -> Ready:
     if wanted.variable:
         whole = with_dotenv(environ, locate_home(environ).env_file)
         if not wanted.variable.isidentifier():
-            raise UsageError(say("--api-key-env takes the name of a variable, not a key."))
+            raise UsageError(phrase("--api-key-env takes the name of a variable, not a key."))
         if not whole.get(wanted.variable, "").strip():
             raise ConfigError(
-                say("The variable {name} is not set.", name=wanted.variable), say("Set it, or use --key-stdin.")
+                phrase("The variable {name} is not set.", name=wanted.variable), phrase("Set it, or use --key-stdin.")
             )
         if not provider or wanted.variable not in record(provider).key_variables:
             candidate = structs.replace(candidate, api_key=f"${{{wanted.variable}}}")
@@ -115,8 +115,8 @@ async def with_model(environ: Mapping[str, str], choice: Ready) -> Ready:
             some = ", ".join(one.name for one in found[:_SHOWN])
             more = ", ..." if len(found) > _SHOWN else ""
             raise UsageError(
-                say("Which model? It has: {names}", names=inert(one_line(some + more, 600))),
-                say("Name one with --model."),
+                phrase("Which model? It has: {names}", names=inert(one_line(some + more, 600))),
+                phrase("Name one with --model."),
             )
         own = found[0].name
     return structs.replace(choice, candidate=structs.replace(candidate, model=own))
@@ -133,8 +133,8 @@ def save(environ: Mapping[str, str], choice: Ready) -> list[str]:
     if choice.api_key:
         if environ.get(choice.variable, choice.api_key) != choice.api_key:
             raise ConfigError(
-                say("{name} is set in the environment to another key, which would be used.", name=choice.variable),
-                say("Unset it first, or choose the key that is there."),
+                phrase("{name} is set in the environment to another key, which would be used.", name=choice.variable),
+                phrase("Unset it first, or choose the key that is there."),
             )
         set_variables(home.env_file, {choice.variable: choice.api_key})
         places.append(say("{name} in {file}", name=choice.variable, file=home.env_file))

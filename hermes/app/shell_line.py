@@ -16,7 +16,7 @@ from hermes.tools.executor import Batch, Executor
 from hermes.tools.gate import Answer, ApprovalRequest, Gate
 from hermes.tools.registry import Registry
 from hermes.tools.session import ToolContext
-from hermes.util.say import say
+from hermes.util.say import phrase
 
 SECONDS = 600
 """How long such a command may take."""
@@ -49,7 +49,7 @@ async def run_line(
     Cancelling ends the command with all that it has started. Raises BusyError while a turn runs.
     """
     if actor.busy:
-        raise BusyError(say("A turn runs."), say("Your command can run when it has ended."))
+        raise BusyError(phrase("A turn runs."), phrase("Your command can run when it has ended."))
     call = ToolCallPart(new_call_id(), "terminal", json.dumps({"command": command, "timeout": SECONDS}))
     batch = Batch((call,))
 

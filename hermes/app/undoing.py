@@ -124,7 +124,8 @@ class UndoDesk:
     def _keeper(self) -> "Keeper":
         if self._live.keeper is None:
             raise UsageError(
-                say("No copies of files are made."), say("`checkpoints.enabled: true` in config.yaml turns that on.")
+                phrase("No copies of files are made."),
+                phrase("`checkpoints.enabled: true` in config.yaml turns that on."),
             )
         return self._live.keeper
 
@@ -224,10 +225,10 @@ class UndoDesk:
         The files are left alone where they are not as the agent left them, unless `force`.
         """
         if turns < 1:
-            raise UsageError(say("There must be at least one turn to take back."))
+            raise UsageError(phrase("There must be at least one turn to take back."))
         done = await self._actor.aside(lambda: self._undone(turns, files=files, force=force))
         if done is None:
-            raise NotFoundError(say("There is nothing to take back."))
+            raise NotFoundError(phrase("There is nothing to take back."))
         restored, taken = done
         said = tuple(said_again(turn.said) for turn in taken.turns)
         return Undone(turns=len(said), said=said, files=restored, redo=taken.whole)
@@ -249,7 +250,7 @@ class UndoDesk:
                 )
         taken = taken or await self._actor.undoing.take_back(turns)
         if taken is None:
-            raise NotFoundError(say("There is nothing to take back."))
+            raise NotFoundError(phrase("There is nothing to take back."))
         return restored, taken
 
     async def redo(self, *, files: bool = True) -> Redone:
@@ -257,8 +258,8 @@ class UndoDesk:
         brought = await self._actor.aside(self._actor.undoing.bring_back)
         if brought is None:
             raise NotFoundError(
-                say("There is nothing that could be brought back."),
-                say("It can be brought back until something new is said."),
+                phrase("There is nothing that could be brought back."),
+                phrase("It can be brought back until something new is said."),
             )
         restored = Restored()
         number = brought.checkpoint_id if files and self._live.keeper is not None else None
@@ -282,7 +283,7 @@ class UndoDesk:
 
         made = await self._actor.aside(work)
         if made is None:
-            raise NotFoundError(say("The branch was not made: it was stopped."))
+            raise NotFoundError(phrase("The branch was not made: it was stopped."))
         return Branch(id=made.id, title=made.title, parent=session_id, turns=made.branched_at or 0)
 
     async def _restored(
@@ -361,11 +362,11 @@ class UndoDesk:
     async def _id_of(self, number: int) -> int:
         rows = await self._store.checkpoints(self._actor.session_id)
         if not rows:
-            raise NotFoundError(say("This session has changed no files, as far as copies of them are kept."))
+            raise NotFoundError(phrase("This session has changed no files, as far as copies of them are kept."))
         if not 1 <= number <= len(rows):
             raise NotFoundError(
-                say("There is no checkpoint {number}.", number=number),
-                say("They count from 1, the newest, to {last}.", last=len(rows)),
+                phrase("There is no checkpoint {number}.", number=number),
+                phrase("They count from 1, the newest, to {last}.", last=len(rows)),
             )
         return rows[number - 1].id
 

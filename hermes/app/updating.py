@@ -16,7 +16,7 @@ from hermes.app.held import must_be_idle
 from hermes.app.openai_form import Plain
 from hermes.config.home import locate_home
 from hermes.core.errors import HermesError, StoreError, UsageError
-from hermes.util.say import say
+from hermes.util.say import phrase, say
 from hermes.util.text import one_line
 
 DISTRIBUTION = "hermes-anew"
@@ -140,8 +140,8 @@ class Updater:
             return row | {"newer": "" if count == "0" else say("{count} new commits", count=count)}
         if not row["command"]:
             raise UsageError(
-                say("Nobody knows how this Hermes in {folder} was installed.", folder=self.installed.root),
-                say("Update it the way it was installed."),
+                phrase("Nobody knows how this Hermes in {folder} was installed.", folder=self.installed.root),
+                phrase("Update it the way it was installed."),
             )
         return row | {"newer": self._newer()}
 
@@ -155,12 +155,12 @@ class Updater:
         if changed := row["changed_files"]:
             assert isinstance(changed, list)
             raise UsageError(
-                say(
+                phrase(
                     "The clone in {folder} has changes: {files}.",
                     folder=self.installed.root,
                     files=", ".join(changed[:5]),
                 ),
-                say("Commit or stash them first."),
+                phrase("Commit or stash them first."),
             )
         if not row["newer"]:
             return row | {"updated": False}
@@ -174,12 +174,12 @@ class Updater:
             back = self._back(old)
             if back:
                 raise StoreError(
-                    say("The update failed ({why}), and going back failed, too: {what}.", why=why, what=back),
-                    say("To go back by hand: {command}", command=" ".join(self._way_back(old))),
+                    phrase("The update failed ({why}), and going back failed, too: {what}.", why=why, what=back),
+                    phrase("To go back by hand: {command}", command=" ".join(self._way_back(old))),
                 )
             raise StoreError(
-                say("The update failed: {why}.", why=why),
-                say("Version {old} is there again.", old=self.installed.version),
+                phrase("The update failed: {why}.", why=why),
+                phrase("Version {old} is there again.", old=self.installed.version),
             )
         return row | {"updated": True, "now": self._version()}
 
@@ -252,7 +252,7 @@ class Updater:
             ran = self._runner.run([*where, "install", *options, DISTRIBUTION], self._stand())
             found = _reported(ran.out)
         if ran.code:
-            raise StoreError(say("The index cannot be asked: {what}.", what=one_line(ran.wrong, 300)))
+            raise StoreError(phrase("The index cannot be asked: {what}.", what=one_line(ran.wrong, 300)))
         return "" if found == self.installed.version else found
 
     def _failed(self, command: Sequence[str]) -> str:

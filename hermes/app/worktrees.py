@@ -24,7 +24,7 @@ from hermes.config.trusted import change_trust, is_trusted, trusted_folders
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.plugins import suggestion
 from hermes.util.atomic import write_atomic
-from hermes.util.say import say, say_many
+from hermes.util.say import phrase, say, say_many
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
@@ -74,8 +74,8 @@ class Worktrees:
                 record = self._made(name, top)
             elif Path(record.repository) != top:
                 raise UsageError(
-                    say("The worktree {name} is of {folder}.", name=name, folder=record.repository),
-                    say("Choose another name."),
+                    phrase("The worktree {name} is of {folder}.", name=name, folder=record.repository),
+                    phrase("Choose another name."),
                 )
             root = self._root / name
             inside = root / folder.resolve().relative_to(top.resolve())
@@ -93,15 +93,15 @@ class Worktrees:
         """Remove a worktree. With changes or commits that are on no other branch only by `force`."""
         if name not in self._names():
             hint = suggestion(name, self._names()) or say("`hermes worktree list` shows those there are.")
-            raise NotFoundError(say("There is no worktree {name!r}.", name=name), hint)
+            raise NotFoundError(phrase("There is no worktree {name!r}.", name=name), hint)
         with self._lock(name):
             record = self._record(name)
             assert record is not None
             row = self._row(name)
             if not force and (row["changes"] or row["commits"] or row["wrong"]):
                 raise UsageError(
-                    say("The worktree {name} holds work: {what}.", name=name, what=_work(row)),
-                    say("--force removes it with its branch all the same."),
+                    phrase("The worktree {name} holds work: {what}.", name=name, what=_work(row)),
+                    phrase("--force removes it with its branch all the same."),
                 )
             self._take_away(name, record, force=True)
         return row
@@ -133,7 +133,7 @@ class Worktrees:
         git = Git(top, self._environ)
         code, base, _ = git.tried("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         if code:
-            raise UsageError(say("{folder} has no commit yet.", folder=top), say("Commit something first."))
+            raise UsageError(phrase("{folder} has no commit yet.", folder=top), phrase("Commit something first."))
         record = Record(repository=str(top), branch=f"hermes/{name}", base=base, made_at=time.time())
         root = self._root / name
         git.run("worktree", "add", "--quiet", "-b", record.branch, str(root), base)
@@ -142,7 +142,7 @@ class Worktrees:
             write_atomic(self._file(name), msgspec.json.encode(record), mode=0o600)
             self._trust(root, trusted=self._vouched(top))
         except OSError as error:
-            raise StoreError(say("{path} cannot be written: {reason}.", path=root, reason=error.strerror)) from None
+            raise StoreError(phrase("{path} cannot be written: {reason}.", path=root, reason=error.strerror)) from None
         return record
 
     def _take_away(self, name: str, record: Record, *, force: bool) -> None:
@@ -198,7 +198,7 @@ class Worktrees:
             with contextlib.suppress(OSError):
                 if Path((place / "gitdir").read_text("utf-8").strip()) == root / ".git":
                     return _Placed(root, self._environ, place)
-        raise StoreError(say("git knows no worktree at {folder}.", folder=root))
+        raise StoreError(phrase("git knows no worktree at {folder}.", folder=root))
 
     def _trust(self, root: Path, *, trusted: bool) -> None:
         home = locate_home(self._environ)
@@ -220,7 +220,7 @@ class Worktrees:
         except FileNotFoundError:
             return None
         except (OSError, msgspec.MsgspecError):
-            raise StoreError(say("{file} cannot be read.", file=self._file(name)), say("Remove it.")) from None
+            raise StoreError(phrase("{file} cannot be read.", file=self._file(name)), phrase("Remove it.")) from None
 
     def _file(self, name: str, suffix: str = ".json") -> Path:
         return self._root / f"{name}{suffix}"
@@ -228,8 +228,8 @@ class Worktrees:
     def _checked(self, name: str) -> str:
         if not _NAME.fullmatch(name) or name.endswith((".json", ".lock", ".")) or ".." in name:
             raise UsageError(
-                say("{name!r} cannot be a worktree's name.", name=name[:80]),
-                say("Use letters, digits, `_`, `-` and `.`, 64 at most."),
+                phrase("{name!r} cannot be a worktree's name.", name=name[:80]),
+                phrase("Use letters, digits, `_`, `-` and `.`, 64 at most."),
             )
         return name
 
@@ -248,7 +248,7 @@ class Worktrees:
                 file.unlink(missing_ok=True)
         except BlockingIOError:
             raise BusyError(
-                say("The worktree {name} is in use by another run.", name=name), say("Choose another name.")
+                phrase("The worktree {name} is in use by another run.", name=name), phrase("Choose another name.")
             ) from None
         finally:
             os.close(handle)

@@ -11,6 +11,7 @@ from hermes.cli.report import failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
 from hermes.core.outcomes import AnswerScope
+from hermes.util.say import say, translated
 from hermes.util.text import excerpt, visible
 
 
@@ -39,7 +40,7 @@ def run(arguments: list[str]) -> int:
         if given.action in ("list", "show"):
             return _show(environ, given.id, as_json=given.as_json)
         asyncio.run(answer_approval(environ, given.id, scope))
-        print("Denied." if scope is AnswerScope.DENY else "Allowed.")
+        print(say("Denied.") if scope is AnswerScope.DENY else say("Allowed."))
         return 0
     except HermesError as error:
         return failed(error)
@@ -51,7 +52,7 @@ def _show(environ: Mapping[str, str], named: str, *, as_json: bool) -> int:
     for row in rows:
         print(json.dumps(row, ensure_ascii=False) if as_json else _shown(row, str if named else excerpt))
     if not rows and not as_json:
-        print("No question waits for an answer.")
+        print(say("No question waits for an answer."))
     return 0
 
 
@@ -62,10 +63,26 @@ def _scope(*, session: bool, always: bool) -> AnswerScope:
 def _shown(row: Plain, shortened: Callable[[str], str]) -> str:
     told = {name: visible(str(value)) for name, value in row.items()}
     subject = shortened(told["subject"])
-    lines = [f"{told['id']}  session {told['session_id']}", f"  {told['tool']}: {subject}", f"  {told['reason']}"]
-    lines += [f"  in {told['cwd']}"] if told["cwd"] else []
-    lines += [f"  approve allows: {told['once_covers']}"] if told["once_covers"] else []
-    lines += [f"  --session also allows: {told['session_covers']}"] if told["session_covers"] else []
-    lines += [f"  --always also allows: {told['always_covers']}"] if told["always_covers"] else []
-    lines += [f"  all of it: hermes approvals show {told['id']}"] if subject != told["subject"] else []
+    lines = [
+        say("{id}  session {session_id}", id=told["id"], session_id=told["session_id"]),
+        f"  {told['tool']}: {subject}",
+        f"  {translated(told['reason'])}",
+    ]
+    lines += [("  " + say("in {cwd}", cwd=told["cwd"]))] if told["cwd"] else []
+    lines += (
+        [("  " + say("approve allows: {once_covers}", once_covers=told["once_covers"]))] if told["once_covers"] else []
+    )
+    lines += (
+        [("  " + say("--session also allows: {session_covers}", session_covers=told["session_covers"]))]
+        if told["session_covers"]
+        else []
+    )
+    lines += (
+        [("  " + say("--always also allows: {always_covers}", always_covers=told["always_covers"]))]
+        if told["always_covers"]
+        else []
+    )
+    lines += (
+        [("  " + say("all of it: hermes approvals show {id}", id=told["id"]))] if subject != told["subject"] else []
+    )
     return "\n".join(lines)

@@ -1,11 +1,13 @@
 """The parser that every verb uses: one line for what is wrong, with the nearest name there is."""
 
 import argparse
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import NoReturn
 
 from hermes.cli.report import complain
+from hermes.util.say import ENGLISH, full_stop, joined, phrase, say, spoken, translated
 
 _looked_at: ContextVar[bool] = ContextVar("looked_at", default=False)
 
@@ -28,6 +30,83 @@ def inspected(run: Callable[[list[str]], int]) -> "Parser":
     finally:
         _looked_at.reset(before)
     raise AssertionError(f"{run.__module__} parses nothing")
+
+
+_PHRASES = (
+    phrase("options"),
+    phrase("positional arguments"),
+    phrase("show this help message and exit"),
+    phrase("the following arguments are required: {names}"),
+    phrase("one of the arguments {names} is required"),
+    phrase("argument {name}: {what}"),
+    phrase("expected one argument"),
+    phrase("expected at most one argument"),
+    phrase("expected at least one argument"),
+    phrase("expected {n} arguments"),
+    phrase("invalid int value: {value}"),
+    phrase("invalid float value: {value}"),
+    phrase("not allowed with argument {name}"),
+    phrase("ambiguous option: {option} could match {options}"),
+    phrase("ignored explicit argument {value}"),
+)
+"""What argparse itself says."""
+
+
+class _Help(argparse.HelpFormatter):
+    """Help in the person's language; a line is broken by the columns that it takes, not by its characters."""
+
+    def add_usage(
+        self,
+        usage: str | None,
+        actions: Iterable[argparse.Action],
+        groups: Iterable[argparse._MutuallyExclusiveGroup],
+        prefix: str | None = None,
+    ) -> None:
+        super().add_usage(usage, actions, groups, say("usage: ") if prefix is None else prefix)
+
+    def start_section(self, heading: str | None) -> None:
+        super().start_section(say(heading) if heading else heading)
+
+    def _expand_help(self, action: argparse.Action) -> str:
+        known = action.help
+        action.help = say(known) if known else known
+        try:
+            return super()._expand_help(action)
+        finally:
+            action.help = known
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return broken(text, width) if spoken() != ENGLISH else super()._split_lines(text, width)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if spoken() == ENGLISH:
+            return super()._fill_text(text, width, indent)
+        return "\n".join(indent + line for line in broken(text, width))
+
+
+def _with_marks(text: str) -> str:
+    """Help with the marks of the language behind the headings, which argparse ends with `:`."""
+    for heading in ("options", "positional arguments") if spoken() != ENGLISH else ():
+        text = text.replace(f"\n{say(heading)}:\n", f"\n{say(heading)}：\n")
+    return text
+
+
+def broken(text: str, columns: int) -> list[str]:
+    """The text in lines of so many columns; Chinese may break between any two characters, but not before a mark."""
+    from hermes.app.charts import width
+
+    lines: list[str] = []
+    line, room = "", max(columns, 20)
+    for piece in _UNITS.findall(" ".join(text.split())):
+        if line and width(line) + width(piece.rstrip()) > room and piece[0] not in _CLOSING:
+            lines.append(line.rstrip())
+            line = ""
+        line += piece if line else piece.lstrip()
+    return [*lines, line.rstrip()] if line.strip() else lines
+
+
+_UNITS = re.compile(r"[\u2e80-\u9fff\uff00-\uffef] ?|[^\s\u2e80-\u9fff\uff00-\uffef]+ ?| ")
+_CLOSING = "，。；：？！）」”、"
 
 
 class Parser(argparse.ArgumentParser):
@@ -58,16 +137,33 @@ class Parser(argparse.ArgumentParser):
         """The options and words that this verb takes, as they were added, but for those that help does not show."""
         return [one for one in self._actions if one.help != argparse.SUPPRESS and one.dest != "help"]
 
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        return _Help(prog=self.prog)
+
+    def format_usage(self) -> str:
+        """As argparse does, in English: it takes seven letters, `usage: `, off what this gives."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups, "usage: ")
+        return formatter.format_help()
+
     def error(self, message: str) -> NoReturn:
         """Complain and leave."""
-        complain(f"{message.rstrip('.')}. `{self.prog} --help` shows what there is.")
+        said = translated(message).rstrip(".。")
+        hint = say("`{command} --help` shows what there is.", command=self.prog)
+        complain(joined(f"{said}{full_stop()}", hint))
         raise SystemExit(2)
 
     def format_help(self) -> str:
         """As argparse does; a verb without an example of its own gets the form that it has."""
         words = [str(one.metavar or one.dest).upper() for one in self.arguments() if self._is_wanted(one)]
-        self.epilog = self.epilog or f"example: {' '.join([self.prog, *words])}"
-        return super().format_help()
+        known = self.epilog, self.description
+        form = (self.epilog or " ".join([self.prog, *words])).removeprefix("example: ")
+        self.epilog = say("example: {form}", form=say(form))
+        self.description = say(self.description) if self.description else None
+        try:
+            return _with_marks(super().format_help())
+        finally:
+            self.epilog, self.description = known
 
     def _is_wanted(self, action: argparse.Action) -> bool:
         """Whether an argument is a word that must be there."""
@@ -99,5 +195,10 @@ class Parser(argparse.ArgumentParser):
             return
         from hermes.plugins import suggestion
 
-        near = suggestion(str(value), choices)
-        raise argparse.ArgumentError(None, f"there is no {str(value)!r}. {near} Possible: {', '.join(choices)}")
+        said = phrase(
+            "there is no {value!r}. {near} Possible: {choices}",
+            value=str(value),
+            near=suggestion(str(value), choices),
+            choices=", ".join(choices),
+        )
+        raise argparse.ArgumentError(None, said)

@@ -11,6 +11,7 @@ from hermes.cli.terminal import Lines, set_modes, terminal_kept
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import AnswerScope
 from hermes.runtime.actor import SessionActor
+from hermes.util.say import say, translated
 from hermes.util.text import excerpt, inert, is_long, visible
 
 _THIS = "this call"
@@ -86,9 +87,11 @@ class TerminalAsker:
                 self._tasks[event.approval_id] = task
                 task.add_done_callback(lambda _: self._tasks.pop(event.approval_id, None))
             case ApprovalAnswered():
-                said = "allowed" if event.allowed else "refused"
-                gone = "  (The question is withdrawn: nobody waits for its answer any more.)\n"
-                elsewhere = f"  (Answered elsewhere: {said}.)\n" if event.by == "person" else ""
+                said = say("allowed") if event.allowed else say("refused")
+                gone = "  " + say("(The question is withdrawn: nobody waits for its answer any more.)") + "\n"
+                elsewhere = (
+                    ("  " + say("(Answered elsewhere: {said}.)", said=said) + "\n") if event.by == "person" else ""
+                )
                 self._withdraw(self._tasks.get(event.approval_id), gone if event.by == _WITHDRAWN else elsewhere)
             case TurnEnded():
                 for task in self._tasks.values():
@@ -135,9 +138,21 @@ def question_text(event: ApprovalAsked) -> str:
 
     Of a very long command only the beginning and the end; then the reason names the words that it is about.
     """
-    where = f"  in {visible(event.cwd)}\n" if event.cwd else ""
+    where = ("  " + say("in {cwd}", cwd=visible(event.cwd)) + "\n") if event.cwd else ""
     shown = visible(event.subject)
-    lines = [f"\n! {event.tool} wants to run:\n    {excerpt(shown)}\n{where}  {visible(event.reason)}\n"]
+    lines = [
+        (
+            "\n"
+            + say(
+                "! {tool} wants to run:\n    {excerpt}\n{where}  {reason}",
+                tool=event.tool,
+                excerpt=excerpt(shown),
+                where=where,
+                reason=translated(visible(event.reason)),
+            )
+            + "\n"
+        )
+    ]
     if is_long(shown):
         lines.append(f"  All of it, from another terminal: hermes approvals show {event.approval_id}\n")
     letters = "o"
@@ -151,13 +166,17 @@ def question_text(event: ApprovalAsked) -> str:
         letters += "/a"
     if event.no_covers:
         lines.append(f"  No holds until the session is closed, for: {visible(event.no_covers)}\n")
-    return "".join([*lines, f"  Allow it [o]nce (or yes)? [{letters}/N] "])
+    return "".join([*lines, ("  " + say("Allow it [o]nce (or yes)? [{letters}/N]", letters=letters) + " ")])
 
 
 def _again(event: ApprovalAsked) -> str:
-    words = ["o (once) or yes", *(["s (session)"] if event.session_covers else [])]
-    words += ["a (always)"] if event.always_covers else []
-    return f"  That is no answer here. It is {', '.join(words)}, or n (no); anything else now is no: "
+    words = [say("o (once) or yes"), *([say("s (session)")] if event.session_covers else [])]
+    words += [say("a (always)")] if event.always_covers else []
+    return (
+        "  "
+        + say("That is no answer here. It is {words}, or n (no); anything else now is no:", words=", ".join(words))
+        + " "
+    )
 
 
 def late_answer(line: str) -> bool:

@@ -14,10 +14,11 @@ from hermes.cli.report import failed
 from hermes.config.auth_file import AuthEntry
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError, UsageError
+from hermes.util.say import phrase, say, say_many
 from hermes.util.text import inert
 
 Plain = dict[str, object]
-_SAFE_WAYS = (
+_SAFE_WAYS = phrase(
     "Leave the key out and Hermes asks for it, or use --key-stdin, --env, --command or --keyring. "
     "Take the key that was typed for known, and replace it."
 )
@@ -79,10 +80,11 @@ async def _run(given: argparse.Namespace) -> int:
                 _add(auth, given)
             case "remove":
                 row = await auth.remove(given.provider, given.key)
-                print(f"Removed {inert(str(row['label']))} of {row['provider']}.")
+                print(say("Removed {label} of {provider}.", label=inert(str(row["label"])), provider=row["provider"]))
             case _:
                 ended = await auth.reset(given.provider, given.key)
-                print("No key was resting." if not ended else f"{ended} cooldown{'s' * (ended > 1)} ended.")
+                said = say_many("{n} cooldown ended.", "{n} cooldowns ended.", ended)
+                print(said if ended else say("No key was resting."))
     return 0
 
 
@@ -90,8 +92,9 @@ def _add(auth: Auth, given: argparse.Namespace) -> None:
     name = auth.provider(given.provider)  # said before the key is asked for
     entry = AuthEntry(id="", kind="key", label=given.label, organisation=given.organisation)
     added = auth.add(name, msgspec.structs.replace(entry, **_way(given, name)))
-    ending = f", ends in {added['ending']}" if added["ending"] else ""
-    print(f"Added {inert(str(added['label']))} to {added['provider']}{ending}.")
+    ending = say(", ends in {ending}", ending=added["ending"]) if added["ending"] else ""
+    label, provider = inert(str(added["label"])), added["provider"]
+    print(say("Added {label} to {provider}{ending}.", label=label, provider=provider, ending=ending))
 
 
 def _way(given: argparse.Namespace, name: str) -> dict[str, str]:
@@ -108,7 +111,7 @@ def _way(given: argparse.Namespace, name: str) -> dict[str, str]:
     if not sys.stdin.isatty():
         raise UsageError("There is no terminal to ask for the key.", "Give it on standard input with --key-stdin.")
     try:
-        return {"key": getpass.getpass(f"Key for {name} (it is not shown): ").strip()}
+        return {"key": getpass.getpass(say("Key for {name} (it is not shown):", name=name) + " ").strip()}
     except EOFError:
         return {"key": ""}
 
@@ -118,7 +121,7 @@ def _show(rows: list[Plain], *, as_json: bool) -> None:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows)).decode() + "\n")
         return
     if not rows:
-        print("There are no keys yet. Add one: hermes auth add openrouter")
+        print(say("There are no keys yet. Add one: hermes auth add openrouter"))
     before = ""
     for row in rows:
         if row["provider"] != before:
@@ -130,7 +133,7 @@ def _show(rows: list[Plain], *, as_json: bool) -> None:
 
 def _line(row: Plain) -> str:
     ending = f"…{row['ending']}" if row["ending"] else ""
-    uses = f"{row['uses']} uses" if row["uses"] else ""
+    uses = say("{uses} uses", uses=row["uses"]) if row["uses"] else ""
     columns = (
         f"{row['number']:>3}  {inert(str(row['label'])):<24} {row['source']!s:<28} {ending:<6} {_state(row):<10} {uses}"
     )
@@ -139,9 +142,15 @@ def _line(row: Plain) -> str:
 
 def _state(row: Plain) -> str:
     """How the key stands, in words."""
-    only = f", {row['model']} only" if row["model"] else ""
+    only = say(", {model} only", model=row["model"]) if row["model"] else ""
     if row["state"] == "cooling":
         moment = time.localtime(float(str(row["until"])))
         form = "%H:%M" if moment[:3] == time.localtime()[:3] else "%Y-%m-%d %H:%M"
-        return f"cooling until {time.strftime(form, moment)} ({row['reason']}{only})"
-    return f"dead ({row['reason']}{only})" if row["state"] == "dead" else "ready"
+        return say(
+            "cooling until {time} ({reason}{only})",
+            time=time.strftime(form, moment),
+            reason=row["reason"],
+            only=only,
+        )
+    dead = say("dead ({reason}{only})", reason=row["reason"], only=only)
+    return dead if row["state"] == "dead" else say("ready")

@@ -20,7 +20,7 @@ from hermes.config.edit import read_text, write_text
 from hermes.config.environment import process_environment
 from hermes.config.home import Home, locate_home
 from hermes.core.errors import ConfigError, HermesError, UsageError
-from hermes.util.say import say, say_many
+from hermes.util.say import phrase, say, say_many
 from hermes.util.text import escaped, one_line
 
 UNUSABLE = 78
@@ -145,7 +145,7 @@ def _edit(environ: Mapping[str, str]) -> int:
     """Edit a copy; it takes the file's place once it can be used."""
     editor = shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or "")
     if not editor:
-        raise UsageError(say("No editor is named."), say("Set EDITOR, for instance to nano."))
+        raise UsageError(phrase("No editor is named."), phrase("Set EDITOR, for instance to nano."))
     home = writable_home(environ)
     home.ensure()
     before = read_text(home.config_file)
@@ -165,8 +165,8 @@ def _edited(editor: list[str], copy: Path, home: Home, environ: Mapping[str, str
             code = subprocess.run([*editor, str(copy)], check=False).returncode
         except OSError as error:
             raise UsageError(
-                say("The editor {name} cannot be started: {why}.", name=editor[0], why=error.strerror),
-                say("Set EDITOR."),
+                phrase("The editor {name} cannot be started: {why}.", name=editor[0], why=error.strerror),
+                phrase("Set EDITOR."),
             ) from None
         text = read_text(copy)
         if code != 0 or text == before:
@@ -184,7 +184,7 @@ def _edited(editor: list[str], copy: Path, home: Home, environ: Mapping[str, str
             return UNUSABLE
     if read_text(home.config_file) != before:
         raise ConfigError(
-            say("{file} was changed by somebody else meanwhile; nothing was written.", file=home.config_file)
+            phrase("{file} was changed by somebody else meanwhile; nothing was written.", file=home.config_file)
         )
     write_text(home.config_file, text)
     print(say("Wrote {file}.", file=escaped(str(home.config_file))))

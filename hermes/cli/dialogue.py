@@ -8,7 +8,7 @@ from hermes.app.slash import registry
 from hermes.app.wiring import App
 from hermes.cli.ask import late_answer
 from hermes.cli.plain_desk import PlainDesk
-from hermes.cli.report import complain
+from hermes.cli.report import complain, explained
 from hermes.cli.terminal import Key, Source
 from hermes.core.errors import HermesError
 from hermes.core.outcomes import ExitReason
@@ -115,7 +115,7 @@ class Dialogue:
                 return None
             skills = await self._app.skills().names()
         except HermesError as error:
-            print(escaped(str(error)))
+            print(escaped(explained(error)))
             return None
         if name in skills:
             return await self._turn(self._inbound(said))

@@ -9,7 +9,7 @@ from hermes.cli.arguments import Parser
 from hermes.cli.output import print_json
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
-from hermes.util.say import say
+from hermes.util.say import joined, say, translated
 from hermes.util.text import visible
 
 _MARKS = {OK: "ok", WARNING: "! "}
@@ -37,10 +37,10 @@ def run(arguments: list[str]) -> int:
         print_json({"lines": lines, "checks": checks})
     else:
         for line in lines:
-            print(visible(line))
+            print(translated(visible(line)))
         print()
         for check in checks:
-            print(visible(_line(check)))
+            print(_line(check))
     wrong = any(line.startswith(PROBLEM) for line in lines)
     return 1 if wrong or any(check.state not in _MARKS for check in checks) else 0
 
@@ -56,5 +56,5 @@ async def _examined(*, fix: bool) -> tuple[list[str], list[Check]]:
 
 
 def _line(check: Check) -> str:
-    parts = [check.said, check.advice, check.fixed]
-    return f"{_MARKS.get(check.state, '!!')} {check.name:<12} {' '.join(part for part in parts if part)}"
+    parts = [translated(visible(part)) for part in (check.said, check.advice, check.fixed)]
+    return f"{_MARKS.get(check.state, '!!')} {visible(check.name):<12} {joined(*parts)}"

@@ -13,6 +13,7 @@ from hermes.cli.report import failed
 from hermes.config.environment import process_environment
 from hermes.config.home import locate_home
 from hermes.core.errors import HermesError, UsageError
+from hermes.util.say import phrase, say
 from hermes.util.text import visible
 
 _LONGEST = 16 << 20
@@ -88,9 +89,12 @@ def _parser() -> Parser:
         description="Say what the gate would do, without doing it: allow, ask or deny, by which rule and why; for a "
         "text its suspicious passages, or the text without secrets. Answers are for commands that nothing holds back "
         "(`local`), whatever config.yaml says, unless --backend sandbox is given.",
-        epilog="example: hermes guard command git push --force origin main. Exit codes: 0 every question was answered, "
-        "whatever the answer; 1 a line of --jsonl was no question (its answer has `error`, and the next line is read); "
-        "2 wrong usage; 78 settings that cannot be used. docs/safety.md names the members of --jsonl.",
+        epilog="example: "
+        + phrase(
+            "hermes guard command git push --force origin main. Exit codes: 0 every question was answered, "
+            "whatever the answer; 1 a line of --jsonl was no question (its answer has `error`, and the next line is read)"
+            "; 2 wrong usage; 78 settings that cannot be used. docs/safety.md names the members of --jsonl."
+        ),
     )
     made.add_argument("subject", choices=sorted(FIELDS), help="what is asked about")
     made.add_argument(
@@ -123,7 +127,7 @@ def _stream(guard: Guard, given: argparse.Namespace) -> int:
         if line.endswith(b"\n") or len(line) < _LONGEST:
             answer = _judged(guard, given, line, decoder)
         else:
-            answer = _bad(f"The question has more than {_LONGEST >> 20} MB.")
+            answer = _bad(say("The question has more than {LONGEST} MB.", LONGEST=_LONGEST >> 20))
             _skip_line()
         code = 1 if "error" in answer else code
         out.write(encoder.encode(answer) + b"\n")
@@ -138,11 +142,11 @@ def _judged(guard: Guard, given: argparse.Namespace, line: bytes, decoder: "msgs
             question = msgspec.structs.replace(question, cwd=given.cwd)
         return guard.ask(given.subject, question)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        return _bad(f"This line is no question: {error}.")
+        return _bad(say("This line is no question: {error}.", error=error))
     except HermesError as error:
         return _bad(str(error))
     except Exception as error:  # noqa: BLE001 - a fault in a rule is a no, and the next question is answered
-        return _bad(f"It could not be judged ({type(error).__name__}).")
+        return _bad(say("It could not be judged ({kind}).", kind=type(error).__name__))
 
 
 def _bad(why: str) -> Plain:

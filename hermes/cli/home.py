@@ -9,6 +9,7 @@ from hermes.cli.report import failed
 from hermes.config.environment import process_environment
 from hermes.config.home import locate_home
 from hermes.core.errors import HermesError
+from hermes.util.say import say
 
 
 def run(arguments: list[str]) -> int:
@@ -26,7 +27,8 @@ def run(arguments: list[str]) -> int:
         home = locate_home(environ)
         if given.action == "share":
             asyncio.run(share_home(environ))
-            print(f"Hermes now keeps hermes.db and search.db in {home.root}; nothing else there was touched.")
+            told = "Hermes now keeps hermes.db and search.db in {root}; nothing else there was touched."
+            print(say(told, root=home.root))
             return 0
         other = home.foreign()
         if given.as_json:
@@ -34,7 +36,8 @@ def run(arguments: list[str]) -> int:
             return 0
         print(home.root)
         if other:
-            print(f"Another program keeps its state here too ({other}). `hermes home share` agrees to that.")
+            told = "Another program keeps its state here too ({other}). `hermes home share` agrees to that."
+            print(say(told, other=other))
         return 0
     except HermesError as error:
         return failed(error)

@@ -26,7 +26,7 @@ from hermes.core.events import ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
-from hermes.util.say import say
+from hermes.util.say import say, translated
 from hermes.util.text import inert, one_line, visible
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _finish(actor: SessionActor, ended: TurnEnded, *, only_text: bool) -> int:
         if ended.text:
             print(inert(ended.text) if sys.stdout.isatty() else ended.text)
         if ended.error:
-            complain(inert(ended.error))
+            complain(inert(translated(ended.error)))
     if ended.reason is ExitReason.INTERRUPTED:
         complain("Stopped.")
         return STOPPED

@@ -5,40 +5,48 @@ import io
 import os
 import sys
 
+from hermes.util.say import phrase, say
+
 VERBS: dict[str, tuple[str, str]] = {
-    "chat": ("hermes.cli.chat", "talk with the agent (`-q TEXT` for one message, with its work shown)"),
-    "setup": ("hermes.cli.setup", "from nothing to a working model; takes over what another agent has kept"),
-    "model": ("hermes.cli.model", "the model that answers: show, choose, list"),
-    "tools": ("hermes.cli.tools", "list the tool sets, and switch them on or off"),
-    "config": ("hermes.cli.config", "show, set, edit and check the settings"),
+    "chat": ("hermes.cli.chat", phrase("talk with the agent (`-q TEXT` for one message, with its work shown)")),
+    "setup": ("hermes.cli.setup", phrase("from nothing to a working model; takes over what another agent has kept")),
+    "model": ("hermes.cli.model", phrase("the model that answers: show, choose, list")),
+    "tools": ("hermes.cli.tools", phrase("list the tool sets, and switch them on or off")),
+    "config": ("hermes.cli.config", phrase("show, set, edit and check the settings")),
     "status": (
         "hermes.cli.status",
-        "how things stand: model, keys, sandbox, sessions, money, what waits, on one screen",
+        phrase("how things stand: model, keys, sandbox, sessions, money, what waits, on one screen"),
     ),
-    "sessions": ("hermes.cli.sessions", "list, show, search, rename, export, prune and delete sessions"),
-    "insights": ("hermes.cli.insights", "tokens, money and work by day, hour, model and tool, as pictures"),
-    "usage": ("hermes.cli.spending", "tokens and money spent, and what the caps leave"),
-    "skills": ("hermes.cli.skills", "list, view, install, approve and take back skills"),
-    "memory": ("hermes.cli.memory", "list, change, approve and take back what the agent remembers"),
-    "auth": ("hermes.cli.auth", "list, add, remove and reset the keys of model providers"),
-    "approvals": ("hermes.cli.approvals", "list and answer the questions that wait for you"),
-    "prompt-size": ("hermes.cli.prompt_size", "how large each part is that every request begins with"),
+    "sessions": ("hermes.cli.sessions", phrase("list, show, search, rename, export, prune and delete sessions")),
+    "insights": ("hermes.cli.insights", phrase("tokens, money and work by day, hour, model and tool, as pictures")),
+    "usage": ("hermes.cli.spending", phrase("tokens and money spent, and what the caps leave")),
+    "skills": ("hermes.cli.skills", phrase("list, view, install, approve and take back skills")),
+    "memory": ("hermes.cli.memory", phrase("list, change, approve and take back what the agent remembers")),
+    "auth": ("hermes.cli.auth", phrase("list, add, remove and reset the keys of model providers")),
+    "approvals": ("hermes.cli.approvals", phrase("list and answer the questions that wait for you")),
+    "prompt-size": ("hermes.cli.prompt_size", phrase("how large each part is that every request begins with")),
     "doctor": (
         "hermes.cli.doctor",
-        "examine this home and machine, say what to do; `--fix` mends what is safe to mend",
+        phrase("examine this home and machine, say what to do; `--fix` mends what is safe to mend"),
     ),
-    "logs": ("hermes.cli.logs", "what went wrong inside, newest last; `-f` follows"),
-    "backup": ("hermes.cli.backup", "put the home into one file, or list the backups there are"),
-    "restore": ("hermes.cli.restore", "put a backup in the place of what is there"),
-    "profile": ("hermes.cli.profile", "several homes beside each other: list, create, clone, use"),
-    "worktree": ("hermes.cli.worktree", "list and remove the git worktrees that `-w` made"),
-    "update": ("hermes.cli.update", "say how to update, or do it; goes back when the new version does not work"),
-    "completion": ("hermes.cli.completion", "what a shell needs to complete commands, options and names"),
-    "mcp": ("hermes.cli.mcp", "list the MCP servers, or try one"),
-    "trust": ("hermes.cli.trust", "vouch for a project's folder, or list the trusted ones"),
-    "home": ("hermes.cli.home", "show the home folder, or agree to share one with another program"),
-    "guard": ("hermes.cli.guard", "say what would be allowed: a command, a path, a URL; show a text without secrets"),
-    "version": ("hermes.cli.version", "show the version"),
+    "logs": ("hermes.cli.logs", phrase("what went wrong inside, newest last; `-f` follows")),
+    "backup": ("hermes.cli.backup", phrase("put the home into one file, or list the backups there are")),
+    "restore": ("hermes.cli.restore", phrase("put a backup in the place of what is there")),
+    "profile": ("hermes.cli.profile", phrase("several homes beside each other: list, create, clone, use")),
+    "worktree": ("hermes.cli.worktree", phrase("list and remove the git worktrees that `-w` made")),
+    "update": (
+        "hermes.cli.update",
+        phrase("say how to update, or do it; goes back when the new version does not work"),
+    ),
+    "completion": ("hermes.cli.completion", phrase("what a shell needs to complete commands, options and names")),
+    "mcp": ("hermes.cli.mcp", phrase("list the MCP servers, or try one")),
+    "trust": ("hermes.cli.trust", phrase("vouch for a project's folder, or list the trusted ones")),
+    "home": ("hermes.cli.home", phrase("show the home folder, or agree to share one with another program")),
+    "guard": (
+        "hermes.cli.guard",
+        phrase("say what would be allowed: a command, a path, a URL; show a text without secrets"),
+    ),
+    "version": ("hermes.cli.version", phrase("show the version")),
 }
 """Verbs: the module with its `run(arguments)`, and what it does."""
 
@@ -54,7 +62,9 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     _sound_streams()
     try:
-        code = _dispatch(_chosen(_joined(given)))
+        chosen = _chosen(_joined(given))
+        _speak()
+        code = _dispatch(chosen)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -66,8 +76,18 @@ def main(arguments: list[str] | None = None) -> int:
         if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
             return _unforeseen(error)
         _quiet_stdout()
-        print(f"hermes: standard output cannot be written: {error.strerror}.", file=sys.stderr)
+        said = say("standard output cannot be written: {reason}.", reason=error.strerror)
+        print(f"hermes: {said}", file=sys.stderr)
         return 74
+
+
+def _speak() -> None:
+    """Say everything in the language that this person wants, from here on."""
+    from hermes.config.environment import process_environment
+    from hermes.config.language import wanted_language
+    from hermes.util.say import speak
+
+    speak(wanted_language(process_environment()))
 
 
 def _unforeseen(error: OSError) -> int:
@@ -107,13 +127,14 @@ def _no_verb(first: str, given: list[str]) -> str:
     import shlex
 
     from hermes.plugins import suggestion
+    from hermes.util.say import joined, translated
     from hermes.util.text import inert, one_line
 
     task = one_line(inert(" ".join(given)), 60)
     task = shlex.quote(task) if set(task) & set('"$`\\!') else f'"{task}"'
-    parts = [f"hermes: there is no command {first!r}.", suggestion(first, VERBS)]
-    parts += [f"To ask something: hermes -z {task}.", "`hermes --help` lists the commands."]
-    return " ".join(part for part in parts if part)
+    parts = [say("there is no command {first!r}.", first=first), translated(suggestion(first, VERBS))]
+    parts += [say("To ask something: hermes -z {task}.", task=task), say("`hermes --help` lists the commands.")]
+    return "hermes: " + joined(*parts)
 
 
 def _joined(given: list[str]) -> list[str]:
@@ -168,7 +189,6 @@ def _profiled(given: list[str]) -> list[str]:
 def _use_profile(name: str) -> None:
     from hermes.config.environment import process_environment, use_profile
     from hermes.config.profiles import checked_name
-    from hermes.util.say import say
 
     if process_environment().get("HERMES_HOME"):
         said = say("HERMES_HOME is set and comes first: the profile {name!r} is not used.", name=name)
@@ -177,17 +197,15 @@ def _use_profile(name: str) -> None:
     use_profile(checked_name(name))
 
 
-def help_text() -> str:
-    """What `hermes --help` prints; the options are those of `hermes chat`, which has the long form."""
-    verbs = "\n".join(f"  {name:<11} {what}" for name, (_, what) in VERBS.items())
-    return f"""\
+_USAGE = phrase(
+    """\
 usage: hermes [options]              start a chat
        hermes -z TEXT [options]      do one task, print only the final answer
        hermes COMMAND ...
-
-commands:
-{verbs}
-
+"""
+)
+_OPTIONS = phrase(
+    """\
 common options (all of them: `hermes chat --help`):
   -z, --oneshot TEXT    one task; `-` reads it from standard input
   -m, --model MODEL     the model to use          --provider NAME     who serves it
@@ -208,6 +226,13 @@ examples:
 exit codes: 0 done, 1 failed, 2 wrong usage, 3 something was refused because nobody could be asked,
             75 the session is open elsewhere, 78 the configuration cannot be used, 130 stopped
 """
+)
+
+
+def help_text() -> str:
+    """What `hermes --help` prints; the options are those of `hermes chat`, which has the long form."""
+    verbs = "\n".join(f"  {name:<11} {say(what)}" for name, (_, what) in VERBS.items())
+    return f"{say(_USAGE)}\n{say('commands:')}\n{verbs}\n\n{say(_OPTIONS)}"
 
 
 def _sound_streams() -> None:

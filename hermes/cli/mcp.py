@@ -9,6 +9,7 @@ from hermes.cli.arguments import Parser
 from hermes.cli.report import failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
+from hermes.util.say import say, say_many
 from hermes.util.text import one_line, visible
 
 
@@ -42,14 +43,21 @@ def _list(rows: list[Plain], *, as_json: bool) -> int:
     for row in rows:
         print(json.dumps(row, ensure_ascii=False) if as_json else _row(row))
     if not rows and not as_json:
-        print("There are no MCP servers. `mcp_servers` in config.yaml names them.")
+        print(say("There are no MCP servers. `mcp_servers` in config.yaml names them."))
     return 0
 
 
 def _row(row: Plain) -> str:
     told = {name: visible(str(value)) for name, value in row.items()}
     state = "on " if row["enabled"] else "off"
-    return f"{told['name']:<24} {state} {told['transport']:<5} trust: {told['trust']:<6} {told['target']}"
+    return say(
+        "{name:<24} {state} {transport:<5} trust: {trust:<6} {target}",
+        name=told["name"],
+        state=state,
+        transport=told["transport"],
+        trust=told["trust"],
+        target=told["target"],
+    )
 
 
 def _report(found: Plain) -> str:
@@ -57,9 +65,16 @@ def _report(found: Plain) -> str:
         return visible(f"{found['name']}: {found['problem']}.")
     tools = found["tools"]
     assert isinstance(tools, list)
-    lines = [f"{found['name']}: ready in {found['seconds']} s, {len(tools)} tool{'s' if len(tools) != 1 else ''}"]
+    lines = [
+        say(
+            "{name}: ready in {seconds} s, {tools}",
+            name=found["name"],
+            seconds=found["seconds"],
+            tools=say_many("{n} tool", "{n} tools", len(tools)),
+        )
+    ]
     for tool in tools:
-        hint = "  [reads only]" if tool["reads_only"] else ""
+        hint = ("  " + say("[reads only]")) if tool["reads_only"] else ""
         lines.append(f"  {tool['name']}  {tool['digest']}{hint}")
         lines.append(f"      {visible(one_line(str(tool['description']), 160))}")
     return "\n".join(lines)

@@ -12,6 +12,7 @@ from hermes.cli.arguments import Parser
 from hermes.cli.report import failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
+from hermes.util.say import say
 
 
 def run(arguments: list[str]) -> int:
@@ -32,14 +33,14 @@ def _parser() -> Parser:
     )
     verbs = made.add_subparsers(dest="verb", metavar="VERB")
     told = {
-        "list": "all entries (also without a verb)",
-        "add": "add an entry",
-        "remove": "remove the entry that holds these words",
-        "pending": "the changes that wait for your yes",
-        "approve": "say yes to a change",
-        "reject": "say no to a change",
-        "undo": "put back what stood there before a change",
-        "log": "the newest 100 changes",
+        "list": say("all entries (also without a verb)"),
+        "add": say("add an entry"),
+        "remove": say("remove the entry that holds these words"),
+        "pending": say("the changes that wait for your yes"),
+        "approve": say("say yes to a change"),
+        "reject": say("say no to a change"),
+        "undo": say("put back what stood there before a change"),
+        "log": say("the newest 100 changes"),
     }
     parsers = {verb: verbs.add_parser(verb, help=what) for verb, what in told.items()}
     for verb in ("list", "pending", "log"):
@@ -63,9 +64,11 @@ async def _done(given: argparse.Namespace) -> list[str]:
             case "pending":
                 return _shown(await desk.pending(), given.as_json, change_lines, NONE)
             case "log":
-                return _shown(await desk.log(), given.as_json, change_lines, "Nothing was ever changed.")
+                return _shown(await desk.log(), given.as_json, change_lines, say("Nothing was ever changed."))
             case _:
-                return _shown(await desk.rows(), getattr(given, "as_json", False), file_lines, "There is no memory.")
+                return _shown(
+                    await desk.rows(), getattr(given, "as_json", False), file_lines, say("There is no memory.")
+                )
 
 
 def _shown(rows: list[Plain], as_json: bool, lines: Callable[[Plain], list[str]], none: str) -> list[str]:

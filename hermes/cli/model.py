@@ -11,7 +11,7 @@ from hermes.app.models import Candidate, Listed, Tried, checked, current, keep, 
 from hermes.app.openai_form import Plain
 from hermes.cli.arguments import Parser
 from hermes.cli.choose import LeftError, at_a_terminal, pick, yes_no
-from hermes.cli.report import complain, failed
+from hermes.cli.report import complain, explained, failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import ConfigError, HermesError
 from hermes.util.local import number
@@ -107,7 +107,7 @@ async def _chosen(environ: Mapping[str, str], shown: Plain) -> int:
     try:
         names = [one.name for one in await model_names(environ, Candidate())]
     except ConfigError as error:
-        complain(str(error))
+        complain(explained(error))
         return 0
     name = pick(say("Which model? Enter keeps this one."), names, default=str(shown["model"]))
     if name == shown["model"]:

@@ -8,6 +8,7 @@ from hermes.app.options import Options
 from hermes.cli.arguments import Parser
 from hermes.core.errors import UsageError
 from hermes.core.money import is_amount
+from hermes.util.say import say
 from hermes.util.text import clean_surrogates
 
 
@@ -18,7 +19,7 @@ def parser(program: str) -> Parser:
         description="Talk with the agent. Without -z or -q: a chat in this terminal.",
         epilog='example: hermes -z "Clean this repository and build it" --allow "git clean -fdx"',
     )
-    made.stray = 'To ask something: hermes -z "TEXT".'
+    made.stray = say('To ask something: hermes -z "TEXT".')
     one = made.add_mutually_exclusive_group()
     one.add_argument(
         "-z", "--oneshot", metavar="TEXT", help="one task; only the final answer is printed; `-` reads standard input"

@@ -4,19 +4,24 @@ import asyncio
 
 import msgspec
 
+from hermes.app.charts import fitted
+from hermes.app.charts import width as cells
 from hermes.app.prompting import Size
 from hermes.app.wiring import App
 from hermes.cli.options import app_options, parser
 from hermes.cli.report import complain, failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
+from hermes.util.say import say, translated
 
 
 def run(arguments: list[str]) -> int:
     """Show the parts of the prompt and the tools that a session begun here would send with each request."""
     made = parser("hermes prompt-size")
-    made.description = "Show how large each part is that every request begins with: the prompt's parts and the tools."
-    made.epilog = "example: hermes prompt-size -t file,terminal"
+    made.description = say(
+        "Show how large each part is that every request begins with: the prompt's parts and the tools."
+    )
+    made.epilog = say("example: hermes prompt-size -t file,terminal")
     made.add_argument("--json", action="store_true", help="as JSON")
     given = made.read(arguments)
     try:
@@ -29,11 +34,11 @@ def run(arguments: list[str]) -> int:
         rows = [{"part": size.part, "bytes": size.bytes, "tokens": size.tokens} for size in found]
         print(msgspec.json.encode(rows).decode())
         return 0
-    width = max(len(size.part) for size in found)
-    print(f"{'part':<{width}}  {'bytes':>8}  {'tokens, about':>13}")
-    total = Size("all of it", sum(size.bytes for size in found))
+    total = Size(say("all of it"), sum(size.bytes for size in found))
+    width = max(cells(translated(size.part)) for size in (*found, total))
+    print(f"{fitted(say('part'), width)}  {say('bytes'):>8}  {say('tokens, about'):>13}")
     for size in (*found, total):
-        print(f"{size.part:<{width}}  {size.bytes:>8,}  {size.tokens:>13,}")
+        print(f"{fitted(translated(size.part), width)}  {size.bytes:>8,}  {size.tokens:>13,}")
     return 0
 
 

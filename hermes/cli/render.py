@@ -22,6 +22,7 @@ from hermes.core.events import (
 )
 from hermes.core.parts import ToolStatus
 from hermes.core.stream import TextDelta
+from hermes.util.say import say, translated
 from hermes.util.text import inert, one_line, sentence
 
 _LONGEST_PATTERN = 300
@@ -68,37 +69,43 @@ class Renderer:
     def _show(self, event: Event) -> None:
         match event:
             case Refused():
-                self._warn(f"refused: {one_line(inert(event.subject))} ({inert(event.reason)}{_way(event.pattern)})")
+                self._warn(_refused(event))
             case TurnStarted() if self._ended_before:
                 self._warn(self._ended_before)
                 self._ended_before = ""
             case TurnResumed():
                 self._resumed.add(event.turn_id)
-                self._warn(f"Going on with the turn that was cut off: {one_line(inert(event.text), _WIDTH)}")
+                self._warn(
+                    say("Going on with the turn that was cut off: {text}", text=one_line(inert(event.text), _WIDTH))
+                )
             case TurnEnded():
                 self._turn_ended(event)
             case FellBack():
-                self._warn(f"{sentence(inert(event.reason))} Going on with {inert(event.model)} ({event.provider}).")
+                self._warn(_fell_back(event))
             case Queued() if not self._quiet:
-                self._warn(f"queued: {one_line(inert(event.text), _WIDTH)}")
+                self._warn(say("queued: {text}", text=one_line(inert(event.text), _WIDTH)))
             case Retrying():
-                again = f"Trying again in {event.delay:.1f} s (attempt {event.attempt})." if event.delay else ""
-                self._warn(f"{sentence(inert(event.message))} {again}".rstrip())
+                again = (
+                    say("Trying again in {delay:.1f} s (attempt {attempt}).", delay=event.delay, attempt=event.attempt)
+                    if event.delay
+                    else ""
+                )
+                self._warn(f"{translated(sentence(inert(event.message)))} {again}".rstrip())
             case Notice() if event.level is not Level.INFO:
-                self._warn(inert(event.text))
+                self._warn(translated(inert(event.text)))
             case _ if not self._quiet:
                 self._work(event)
 
     def _turn_ended(self, event: TurnEnded) -> None:
         if not self._quiet:
             if event.error:
-                self._warn(inert(event.error))
+                self._warn(translated(inert(event.error)))
             else:
                 self._line("")
         elif event.turn_id in self._resumed:
             # Told when another turn follows: else its answer is the one that is printed.
             said = one_line(inert(event.text or event.error), _WIDTH)
-            self._ended_before = f"That turn has ended: {said}"
+            self._ended_before = say("That turn has ended: {said}", said=said)
 
     def _work(self, event: Event) -> None:
         match event:
@@ -115,7 +122,7 @@ class Renderer:
             case ToolEnded():
                 self._ended(event)
             case EpochBegan() if event.number > 1:
-                self._line(f"· the conversation is sent anew: {event.reason}")
+                self._line("· " + say("the conversation is sent anew: {reason}", reason=translated(event.reason)))
             case Notice():  # louder ones were shown already
                 prompt = self.prompt()
                 self._line(("\n" if prompt else "") + f"· {inert(event.text)}")
@@ -157,6 +164,16 @@ class Renderer:
         self._err.flush()
 
 
+def _refused(event: Refused) -> str:
+    subject, reason = one_line(inert(event.subject)), translated(inert(event.reason)) + _way(event.pattern)
+    return say("refused: {subject} ({reason})", subject=subject, reason=reason)
+
+
+def _fell_back(event: FellBack) -> str:
+    why, model = translated(sentence(inert(event.reason))), f"{inert(event.model)} ({event.provider})"
+    return say("{why} Going on with {model}.", why=why, model=model)
+
+
 def _told(event: ToolStarted) -> str:
     """What a call does; the tool's name is left out where the summary begins with the same verb."""
     summary = one_line(inert(event.summary or event.arguments), _WIDTH)
@@ -170,4 +187,4 @@ def _way(pattern: str) -> str:
         return ""
     import shlex
 
-    return f"; --allow {shlex.quote(pattern)} would let it run"
+    return say("; --allow {quote} would let it run", quote=shlex.quote(pattern))

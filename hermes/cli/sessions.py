@@ -80,7 +80,7 @@ async def _run(given: argparse.Namespace) -> int:
         match given.verb:
             case None | "list":
                 rows = await sessions.newest(getattr(given, "limit", 20))
-                return _print(rows, getattr(given, "json", False), _session_line, "There is no session yet.")
+                return _print(rows, getattr(given, "json", False), _session_line, say("There is no session yet."))
             case "tree":
                 return _tree(await sessions.tree(given.limit), as_json=given.json)
             case "show":
@@ -88,7 +88,7 @@ async def _run(given: argparse.Namespace) -> int:
                 return _show(found, as_json=given.json)
             case "search":
                 hits = await sessions.search(" ".join(given.words), limit=given.limit, newest=not given.best)
-                return _print(hits, given.json, _hit_line, "No message has these words.")
+                return _print(hits, given.json, _hit_line, say("No message has these words."))
             case "export":
                 found = await sessions.show(given.session, hidden=given.hidden)
                 return _export(exported(found, given.format), given.output)
@@ -150,7 +150,7 @@ def _show(found: Plain, *, as_json: bool) -> int:
 async def _prune(sessions: Sessions, given: argparse.Namespace) -> int:
     seconds = time.time() - since(given.older_than, time.time())
     if seconds <= 0:
-        raise UsageError(say("--older-than must lie in the past."), "hermes sessions prune --older-than 90d")
+        raise UsageError(phrase("--older-than must lie in the past."), "hermes sessions prune --older-than 90d")
     rows = await sessions.idle(seconds)
     if given.dry_run or not rows:
         return _print(rows, given.json, _session_line, say("There is no session that old."))
@@ -220,8 +220,10 @@ async def _delete(sessions: Sessions, given: argparse.Namespace) -> int:
             complain("Deleting needs a yes: add --yes.")
             return 2
         title = one_line(inert(str(row["title"])), 60)
-        about = f'{row["id"]} ("{title}", {row["message_count"]} messages)'
-        print(f"Delete session {about} and every word of it? [y/N] ", end="", flush=True)
+        about = say(
+            '{id} ("{title}", {message_count} messages)', id=row["id"], title=title, message_count=row["message_count"]
+        )
+        print(say("Delete session {about} and every word of it?", about=about), "[y/N] ", end="", flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes", "是", "好"):
             return 1
     deleted = await sessions.delete(str(row["id"]))
@@ -234,7 +236,7 @@ async def _delete(sessions: Sessions, given: argparse.Namespace) -> int:
 
 def _session_line(row: Plain) -> str:
     title = one_line(inert(str(row.get("title") or "")), 60)
-    count = f"{row['message_count']:>5} messages"
+    count = say("{message_count:>5} messages", message_count=row["message_count"])
     kind = f" ({say(_KINDS[str(row['kind'])])})" if row.get("kind") else ""
     return f"{row['id']}  {_when(row['updated_at'])}  {count}  {row.get('model') or ''}  {title}{kind}"
 

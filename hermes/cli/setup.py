@@ -21,13 +21,13 @@ from hermes.app.wiring import share_home
 from hermes.cli.arguments import Parser
 from hermes.cli.choose import LeftError, ask, at_a_terminal, choose, pick, secret, yes_no
 from hermes.cli.model import about, test_line
-from hermes.cli.report import complain, failed
+from hermes.cli.report import complain, explained, failed
 from hermes.config.env_file import set_variables
 from hermes.config.environment import process_environment, with_dotenv
 from hermes.config.home import locate_home
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.util.local import compact, number
-from hermes.util.say import CHINESE, ENGLISH, language_of, say, say_many, speak
+from hermes.util.say import CHINESE, ENGLISH, language_of, phrase, say, say_many, speak
 from hermes.util.text import escaped, one_line
 
 STOPPED = 130
@@ -113,7 +113,7 @@ class _Unasked:
         """What is to be chosen; None when all is said."""
         given = self._given
         if given.key_stdin and not given.provider and not given.base_url:
-            raise UsageError(say("--key-stdin needs --provider: whose key is it?"))
+            raise UsageError(phrase("--key-stdin needs --provider: whose key is it?"))
         key = sys.stdin.readline().strip() if given.key_stdin else ""
         wanted = Wanted(
             provider=given.provider, model=given.model, base_url=given.base_url, api_key=key, variable=given.api_key_env
@@ -139,7 +139,7 @@ class _Unasked:
             complain(say("No model is set up yet: `hermes setup` finds one."))
             return None
         raise UsageError(
-            say("Nothing says which provider to use."), say("Name one: --provider P, and --yes to write it down.")
+            phrase("Nothing says which provider to use."), phrase("Name one: --provider P, and --yes to write it down.")
         )
 
 
@@ -213,7 +213,7 @@ class _Asked:
             home=home.root,
         )
         if not yes_no(text):
-            raise ConfigError(say("Nothing was changed."), say("HERMES_HOME names another folder for Hermes."))
+            raise ConfigError(phrase("Nothing was changed."), phrase("HERMES_HOME names another folder for Hermes."))
         asyncio.run(share_home(self._environ))
 
     def _change(self, shown: Plain) -> bool:
@@ -263,7 +263,7 @@ class _Asked:
         try:
             names = [one.name for one in asyncio.run(model_names(self._environ, choice.trial))]
         except ConfigError as error:
-            complain(str(error))
+            complain(explained(error))
             names = []
         model = names[0] if len(names) == 1 else pick(say("Which model?"), names)
         return structs.replace(choice, candidate=structs.replace(choice.candidate, model=model))
@@ -319,7 +319,7 @@ def _standing(environ: Mapping[str, str]) -> Plain | None:
         if "config.yaml" in str(error):
             raise
         if get(environ, "model")["source"] == "config.yaml":  # else nobody has chosen anything yet
-            complain(str(error))
+            complain(explained(error))
         return None
     return None if shown["provider"] == "local" else shown
 

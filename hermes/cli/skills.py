@@ -13,6 +13,7 @@ from hermes.cli.arguments import Parser
 from hermes.cli.report import complain, failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError, UsageError
+from hermes.util.say import say, translated
 
 
 def run(arguments: list[str]) -> int:
@@ -32,16 +33,16 @@ def _parser() -> Parser:
     )
     verbs = made.add_subparsers(dest="verb", metavar="VERB")
     told = {
-        "list": "every skill, where it comes from, what is wrong with it, its use (also without a verb)",
-        "view": "a skill's text and files",
-        "install": "a folder, .zip, .tar.gz, SKILL.md or https address; asks first",
-        "pending": "the changes that wait for your yes",
-        "diff": "what a change would change, or did",
-        "approve": "say yes to a change",
-        "reject": "say no to a change",
-        "rollback": "put a skill back as it was before its last change, or as change N left it",
-        "remove": "take a skill of your own away; rollback brings it back",
-        "log": "every change of a skill",
+        "list": say("every skill, where it comes from, what is wrong with it, its use (also without a verb)"),
+        "view": say("a skill's text and files"),
+        "install": say("a folder, .zip, .tar.gz, SKILL.md or https address; asks first"),
+        "pending": say("the changes that wait for your yes"),
+        "diff": say("what a change would change, or did"),
+        "approve": say("say yes to a change"),
+        "reject": say("say no to a change"),
+        "rollback": say("put a skill back as it was before its last change, or as change N left it"),
+        "remove": say("take a skill of your own away; rollback brings it back"),
+        "log": say("every change of a skill"),
     }
     parsers = {verb: verbs.add_parser(verb, help=what) for verb, what in told.items()}
     for verb in ("list", "view", "pending", "diff", "log"):
@@ -64,16 +65,16 @@ async def _run(given: argparse.Namespace) -> int:
 
 
 async def _list(desk: SkillDesk, given: argparse.Namespace) -> int:
-    return _print(await desk.rows(), getattr(given, "as_json", False), skill_line, "There are no skills.")
+    return _print(await desk.rows(), getattr(given, "as_json", False), skill_line, say("There are no skills."))
 
 
 async def _pending(desk: SkillDesk, given: argparse.Namespace) -> int:
-    return _print(await desk.pending(), given.as_json, change_line, "No change waits.")
+    return _print(await desk.pending(), given.as_json, change_line, say("No change waits."))
 
 
 async def _log(desk: SkillDesk, given: argparse.Namespace) -> int:
     rows = await desk.log(given.name)
-    return _print(rows, given.as_json, change_line, "No change of a skill of that name is known.")
+    return _print(rows, given.as_json, change_line, say("No change of a skill of that name is known."))
 
 
 async def _view(desk: SkillDesk, given: argparse.Namespace) -> int:
@@ -129,9 +130,9 @@ async def _install(desk: SkillDesk, given: argparse.Namespace) -> int:
         if not sys.stdin.isatty():
             complain("Installing needs a yes: --yes with --sha256 as above.")
             return 2
-        print("Install it? The agent will follow what it says. [y/N] ", end="", flush=True)
+        print(say("Install it? The agent will follow what it says."), "[y/N] ", end="", flush=True)
         if (await asyncio.to_thread(sys.stdin.readline)).strip().lower() not in ("y", "yes", "是", "好"):
-            print("Nothing was installed.")
+            print(say("Nothing was installed."))
             return 1
     print(decided(await desk.install(package)))
     return 0
@@ -154,12 +155,12 @@ _VERBS: dict[str, Callable[[SkillDesk, argparse.Namespace], Awaitable[int]]] = {
 def _offer_lines(offer: Plain) -> list[str]:
     files = offer["files"]
     assert isinstance(files, dict)
-    state = "new" if offer["new"] else "in the place of what is there"
+    state = say("new") if offer["new"] else say("in the place of what is there")
     return [
-        as_shown(f"{offer['name']} from {offer['source']} ({state})"),
+        as_shown(say("{name} from {source} ({state})", name=offer["name"], source=offer["source"], state=state)),
         f"sha256 {offer['sha256']}",
-        *(as_shown(f"  {size:>9,} bytes  {path}") for path, size in files.items()),
-        *(f"! {line}" for line in strings(offer["findings"])),
+        *(as_shown("  " + say("{size:>9,} bytes  {path}", size=size, path=path)) for path, size in files.items()),
+        *(f"! {translated(line)}" for line in strings(offer["findings"])),
         "",
         *strings(offer["diff"]),
     ]

@@ -5,12 +5,14 @@ import sys
 
 import msgspec
 
+from hermes.app.charts import padded
 from hermes.app.usage import usage_report
 from hermes.app.usage_lines import cached, limits, sure, usd
 from hermes.cli.arguments import Parser
 from hermes.cli.report import failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
+from hermes.util.say import say
 from hermes.util.text import inert, one_line
 
 Plain = dict[str, object]
@@ -39,35 +41,41 @@ def run(arguments: list[str]) -> int:
 
 
 def _show(report: Plain) -> None:
-    print(_line("today", report["today"]))
-    print(_line("this month", report["month"]))
-    for title, rows in (("models", report["models"]), ("sessions", report["sessions"])):
+    print(_line(say("today"), report["today"]))
+    print(_line(say("this month"), report["month"]))
+    for title, rows in ((say("models"), report["models"]), (say("sessions"), report["sessions"])):
         listed = rows if isinstance(rows, list) else []
         if listed:
-            print(f"\n{title} since {report['since']}:")
+            print("\n" + say("{title} since {day}:", title=title, day=report["since"]))
         for row in listed:
-            print(_line(one_line(inert(str(row["key"])), 60) or "(none)", row))
+            print(_line(one_line(inert(str(row["key"])), 60) or say("(none)"), row))
     _show_caps(report)
 
 
 def _show_caps(report: Plain) -> None:
     caps, per_run, open_calls = report["caps"], report["caps_per_run_or_session"], report["under_way"]
     assert isinstance(caps, list) and isinstance(per_run, list) and isinstance(open_calls, list)
-    lines = [f"  {cap['name']:<10} {limits(cap, ' left', 'usd_left', 'tokens_left')}" for cap in caps]
-    lines += [f"  each {cap['name']:<5} {limits(cap, '')}" for cap in per_run]
+    lines = [f"  {cap['name']:<10} {limits(cap, 'usd_left', 'tokens_left')}" for cap in caps]
+    lines += [("  " + say("each {name} {limits}", name=f"{cap['name']:<5}", limits=limits(cap))) for cap in per_run]
     if lines:
-        print("\n".join(["\ncaps:", *lines]))
+        print("\n".join(["\n" + say("caps:"), *lines]))
     if open_calls:
-        print("\nheld by calls under way:")
+        print("\n" + say("held by calls under way:"))
     for call in open_calls:
-        cost = "" if call["usd"] is None else f"{usd(call['usd'])} or "
-        where = call["session_id"] or "(none)"
-        print(f"  {where}  {inert(str(call['model']))}  at most {cost}{call['tokens']:,} tokens")
+        cost = "" if call["usd"] is None else (say("{usd} or", usd=usd(call["usd"])) + " ")
+        where = call["session_id"] or say("(none)")
+        most = say("at most {cost}{n:,} tokens", cost=cost, n=call["tokens"])
+        print(f"  {where}  {inert(str(call['model']))}  {most}")
 
 
 def _line(name: str, row: object) -> str:
     assert isinstance(row, dict)
-    tokens = f"{row['input_tokens']:,} in, {row['output_tokens']:,} out"
+    tokens = say(
+        "{input_tokens:,} in, {output_tokens:,} out",
+        input_tokens=row["input_tokens"],
+        output_tokens=row["output_tokens"],
+    )
     if not row["calls"]:
-        return f"  {name:<28} nothing"
-    return f"  {name:<28} {row['calls']:>5} calls  {tokens:<28}  {sure(row)}{cached(row)}"
+        return f"  {padded(name, 28)} {say('nothing')}"
+    calls = say("{n:>5} calls", n=row["calls"])
+    return f"  {padded(name, 28)} {calls}  {padded(tokens, 28)}  {sure(row)}{cached(row)}"

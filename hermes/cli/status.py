@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 
+from hermes.app.charts import padded
 from hermes.app.openai_form import Plain
 from hermes.app.status import status
 from hermes.app.usage_lines import limits, sure
@@ -13,8 +14,8 @@ from hermes.cli.report import failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
 from hermes.util.local import compact, moment, number
-from hermes.util.say import say, say_many
-from hermes.util.text import escaped, one_line
+from hermes.util.say import joined, say, say_many, translated
+from hermes.util.text import escaped, one_line, visible
 
 _TITLE = 11
 
@@ -51,7 +52,7 @@ def status_lines(found: Plain) -> list[str]:
         (say("Home"), _home(found)),
         (say("Model"), _model(_table(found["model"]))),
         (say("Keys"), _keys(found["keys"])),
-        (say("Commands"), " ".join(str(line).partition(": ")[2] or str(line) for line in commands)),
+        (say("Commands"), _commands(commands)),
         (say("Folder"), _folder(found)),
         (say("Sessions"), _sessions(found)),
         (say("Today"), _spent(found["today"])),
@@ -60,7 +61,12 @@ def status_lines(found: Plain) -> list[str]:
         (say("Waiting"), _waiting(_table(found["pending"]))),
         (say("Disk"), _disk(_table(found["disk"]))),
     ]
-    return [f"{title:<{_TITLE}} {text}" for title, text in rows]
+    return [f"{padded(title, _TITLE)} {text}" for title, text in rows]
+
+
+def _commands(lines: list[object]) -> str:
+    """Where commands run, without the title that the line begins with."""
+    return joined(*(translated(visible(str(line).removeprefix("Commands: "))) for line in lines))
 
 
 def _home(found: Plain) -> str:
@@ -70,12 +76,12 @@ def _home(found: Plain) -> str:
 
 def _model(model: Mapping[str, object]) -> str:
     if not model["model"]:
-        return str(model["wrong"])
+        return translated(str(model["wrong"]))
     where = f"{model['model']}, {model['provider']}" + (f", {model['base_url']}" if model["base_url"] else "")
     if model["reached"] is None:
         return say("{where} (not asked)", where=where)
     if not model["reached"]:
-        return say("{where} cannot be reached: {why}", where=where, why=model["wrong"])
+        return say("{where} cannot be reached: {why}", where=where, why=translated(str(model["wrong"])))
     if model["provider"] == "local":
         return say("{where}: the small one that is built in", where=where)
     return say("{where}, answers in {seconds} s", where=where, seconds=f"{float(str(model['seconds'])):.2f}")
@@ -128,7 +134,7 @@ def _spent(row: object) -> str:
 
 def _caps(rows: object) -> list[str]:
     assert isinstance(rows, list)
-    return [f"{row['name']}: {limits(row, ' left', 'usd_left', 'tokens_left')}" for row in rows]
+    return [f"{row['name']}: {limits(row, 'usd_left', 'tokens_left')}" for row in rows]
 
 
 def _waiting(pending: Mapping[str, object]) -> str:

@@ -13,6 +13,7 @@ from hermes.config.environment import process_environment
 from hermes.config.home import Home, locate_home
 from hermes.config.trusted import change_trust, is_trusted, too_wide, trusted_folders
 from hermes.core.errors import HermesError, UsageError
+from hermes.util.say import phrase, say, translated
 from hermes.util.text import visible
 
 _ALL = "all of it"
@@ -53,7 +54,7 @@ def _list(folders: Sequence[str], *, as_json: bool) -> int:
     for folder in folders:
         print(visible(folder))
     if not folders:
-        print("No folder is trusted yet. `hermes trust FOLDER` vouches for one.")
+        print(say("No folder is trusted yet. `hermes trust FOLDER` vouches for one."))
     return 0
 
 
@@ -64,11 +65,22 @@ def _changed(home: Home, folder: str, *, trusted: bool) -> str:
     real = visible(path)
     if not trusted:
         inside = is_trusted(path, trusted_folders(home.trust_file))
-        note = " It lies in a folder that still is." if inside else ""
-        return f"{real} is {'trusted no more' if changed else 'not among the trusted folders'}.{note}"
+        note = (" " + say("It lies in a folder that still is.")) if inside else ""
+        return say(
+            "{real} is {changed}.{note}",
+            real=real,
+            changed=say("trusted no more") if changed else say("not among the trusted folders"),
+            note=note,
+        )
     files = asyncio.run(vouch_for(home, path))
-    note = f" Files in it that were written beside strangers' words count as yours now: {files}." if files else ""
-    return f"{real} is trusted{'' if changed else ' already'}, with all below it.{note}"
+    note = (
+        (" " + say("Files in it that were written beside strangers' words count as yours now: {files}.", files=files))
+        if files
+        else ""
+    )
+    now = say("{real} is trusted, with all below it.", real=real)
+    before = say("{real} is trusted already, with all below it.", real=real)
+    return (now if changed else before) + note
 
 
 def _check_width(folder: str, *, all_of_it: bool) -> None:
@@ -78,8 +90,11 @@ def _check_width(folder: str, *, all_of_it: bool) -> None:
         return
     real = visible(os.path.realpath(os.path.expanduser(folder)))
     if may_insist and sys.stdin.isatty() and sys.stderr.isatty():
-        print(f"{real}: {why}.\nType `{_ALL}` to trust it all the same: ", end="", file=sys.stderr, flush=True)
+        told = say("Type `{words}` to trust it all the same:", words=_ALL)
+        print(f"{real}: {translated(why)}.\n{told} ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip() == _ALL:
             return
-    hint = "Name the project's folder" + (f", or insist with --{_ALL.replace(' ', '-')}." if may_insist else ".")
+    option = _ALL.replace(" ", "-")
+    insist = phrase("Name the project's folder, or insist with --{option}.", option=option)
+    hint = insist if may_insist else "Name the project's folder."
     raise UsageError(f"{real} is not trusted: {why}.", hint)

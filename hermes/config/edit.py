@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hermes.core.errors import ConfigError
 from hermes.util.atomic import write_atomic
-from hermes.util.say import say
+from hermes.util.say import phrase
 
 if TYPE_CHECKING:
     from yaml import Node
@@ -139,8 +139,8 @@ def write_text(file: Path, text: str) -> None:
         write_atomic(file, text.encode(), mode=0o600, folders=True)
     except OSError as error:
         raise ConfigError(
-            say("{file} cannot be written: {why}.", file=file, why=error.strerror or error),
-            say("Mend its permissions."),
+            phrase("{file} cannot be written: {why}.", file=file, why=error.strerror or error),
+            phrase("Mend its permissions."),
         ) from None
 
 
@@ -153,8 +153,8 @@ def _checked(changed: str, wanted: dict[str, object], path: Sequence[str], file:
     except ConfigError:
         pass
     raise ConfigError(
-        say("`{key}` in {file} cannot be changed by itself.", key=key, file=file),
-        say("Change it by hand: hermes config edit"),
+        phrase("`{key}` in {file} cannot be changed by itself.", key=key, file=file),
+        phrase("Change it by hand: hermes config edit"),
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from hermes.config.environment import parse_dotenv
 from hermes.core.errors import ConfigError
 from hermes.util.atomic import write_atomic
-from hermes.util.say import say
+from hermes.util.say import phrase
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _BARE = re.compile(r"[\w./:@%+,=~-]+", re.ASCII)
@@ -25,13 +25,13 @@ def set_variables(file: Path, values: Mapping[str, str]) -> None:
     for name, value in values.items():
         text = _with(text, name, value)
     if any(parse_dotenv(text).get(name) != value for name, value in values.items()):
-        raise ConfigError(say("{names} cannot be written to {file}.", names=", ".join(values), file=file))
+        raise ConfigError(phrase("{names} cannot be written to {file}.", names=", ".join(values), file=file))
     try:
         write_atomic(file, text.encode(), mode=0o600)
     except OSError as error:
         why = error.strerror or str(error)
         raise ConfigError(
-            say("{file} cannot be written: {why}.", file=file, why=why), say("Mend its permissions.")
+            phrase("{file} cannot be written: {why}.", file=file, why=why), phrase("Mend its permissions.")
         ) from None
 
 
@@ -42,17 +42,17 @@ def _text(file: Path) -> str:
         return ""
     except OSError as error:
         if file.is_symlink():
-            raise ConfigError(say("{file} is a symbolic link, and keys follow none.", file=file)) from None
-        raise ConfigError(say("{file} cannot be read: {why}.", file=file, why=error.strerror)) from None
+            raise ConfigError(phrase("{file} is a symbolic link, and keys follow none.", file=file)) from None
+        raise ConfigError(phrase("{file} cannot be read: {why}.", file=file, why=error.strerror)) from None
     with contextlib.closing(os.fdopen(handle, "rb")) as source:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ConfigError(say("{file} is not a file.", file=file))
+            raise ConfigError(phrase("{file} is not a file.", file=file))
         return source.read().decode("utf-8", "surrogateescape")
 
 
 def _with(text: str, name: str, value: str) -> str:
     if not _NAME.fullmatch(name) or "\n" in value or "\r" in value:
-        raise ConfigError(say("{name} cannot be a line of .env.", name=name[:60]))
+        raise ConfigError(phrase("{name} cannot be a line of .env.", name=name[:60]))
     line = _line(name, value)
     lines = text.splitlines(keepends=True)
     mine = re.compile(rf"\s*(?:export\s+)?{name}\s*=")

@@ -12,7 +12,7 @@ from hermes.config.known import KNOWN_ELSEWHERE
 from hermes.config.settings import Settings
 from hermes.core.errors import UsageError
 from hermes.plugins import suggestion
-from hermes.util.say import say
+from hermes.util.say import phrase, say
 
 _YES = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
@@ -35,7 +35,7 @@ def find(key: str) -> Setting:
     """The setting of that dotted name, a section too. Raises UsageError with the nearest name."""
     path = tuple(key.strip().split("."))
     if not all(path):
-        raise UsageError(say("{key!r} is no key.", key=key[:80]), say("Keys look like `model.default`."))
+        raise UsageError(phrase("{key!r} is no key.", key=key[:80]), phrase("Keys look like `model.default`."))
     typed: object = Settings
     for depth, name in enumerate(path):
         below = members(typed)
@@ -140,8 +140,8 @@ def read_value(setting: Setting, text: str) -> object:
     except yaml.YAMLError as error:
         reason = str(getattr(error, "problem", None) or error)
         raise UsageError(
-            say("What was given for {key} cannot be read: {why}.", key=setting.key, why=reason),
-            say("Write lists as [a, b] and sections as {a: 1}, in quotes."),
+            phrase("What was given for {key} cannot be read: {why}.", key=setting.key, why=reason),
+            phrase("Write lists as [a, b] and sections as {a: 1}, in quotes."),
         ) from None
     return found
 
@@ -163,5 +163,6 @@ def _unknown(path: tuple[str, ...]) -> UsageError:
         same = [name for name in names if name.rpartition(".")[2] == last]
         near = near or (say("Did you mean {name!r}?", name=same[0]) if same else "")
     return UsageError(
-        say("Nobody knows the key `{key}`.", key=key[:80]), near or say("`hermes config list` shows those there are.")
+        phrase("Nobody knows the key `{key}`.", key=key[:80]),
+        near or phrase("`hermes config list` shows those there are."),
     )

@@ -29,7 +29,7 @@ from hermes.config.settings import (
 from hermes.core.errors import ConfigError
 from hermes.plugins import suggestion
 from hermes.util.atomic import write_atomic
-from hermes.util.say import say
+from hermes.util.say import phrase, say
 
 _CACHE_VERSION = 2
 _LIMIT = 4 << 20
@@ -83,7 +83,7 @@ def settings_of(document: dict[str, object], file: Path) -> LoadedSettings:
         first = type_faults(known)[0]
         line = line_of(read_text(file), re.split(r"[.\[]", first.key))
         where = say("{file}, line {n}", file=file, n=line) if line else str(file)
-        raise ConfigError(f"{where}: {first.message}", say("Mend that line and try again.")) from None
+        raise ConfigError(f"{where}: {first.message}", phrase("Mend that line and try again.")) from None
     _check_numbers(settings, file)
     _check_strategies(settings, file)
     settings = structs.replace(settings, compression=_clamped(settings.compression, warnings))
@@ -162,8 +162,8 @@ def _check_numbers(settings: Settings, file: Path) -> None:
     for key, value in positive.items():
         if value is not None and not (value > 0 and math.isfinite(value)):
             raise ConfigError(
-                say("{file}: `{key}` must be above zero, not {value}.", file=file, key=key, value=value),
-                say("Mend that line and try again."),
+                phrase("{file}: `{key}` must be above zero, not {value}.", file=file, key=key, value=value),
+                phrase("Mend that line and try again."),
             )
     for key, value in (
         ("agent.api_max_retries", settings.agent.api_max_retries),
@@ -194,8 +194,8 @@ def _clamped(given: CompressionSettings, warnings: list[str]) -> CompressionSett
 def _check_not_below_zero(key: str, value: float | None, file: Path) -> None:
     if value is not None and not 0 <= value < _LARGEST:
         raise ConfigError(
-            say("{file}: `{key}` must be a number from zero on, not {value}.", file=file, key=key, value=value),
-            say("Mend that line and try again."),
+            phrase("{file}: `{key}` must be a number from zero on, not {value}.", file=file, key=key, value=value),
+            phrase("Mend that line and try again."),
         )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hermes.core.errors import ConfigError, UsageError
 from hermes.util.atomic import write_atomic
-from hermes.util.say import say
+from hermes.util.say import phrase, say
 
 DEFAULT = "default"
 """The name of the home that is no profile: `~/.hermes` itself."""
@@ -25,15 +25,15 @@ def base_folder(environ: Mapping[str, str]) -> Path:
     try:
         return Path(environ.get("HOME") or Path.home()) / ".hermes"
     except RuntimeError:
-        raise ConfigError(say("No home folder is known."), say("Set HERMES_HOME to a folder.")) from None
+        raise ConfigError(phrase("No home folder is known."), phrase("Set HERMES_HOME to a folder.")) from None
 
 
 def checked_name(name: str) -> str:
     """The name, when it can be a profile's. Raises UsageError."""
     if not _NAME.fullmatch(name):
         raise UsageError(
-            say("{name!r} cannot be a profile's name.", name=name[:80]),
-            say("Use small letters, digits, `_` and `-`, 64 at most, a letter or a digit first."),
+            phrase("{name!r} cannot be a profile's name.", name=name[:80]),
+            phrase("Use small letters, digits, `_` and `-`, 64 at most, a letter or a digit first."),
         )
     return name
 
@@ -61,8 +61,8 @@ def chosen_profile(base: Path) -> str:
         return DEFAULT
     except OSError as error:
         raise ConfigError(
-            say("{file} cannot be read: {reason}.", file=base / _CHOSEN, reason=error.strerror),
-            say("Mend its permissions, or remove it."),
+            phrase("{file} cannot be read: {reason}.", file=base / _CHOSEN, reason=error.strerror),
+            phrase("Mend its permissions, or remove it."),
         ) from None
 
 
@@ -86,7 +86,7 @@ def profile_home(environ: Mapping[str, str]) -> Path:
         from hermes.plugins import suggestion
 
         hint = suggestion(name, profile_names(base)) or say("`hermes profile list` shows those there are.")
-        raise ConfigError(say("There is no profile {name!r}.", name=name), hint)
+        raise ConfigError(phrase("There is no profile {name!r}.", name=name), hint)
     return folder
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hermes.core.errors import BusyError, ConfigError
 from hermes.util.atomic import write_atomic
-from hermes.util.say import say
+from hermes.util.say import phrase
 
 JOURNAL = "restore.json"
 STAGE = ".restore-"
@@ -32,7 +32,9 @@ def alone(root: Path) -> Iterator[None]:
         deadline = time.monotonic() + _PATIENCE
         while not _taken(handle):
             if time.monotonic() >= deadline:
-                raise BusyError(say("{home} is being restored by another process.", home=root), say("Try again later."))
+                raise BusyError(
+                    phrase("{home} is being restored by another process.", home=root), phrase("Try again later.")
+                )
             time.sleep(_POLL)
         yield
     finally:
@@ -71,8 +73,8 @@ def steps(root: Path) -> Iterator[None]:
         return
     except (OSError, ValueError, KeyError, TypeError):
         raise ConfigError(
-            say("{file} cannot be read: a restore was under way.", file=root / JOURNAL),
-            say("Restore again from a backup, or remove that file."),
+            phrase("{file} cannot be read: a restore was under way.", file=root / JOURNAL),
+            phrase("Restore again from a backup, or remove that file."),
         ) from None
     old = stage / "old"
     old.mkdir(mode=0o700, exist_ok=True)

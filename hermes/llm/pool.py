@@ -206,10 +206,11 @@ class KeyPool:
             now = self._clock.now()
             found = [one for slot in self._slots for one in self._cooldowns.against(slot, model)]
             kind = min(found, key=lambda one: left(one, now)).kind
-            how = "wait; the first can be used again" if many else "waits; it can be used again"
+            at = clock_time(now + wait, now)
+            told = f"{keys} wait; the first can be used again at {at} ({kind.value})."
             return Failure(
                 kind=kind,
-                message=f"{keys} {how} at {clock_time(now + wait, now)} ({kind.value}).",
+                message=told if many else f"{keys} waits; it can be used again at {at} ({kind.value}).",
                 hint=_HINT,
                 retryable=wait <= _WAITABLE,
                 fall_back=True,

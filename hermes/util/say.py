@@ -49,9 +49,36 @@ def say_many(one: str, many: str, count: int, /, **values: object) -> str:
     return say(many, n=f"{count:,}", **values)
 
 
-def phrase(text: str, /) -> str:
-    """The text as it is: marks one that is said later, by `say` of a name that holds it."""
+def phrase(text: str, /, **values: object) -> str:
+    """The text in English, its places filled: marks one that is said later, by `say` of a name or by `translated`."""
+    return text.format(**values) if values else text
+
+
+def translated(text: str, /) -> str:
+    """A text that was made in English (an error's, a notice's, a reason) in the person's language, for showing it."""
+    language = _spoken.get()
+    if language == ENGLISH:
+        return text
+    from hermes.util.recognise import recognised
+
+    return recognised(text, language)
+
+
+def joined(*parts: str) -> str:
+    """Sentences one after the other; Chinese ones stand without a space between them."""
+    text = ""
+    for part in parts:
+        space = " " if text and part and not text.endswith(_WIDE_ENDS) else ""
+        text += space + part
     return text
+
+
+def full_stop() -> str:
+    """What ends a sentence."""
+    return "." if _spoken.get() == ENGLISH else "。"
+
+
+_WIDE_ENDS = ("。", "？", "！", "；", "：")
 
 
 @cache

@@ -70,6 +70,7 @@ PIECES = st.sampled_from(
             "\u200b",
         ),
         *("\U000e0041", "\ud800", "\u2028", "\x85", "中文字符", "，", "😀", "👨\u200d👩\u200d👧", "❤\ufe0f", "e\u0301"),
+        *("- > ", "> - ", "  > ", "- ```\n", "- - ", "&copy;", "&#27;[31m", "&#x202e;", "🇩🇪", "👍🏽", "🇩", "\u1100"),
         *("https://example.org/a_b/c", "&lt;", "\x1b", "\x1bc", "\x1bP", "[0m", "x" * 90),
     ]
 )
@@ -121,7 +122,25 @@ def test_how_a_text_is_cut_up_makes_no_difference(text: str, sizes: list[int]) -
 
 WORDS = st.lists(
     st.sampled_from(
-        ["\n", "\n\n", " ", "- ", "  - ", "2. ", "> ", "# ", "| c", " | ", "\n|--|--|\n", "\n```\n", "**", "`"]
+        [
+            "\n",
+            "\n\n",
+            " ",
+            "- ",
+            "  - ",
+            "2. ",
+            "> ",
+            "  > ",
+            "- > ",
+            "    ",
+            "# ",
+            "| c",
+            " | ",
+            "\n|--|--|\n",
+            "\n```\n",
+            "**",
+            "`",
+        ]
     )
     | st.integers(0, 9999).map(lambda number: f" word{number} "),
     max_size=60,
@@ -140,7 +159,9 @@ def test_no_word_is_lost_or_told_twice(text: str) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.text(st.sampled_from("ab  中文，（）“”😀é\u0301-"), max_size=120), st.integers(4, 30))
+@given(
+    st.text(st.sampled_from("ab  中文，（）“”😀é\u0301-👍🏽❤\u200d\ufe0f🇩🇪\u1100"), max_size=120), st.integers(4, 30)
+)
 def test_lines_hold_all_of_a_text_within_the_width(text: str, width: int) -> None:
     text = safe(text)
     ranges = lines_of(text, width)

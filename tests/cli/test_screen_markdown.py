@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.cli.screen.cells import width_of
+from hermes.cli.screen.cells import cut, width_of
 from hermes.cli.screen.markdown import Markdown
 from hermes.cli.screen.theme import Depth, Theme
 
@@ -21,9 +21,9 @@ def shown(text: str, width: int = 60, theme: Theme = PLAIN) -> list[str]:
         ("", []),
         ("\n\n \n", []),
         ("one\ntwo\n\nthree", ["one", "two", "", "three"]),
-        ("# Top\ntext", ["Top", "", "text"]),
+        ("# Top\ntext", ["# Top", "", "text"]),
         ("### Deep ##\n", ["### Deep"]),
-        ("Title\n=====\ntext", ["Title", "", "text"]),
+        ("Title\n=====\ntext", ["# Title", "", "text"]),
         ("a **b** *c* ***d*** ~~e~~ `f`", ["a b c d e f"]),
         ("**好。**再见，**“引用”**的话", ["好。再见，“引用”的话"]),
         ("a|b\n-|-\n1|2|3", ["a  b", "─  ─────", "1  2 | 3"]),
@@ -59,6 +59,78 @@ def test_a_construct_is_shown_as_these_lines(text: str, lines: list[str]) -> Non
     assert shown(text) == lines
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("- > a\n  > b\n- c", ["• │ a", "  │ b", "• c"]),
+        ("- a\n  > e\n  > f\n- b", ["• a", "  │ e", "  │ f", "• b"]),
+        ("1. a\n\n   > e\n   >\n   > f\n\nout", ["1. a", "", "   │ e", "   │", "   │ f", "", "out"]),
+        ("- > a\n> b", ["• │ a", "", "│ b"]),
+        ("> a\n- > b", ["│ a", "", "• │ b"]),
+        ("> - > x\n>   > y\n>   z\n>\n>   w", ["│ • │ x", "│   │ y", "│   │ z", "│", "│   w"]),
+        ("> a\nb\nc\n\nd", ["│ a", "│ b", "│ c", "", "d"]),
+        ("> > a\nb", ["│ │ a", "│ │ b"]),
+        ("> - a\nb\n- c", ["│ • a", "│   b", "", "• c"]),
+        ("> a\n# b", ["│ a", "", "# b"]),
+        ("> # a\nb", ["│ # a", "", "b"]),
+        ("> a\n```\nb\n```", ["│ a", "", "b"]),
+        ("> ```\n> a\nb", ["│ a", "", "b"]),
+        ("> ```sh\n> a\n>\n>   b\n> ```\n> c", ["│ sh", "│ a", "│", "│   b", "│", "│ c"]),
+        ("> $$\n> a\nb", ["│ $$", "│ a", "", "b"]),
+        ("- ```sh\n  ls\n    -l\n  ```\n- b", ["• sh", "ls", "  -l", "", "• b"]),
+        ("1. ```\n   ls\n   ```\n   then", ["1.", "ls", "", "   then"]),
+        ("- > ```\n  > ls\n  > ```", ["• │", "  │ ls"]),
+        ("- ```\n  ```\n- b", ["•", "", "• b"]),
+        ("- a\n\n      code\n\n  b", ["• a", "", "  code", "", "  b"]),
+        ("1. a\n\n    b\n\n       code\n", ["1. a", "", "   b", "", "   code"]),
+        ("-\n- b\n-\n  c\n-", ["•", "• b", "• c", "•"]),
+        ("-\nb", ["•", "", "b"]),
+        ("- # a\n  b", ["• # a", "", "  b"]),
+        ("- - a\n  - b\n- 1. c\n  2. d", ["• ◦ a", "  ◦ b", "• 1. c", "  2. d"]),
+        ("- | a | b |\n  |--|--|\n  | 1 | 2 |", ["• a  b", "  ─  ─", "  1  2"]),
+        ("- a\n\n  <div>\n    x\n  </div>", ["• a", "", "  <div>", "    x", "  </div>"]),
+        ("- $$\n  a\n    b\n  $$\n- c", ["• $$", "  a", "    b", "  $$", "• c"]),
+        ("- a\n---\nb", ["• a", "", "─" * 60, "b"]),
+        ("- [x] a\n  b\n  - c\n1. [ ] d\n   e", ["[x] a", "    b", "  ◦ c", "1. [ ] d", "       e"]),
+        ("a\n    > b", ["a", "> b"]),
+        ("> " * 9 + "a", ["│ " * 6 + "> > > a"]),
+        ("- " * 18 + "a", [" ".join("•◦▪" * 5 + "•") + " - - a"]),
+    ],
+)
+def test_what_stands_in_quotes_and_items_keeps_their_place(text: str, lines: list[str]) -> None:
+    assert shown(text) == lines
+
+
+def test_lists_that_are_nested_too_deep_go_on_beside_the_innermost() -> None:
+    lines = shown("".join("  " * depth + f"- {depth}\n" for depth in range(40)))
+    assert [line.split()[1] for line in lines] == [str(depth) for depth in range(40)]
+    assert {len(line) - len(line.lstrip()) for line in lines[15:]} == {30}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("&copy; &#42;a&#42; &#x2764; &hellip; &frac12;", "© *a* ❤ … ½"),
+        ("&AMP; &nosuch; &ampx; &; &#; &#x; R&D; AT&T", "& &nosuch; &ampx; &; &#; &#x; R&D; AT&T"),
+        ("a&nbsp;b&#10;c&Tab;d&NewLine;e", "a b c    d e"),
+        (
+            "&#27;[31m &#x81; &#x202e; &zwj; &shy; &#xfeff; &#xE0041; &#7;",
+            "&#27;[31m &#x81; &#x202e; &zwj; &shy; &#xfeff; &#xE0041; &#7;",
+        ),
+        ("&#0; &#xd800; &#9999999; &#128;", "\ufffd \ufffd \ufffd €"),
+        ("`&copy;` \\&copy; [&lt;a](http://x?a&amp;b)", "&copy; &copy; <a (http://x?a&b)"),
+    ],
+)
+def test_entities_are_what_they_stand_for_unless_that_is_unseen(text: str, line: str) -> None:
+    assert shown(text, 200) == [line]
+
+
+def test_headings_are_seen_as_such_without_colours() -> None:
+    text = "# A\n## B\n### C"
+    assert shown(text) == ["# A", "", "## B", "", "### C"]
+    assert shown(text, 60, Theme({}, Depth.NONE))[2] == "\x1b[1mB\x1b[0m"
+
+
 def test_words_are_wrapped_and_addresses_left_whole() -> None:
     text = "The quick brown fox jumps over https://example.org/a/very/long/address/that/goes/on and rests."
     assert shown(text, 20) == [
@@ -78,6 +150,26 @@ def test_chinese_is_wrapped_anywhere_but_before_its_marks() -> None:
 
 def test_emoji_take_two_cells() -> None:
     assert shown("😀😀😀😀😀😀", 10) == ["😀" * 5, "😀"]
+
+
+FAMILY, FLAG, THUMB, HEART = "👨\u200d👩\u200d👧", "🇩🇪", "👍🏽", "❤\ufe0f"
+
+
+def test_joined_emoji_take_two_cells_and_are_never_parted() -> None:
+    for sign in (FAMILY, FLAG, THUMB, HEART, "1\ufe0f\u20e3"):
+        assert width_of(sign) == 2
+        assert shown(sign * 6, 10) == [sign * 5, sign]
+        assert cut(sign * 3, 5, ".") == sign * 2 + "."
+    assert shown(f"| {FAMILY} | a |\n|--|--|\n| b | {FLAG}{THUMB} |") == [
+        f"{FAMILY}  a",
+        "──  ────",
+        f"b   {FLAG}{THUMB}",
+    ]
+
+
+def test_a_sign_of_very_many_characters_does_not_stretch_a_line() -> None:
+    text = "\u1100" * 40 + HEART
+    assert [width_of(line) for line in shown(text, 20)] == [20, 20, 20, 20, 2]
 
 
 def test_a_table_has_aligned_columns() -> None:

@@ -202,13 +202,3 @@ async def test_no_color_and_a_pipe() -> None:
                 await screen.shows("piped")
                 shown = await screen.ends()
                 assert "^[" not in shown
-
-
-async def test_the_first_start_with_nothing_configured() -> None:
-    with TempHome() as home:
-        async with in_tmux(home, size=(80, 24)) as screen:
-            await screen.shows("No model is set up yet. What now?", "3. Leave", "A number:")
-            await screen.enter("2")
-            await screen.shows("No model is configured", "hermes setup", PROMPT)
-            await screen.press("C-d")
-            await screen.ends()

@@ -52,6 +52,45 @@ async def test_tools_a_diff_the_way_back_and_older_sessions() -> None:
                 await screen.ends()
 
 
+async def test_what_was_done_is_taken_back() -> None:
+    replies: list[Reply] = [
+        Say(calls=(Call("write_file", {"path": "poem.txt", "content": "one\ntwo\n"}),)),
+        Say("The poem is written."),
+        Say(calls=(Call("write_file", {"path": "poem.txt", "content": "something else\n"}),)),
+        Say("It is another one now."),
+        Say("Said again in other words."),
+    ]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            poem = home.cwd / "poem.txt"
+            async with in_tmux(home) as screen:
+                await screen.shows("mock-model")
+                await screen.enter("write a poem")
+                await screen.shows("The poem is written.")
+                await screen.enter("write another one")
+                await screen.shows("It is another one now.")
+                await screen.enter("/diff")
+                await screen.shows("-two", "+something else")
+                await screen.press("C-l")
+                await screen.enter("/undo")
+                await screen.shows("1 turn was taken back.", "poem.txt", "› write another one")
+                assert poem.read_text() == "one\ntwo\n"
+                await screen.press("C-u")
+                await screen.hides("› write another one")
+                await screen.enter("/redo")
+                await screen.shows("messages are back.")
+                assert poem.read_text() == "something else\n"
+                await screen.enter("/rollback")
+                await screen.shows("before which turn?", "Enter takes it")
+                await screen.press("Enter")
+                await screen.hides("Enter takes it")
+                await screen.wait_for(lambda: poem.read_text() == "one\ntwo\n", "the file is not what it was")
+                await screen.enter("/retry")
+                await screen.shows("Said again in other words.")
+                await screen.press("C-d")
+                await screen.ends()
+
+
 async def test_steer_queue_interrupt_and_stop() -> None:
     wait = Call("terminal", {"command": "until [ -e go ]; do sleep 0.05; done; echo went"})
     replies: list[Reply] = [

@@ -11,7 +11,7 @@ from hermes.util.say import phrase, say
 async def run(call: Call) -> None:
     """What was condensed, or why nothing was, comes as a notice."""
     if call.text not in ("", "--undo", "undo"):
-        raise UsageError(say("/compress takes `--undo` or nothing."))
+        raise UsageError(phrase("/compress takes `--undo` or nothing."))
     undo = bool(call.text)
     done = await call.desk.actor.condense(undo=undo)
     if undo:

@@ -38,7 +38,7 @@ def _one(commands: Registry, name: str) -> str:
     if command is None:
         near = commands.near(name)
         hint = say("Did you mean /{near}?", near=near) if near else say("/help lists all commands.")
-        raise NotFoundError(say("There is no command /{name}.", name=name), hint)
+        raise NotFoundError(phrase("There is no command /{name}.", name=name), hint)
     lines = [_row(command).strip()]
     if command.aliases:
         lines.append(say("Also: {names}", names=", ".join(f"/{one}" for one in command.aliases)))

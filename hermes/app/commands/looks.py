@@ -26,7 +26,7 @@ def _terminal(call: Call) -> Terminal:
 def _switched(call: Call, now: bool) -> bool:
     """What `on`, `off` or nothing behind the name means for something that is on or off now."""
     if call.text not in ("", "on", "off", "status"):
-        raise UsageError(say("/{name} takes `on`, `off` or nothing.", name=call.name))
+        raise UsageError(phrase("/{name} takes `on`, `off` or nothing.", name=call.name))
     return {"on": True, "off": False, "status": now}.get(call.text, not now)
 
 
@@ -73,7 +73,7 @@ async def verbose(call: Call) -> None:
     """Show more or less of the work: the amount that is named, or the next one."""
     terminal, amounts = _terminal(call), list(_AMOUNTS)
     if call.text and call.text not in tuple(ToolProgress):
-        raise UsageError(say("There is no amount {name!r}.", name=call.text), ", ".join(amounts))
+        raise UsageError(phrase("There is no amount {name!r}.", name=call.text), ", ".join(amounts))
     at = amounts.index(terminal.display.tool_progress)
     amount = ToolProgress(call.text) if call.text else amounts[(at + 1) % len(amounts)]
     terminal.set_display(structs.replace(terminal.display, tool_progress=amount))

@@ -11,7 +11,7 @@ from hermes.util.say import phrase, say
 async def run(call: Call) -> None:
     """Leave; with `--delete` the session goes, too, once that is confirmed."""
     if call.text not in ("", "--delete"):
-        raise UsageError(say("/quit takes `--delete` or nothing."))
+        raise UsageError(phrase("/quit takes `--delete` or nothing."))
     if not call.text:
         call.desk.leave()
     elif await call.desk.confirm(say("Delete this session and every word of it?")):

@@ -16,7 +16,7 @@ from hermes.util.text import inert
 async def stop(call: Call) -> None:
     """Stop the running turn; without one, or with `all`, the background processes too."""
     if call.text not in ("", "all"):
-        raise UsageError(say("/stop, or /stop all: there is no other word for it."))
+        raise UsageError(phrase("/stop, or /stop all: there is no other word for it."))
     pursuit = call.desk.app.beside.pursuing(call.desk.actor)
     stopped = pursuit.stop() if pursuit is not None else call.desk.actor.stop()
     if stopped and not call.text:
@@ -29,7 +29,7 @@ async def stop(call: Call) -> None:
 
 async def _send(call: Call, delivery: Delivery) -> None:
     if not call.text:
-        raise UsageError(say("Say what: /{name} message", name=call.name))
+        raise UsageError(phrase("Say what: /{name} message", name=call.name))
     call.desk.post(Inbound(text=call.text, cwd=call.desk.app.options.cwd), delivery)
 
 
@@ -62,7 +62,7 @@ async def busy(call: Call) -> None:
     if call.text in tuple(BusyMode):
         terminal.set_display(structs.replace(terminal.display, busy_input_mode=BusyMode(call.text)))
     elif call.text not in ("", "status"):
-        raise UsageError(say("There is no mode {name!r}.", name=call.text), say("steer, queue or interrupt"))
+        raise UsageError(phrase("There is no mode {name!r}.", name=call.text), phrase("steer, queue or interrupt"))
     mode = terminal.display.busy_input_mode
     call.desk.tell(say("While a turn runs Enter means {mode}: {what}.", mode=mode.value, what=say(_MODES[mode])))
 

@@ -28,7 +28,7 @@ async def prompt(call: Call) -> None:
 async def image(call: Call) -> None:
     """Send a picture along with the next message."""
     if not call.text:
-        raise UsageError(say("Name the picture: /image file"))
+        raise UsageError(phrase("Name the picture: /image file"))
     _terminal(call).attach(call.text.strip("'\""))
 
 
@@ -44,7 +44,7 @@ async def copy(call: Call) -> None:
     back = int(call.text) if call.text.isdecimal() else 1
     answers = _answers(call)
     if not 0 < back <= len(answers):
-        raise NotFoundError(say("There is no such answer in this session."))
+        raise NotFoundError(phrase("There is no such answer in this session."))
     call.desk.tell(await _terminal(call).copy(answers[-back]))
 
 

@@ -36,7 +36,7 @@ from hermes.memory.files import parted
 from hermes.providers.records import KEYS
 from hermes.store.rows import NewSession
 from hermes.store.taken import OldSession
-from hermes.util.say import say, say_many
+from hermes.util.say import phrase, say, say_many
 from hermes.util.text import one_line
 
 SOURCE = "hermes-agent"
@@ -152,7 +152,7 @@ def _source(file: Path) -> Iterator[apsw.Connection]:
     file itself is touched.
     """
     if not file.exists():
-        raise StoreError(say("There is no {file}.", file=file))
+        raise StoreError(phrase("There is no {file}.", file=file))
     source: apsw.Connection | None = None
     try:
         quiet = "" if os.path.exists(f"{file}-wal") else "&immutable=1"
@@ -161,7 +161,7 @@ def _source(file: Path) -> Iterator[apsw.Connection]:
         source.set_busy_timeout(5_000)
         yield source
     except apsw.Error as error:
-        raise StoreError(say("{file} cannot be read: {why}.", file=file, why=one_line(str(error)))) from None
+        raise StoreError(phrase("{file} cannot be read: {why}.", file=file, why=one_line(str(error)))) from None
     finally:
         if source is not None:
             source.close()

@@ -8,7 +8,7 @@ from hermes.app.homes.claw_home import NAMES, ClawHome
 from hermes.app.homes.old import OldHome
 from hermes.config.home import locate_home
 from hermes.core.errors import NotFoundError
-from hermes.util.say import say
+from hermes.util.say import phrase
 
 
 def found_homes(environ: Mapping[str, str]) -> list[OldHome]:
@@ -36,8 +36,8 @@ def home_at(environ: Mapping[str, str], path: Path) -> OldHome:
     found = _at(path.expanduser().absolute(), locate_home(environ).root, Path(environ.get("HOME") or "/"))
     if found is None:
         raise NotFoundError(
-            say("{path} is no home of hermes-agent or OpenClaw.", path=path),
-            say("One has a state.db, the other an openclaw.json."),
+            phrase("{path} is no home of hermes-agent or OpenClaw.", path=path),
+            phrase("One has a state.db, the other an openclaw.json."),
         )
     return found
 

@@ -5,10 +5,10 @@ import re
 from collections.abc import Sequence
 from enum import Enum
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from hermes.cli.screen.cells import safe
-from hermes.cli.screen.lists import Nesting
+from hermes.cli.screen.containers import QUOTE, Containers, Level, indent_of, unquoted
 
 LONGEST_LINE = 4_000
 """Characters after which a line without an end is cut."""
@@ -16,9 +16,8 @@ LONGEST_PARAGRAPH = 4_000
 """Characters after which a paragraph is given out in parts."""
 MOST_ROWS = 60
 """Rows after which a table is given out in parts; the first part sets the columns."""
-DEEPEST_QUOTE = 6
 
-_MARKER = re.compile(r"([-*+•]|\d{1,9}[.)])(?:[ \t]+|$)")
+_MARKER = re.compile(r"([-*+•]|[0-9]{1,9}[.)])(?:[ \t]+|$)")
 _HEADING = re.compile(r"(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _RULE = re.compile(r"([-*_])(?:[ \t]*\1){2,}$")
 _FENCE = re.compile(r"(`{3,})([^`]*)$|(~{3,})(.*)$")
@@ -59,10 +58,11 @@ class Kind(Enum):
 
     PARAGRAPH = 1
     HEADING = 2
-    ITEM = 3
-    TABLE = 4
-    CODE = 5
+    TABLE = 3
+    CODE = 4
     """A line of code."""
+    INDENTED = 5
+    """A line that is code only because it is indented; it may as well be meant as a paragraph."""
     CODE_END = 6
     TEXT = 7
     """A line that is shown as it stands: HTML, formulas."""
@@ -74,26 +74,23 @@ class Block(Struct, frozen=True):
 
     kind: Kind
     text: str = ""
-    """Without its marks; the lines of a paragraph, an item or a table are divided by newlines."""
-    indent: int = 0
-    """Cells to the left of it; of an item: to the left of its marker."""
-    quote: int = 0
-    """How many quotes it stands in."""
+    """Without its marks; the lines of a paragraph or a table are divided by newlines."""
+    around: tuple[str, ...] = ()
+    """The quotes and items it stands in, see `Containers.told`."""
     first: bool = True
     """False for what goes on with the block before it: the next part, the next line of code."""
     gap: bool = False
     """Whether an empty line stood before it."""
     level: int = 0
-    """Of a heading: 1 to 6; of an item: how many lists it is nested in."""
+    """Of a heading: 1 to 6."""
     label: str = ""
-    """Of code: the language; of an item: its marker, `-` or a number."""
+    """Of code: the language."""
 
 
 class Splitter:
     """Takes a text in pieces of any size. What it holds is bounded: the unfinished block, a few kilobytes."""
 
-    def __init__(self, depth: int = 0, *, blank: bool = False) -> None:
-        self._depth = depth
+    def __init__(self) -> None:
         self._rest = ""
         self._cut = False
         """Whether `rest` goes on with a line whose beginning has been cut off."""
@@ -102,8 +99,8 @@ class Splitter:
         self._lines: list[str] = []
         self._size = 0
         self._first = True
-        self._blank = blank
-        self._lists = Nesting()
+        self._blank = False
+        self._around = Containers()
         self._fence = ""
         self._fence_indent = 0
         self._label = ""
@@ -111,7 +108,6 @@ class Splitter:
         """Whether the last block was code that is only indented."""
         self._verbatim = ""
         """What ends lines that are shown as they stand; a newline for an empty line."""
-        self._inner: Splitter | None = None
         self._out: list[Block] = []
 
     def feed(self, delta: str) -> list[Block]:
@@ -144,26 +140,22 @@ class Splitter:
         if self._rest:
             self._take(self._rest)
         self._rest, self._cut = "", False
-        self._leave_quote()
-        self._flush()
-        self._leave_code()
+        self._end()
         return self._out
 
     def unfinished(self, most: int) -> list[Block]:
         """The blocks that are not given out yet, as if the text ended here; of a table the head and the last `most`
         rows. Changes nothing."""
-        if not self._rest and not self._lines and self._inner is None:
+        if not self._rest and not self._lines and not self._around.untold:
             return []
         return copy.copy(self).alone(most).close()
 
     def alone(self, most: int) -> "Splitter":
         """For copies: share nothing that changes with the original, and forget all rows of a table but the last."""
-        self._lists = self._lists.copy()
+        self._around = copy.copy(self._around)
         head = 2 if self._first else 0
         self._lines = [*self._lines[:head], *self._lines[head:][-most:]] if self._open is Kind.TABLE else [*self._lines]
         self._out = []
-        if self._inner is not None:
-            self._inner = copy.copy(self._inner).alone(most)
         return self
 
     # A line.
@@ -172,18 +164,20 @@ class Splitter:
         line = safe(line.rstrip("\r"))
         if self._cut:
             self._more(line)
-        elif self._fence:
+            return
+        inside, place, line = self._around.match(line)
+        if inside and self._fence:
             self._in_fence(line)
-        elif self._verbatim:
+        elif inside and self._verbatim:
             self._as_it_stands(line)
+        elif inside:
+            self._line(line)
+        elif self._open is Kind.PARAGRAPH and not _ends_paragraph(line):
+            self._words(line, line.strip())  # the `>` may be left out
         else:
-            stripped = line.strip()
-            if stripped:
-                self._line(line, stripped)
-            else:
-                self._leave_quote()
-                self._flush()
-                self._blank = True
+            self._end()
+            self._around.keep(place)
+            self._line(line)
 
     def _more(self, piece: str) -> None:
         """The next piece of a line that was too long."""
@@ -191,75 +185,78 @@ class Splitter:
             self._code(piece)
         elif self._verbatim:
             self._emit(Kind.TEXT, piece, first=False)
-        elif self._inner is not None:
-            self._out += [_quoted(one) for one in self._inner.feed(piece + "\n")]
         elif piece.strip():
             self._lines.append(piece.strip())
             self._open = self._open or Kind.PARAGRAPH
 
-    def _line(self, line: str, stripped: str) -> None:
-        first = stripped[0]
-        if first == ">" and self._depth < DEEPEST_QUOTE:
-            self._quote(stripped)
-            return
-        self._leave_quote()
-        if not (
-            self._table(stripped)
-            or self._begin_code(line, stripped)
-            or self._single(line, stripped)
-            or self._item(line, stripped)
-            or self._begin_verbatim(line, stripped)
-        ):
-            self._words(line, stripped)
+    def _line(self, line: str) -> None:
+        """A line, without the marks of the quotes that were open before it."""
+        if self._around.untold:
+            self._settle(line)
+        while stripped := line.strip():
+            if stripped[0] == QUOTE and self._begin_quote(line):
+                line = unquoted(stripped)
+            elif self._table(line, stripped) or self._begin_code(line, stripped) or self._single(line, stripped):
+                return
+            elif (words := self._begin_item(line, stripped)) is not None:
+                if not words.strip():
+                    return
+                line = words
+            else:
+                if not self._begin_verbatim(line, stripped):
+                    self._words(line, stripped)
+                return
+        self._flush()
+        self._blank = True
 
     def _alone(self, line: str, kind: Kind, text: str = "", *, level: int = 0) -> None:
         """A line that is a block."""
         self._flush()
-        self._lists.leave(_indent(line))
+        self._around.leave(indent_of(line))
         self._emit(kind, text, level=level)
 
-    # Paragraphs and lists.
+    # Paragraphs, quotes and lists.
 
     def _words(self, line: str, stripped: str) -> None:
         if self._open is Kind.TABLE:
             self._flush()
         if self._open is None:
-            indent = _indent(line)
-            self._lists.leave(indent)
-            base = (self._lists.last.content if self._lists.last else 0) + 4
+            indent = indent_of(line)
+            self._around.leave(indent)
+            base = (self._around.last.content if self._around.last else 0) + 4
             if indent >= base:
-                self._emit(Kind.CODE, _without_indent(line, base), first=not self._loose or self._blank)
+                self._emit(Kind.INDENTED, _without_indent(line, base), first=not self._loose or self._blank)
                 self._loose = True
                 return
             self._open = Kind.PARAGRAPH
-        self._leave_code()
         self._lines.append(stripped)
         self._size += len(stripped)
         if self._size > LONGEST_PARAGRAPH:
             self._part()
 
-    def _item(self, line: str, stripped: str) -> bool:
-        """Begin an item; False when the line is no item."""
-        if stripped[0] not in "-*+•0123456789" or not (match := _MARKER.match(stripped)):
-            return False
-        indent, mark, words = _indent(line), match[1], stripped[match.end() :]
-        if not self._lists:
-            if self._open is None and indent >= 4:
-                return False
-            if self._open is Kind.PARAGRAPH and (not words or (mark[0].isdigit() and mark[:-1] != "1")):
-                return False  # "the year\n1984. It was" is no list
-        self._begin_item(indent, mark, words, match.end())
-        return True
+    def _begin_quote(self, line: str) -> bool:
+        place = self._around.place_of_quote(indent_of(line))
+        if place >= 0:
+            self._flush()
+            self._around.quote(place)
+        return place >= 0
 
-    def _begin_item(self, indent: int, mark: str, words: str, before: int) -> None:
+    def _begin_item(self, line: str, stripped: str) -> str | None:
+        """Begin an item; the line with spaces in place of its marker, None when it is no item."""
+        if not (match := _MARKER.match(stripped)):
+            return None
+        if self._open is None and self._around.full and self._around.untold:
+            return None
+        indent, mark, words = indent_of(line), match[1], stripped[match.end() :]
+        if self._around.last is None:
+            if self._open is None and indent >= 4:
+                return None
+            if self._open is Kind.PARAGRAPH and not (words and _begins_list(mark)):
+                return None
         self._flush()
-        self._leave_code()
-        self._label = self._lists.item(indent, mark, before if words else len(mark) + 1)
-        self._open = Kind.ITEM
-        fenced = words[:1] in ("`", "~") and _FENCE.match(words)
-        self._lines.append("" if fenced else words)
-        if fenced:
-            self._begin_code(" " * (indent + before) + words, words)
+        gap = match.end() if words else len(mark) + 1
+        self._around.item(indent, mark, gap)
+        return " " * (indent + gap) + words
 
     # Headings that are underlined, tables.
 
@@ -269,7 +266,8 @@ class Splitter:
         if first == "#" and (match := _HEADING.match(stripped)):
             self._alone(line, Kind.HEADING, match[2] or "", level=len(match[1]))
             return True
-        if first in "-=" and self._open is Kind.PARAGRAPH and len(self._lines) == 1 and _UNDERLINE.match(stripped):
+        below = first in "-=" and self._open is Kind.PARAGRAPH and len(self._lines) == 1
+        if below and _UNDERLINE.match(stripped) and self._around.has(indent_of(line)):
             words, self._open, self._size = self._lines.pop(), None, 0
             self._emit(Kind.HEADING, words, level=1 if first == "=" else 2)
             return True
@@ -278,7 +276,7 @@ class Splitter:
             return True
         return False
 
-    def _table(self, stripped: str) -> bool:
+    def _table(self, line: str, stripped: str) -> bool:
         """Begin a table, or take its next row."""
         if "|" not in stripped:
             return False
@@ -289,7 +287,7 @@ class Splitter:
                 self._part()
             return True
         head = self._lines[-1] if self._lines and self._open is Kind.PARAGRAPH else ""
-        if "|" not in head or not _DELIMITERS.match(stripped):
+        if "|" not in head or not _DELIMITERS.match(stripped) or not self._around.has(indent_of(line)):
             return False
         if _columns(head) != _columns(stripped):
             return False
@@ -305,9 +303,8 @@ class Splitter:
         if stripped[0] not in "`~" or not (match := _FENCE.match(stripped)):
             return False
         self._flush()
-        self._leave_code()
-        self._fence_indent = _indent(line)
-        self._lists.leave(self._fence_indent)
+        self._fence_indent = indent_of(line)
+        self._around.leave(self._fence_indent)
         self._fence = match[1] or match[3]
         info = (match[2] or match[4] or "").strip().strip("{}")
         self._label = info.split()[0].lstrip(".") if info else ""
@@ -330,49 +327,44 @@ class Splitter:
     def _leave_code(self) -> None:
         if self._fence and not self._first:
             self._emit(Kind.CODE_END)
+        elif self._fence:
+            self._settle()
         self._fence = ""
         self._first = True
 
     def _begin_verbatim(self, line: str, stripped: str) -> bool:
         if stripped[0] not in "<$\\":
             return False
-        for begin, end in _MATH:
-            if stripped.startswith(begin):
-                self._alone(line, Kind.TEXT, stripped)
-                self._verbatim = "" if end in stripped[len(begin) :] else end
-                return True
-        if (match := _HTML.match(stripped)) and (match[1] or "").lower() not in _INLINE_TAGS:
-            self._alone(line, Kind.TEXT, line.rstrip())
-            self._verbatim = "\n"
-            return True
-        return False
+        if (until := _verbatim_until(stripped)) is None:
+            return False
+        self._alone(line, Kind.TEXT, _in_place(line, self._around.last) if until == "\n" else stripped)
+        self._verbatim = until
+        return True
 
     def _as_it_stands(self, line: str) -> None:
         if not line.strip():
             self._verbatim = ""
             self._blank = True
             return
-        self._emit(Kind.TEXT, line.rstrip(), first=False)
+        self._emit(Kind.TEXT, _in_place(line, self._around.last), first=False)
         if self._verbatim in line:
             self._verbatim = ""
 
-    # Quotes.
-
-    def _quote(self, stripped: str) -> None:
-        if self._inner is None:
-            self._flush()
-            self._inner = Splitter(self._depth + 1, blank=self._blank)
-        self._blank = False
-        inner = stripped[2:] if stripped.startswith("> ") else stripped[1:]
-        self._out += [_quoted(one) for one in self._inner.feed(inner + "\n")]
-
-    def _leave_quote(self) -> None:
-        if self._inner is not None:
-            self._out += [_quoted(one) for one in self._inner.close()]
-            self._inner = None
-            self._lists.leave()
-
     # Giving out.
+
+    def _settle(self, line: str | None = None) -> None:
+        """Give out markers that nothing follows; with `line`: if that is no part of their item."""
+        if not self._around.untold:
+            return
+        if line is None or (self._open is None and line.strip() and not self._around.has(indent_of(line))):
+            self._emit(Kind.PARAGRAPH)
+
+    def _end(self) -> None:
+        """End what is open, code included."""
+        self._flush()
+        self._leave_code()
+        self._verbatim = ""
+        self._settle()
 
     def _part(self) -> None:
         """Give out what there is of a block that goes on."""
@@ -395,32 +387,50 @@ class Splitter:
             text = "\n".join(lines)
             if kind is not Kind.TABLE:
                 text = text.replace("\\\n", "\n")  # a break that is written out
-            self._emit(kind, text, first=first, label=self._label if kind is Kind.ITEM else "")
+            self._emit(kind, text, first=first)
 
     def _emit(self, kind: Kind, text: str = "", *, first: bool = True, level: int = 0, label: str = "") -> None:
         gap, self._blank = self._blank, False
-        here = self._lists.last
         self._loose = False
-        indent = (here.out if kind is Kind.ITEM else here.inner) if here else 0
-        if kind is Kind.ITEM:
-            level = len(self._lists)
-        self._out.append(Block(kind, text, indent, 0, first, gap, level, label))
+        self._out.append(Block(kind, text, self._around.told(), first, gap, level, label))
 
 
-def _quoted(block: Block) -> Block:
-    return structs.replace(block, quote=block.quote + 1)
+def _begins_list(mark: str) -> bool:
+    """Whether a list may begin with this marker below words: "the year\\n1984. It was" is none."""
+    return not mark[0].isdigit() or mark[:-1] == "1"
 
 
-def _indent(line: str) -> int:
-    found = 0
-    for letter in line:
-        if letter == " ":
-            found += 1
-        elif letter == "\t":
-            found += 4 - found % 4
-        else:
-            break
-    return found
+def _ends_paragraph(line: str) -> bool:
+    """Whether the line begins a block, or is empty."""
+    stripped = line.strip()
+    if not stripped or indent_of(line) >= 4:
+        return not stripped
+    match stripped[0]:
+        case ">":
+            return True
+        case "#":
+            return _HEADING.match(stripped) is not None
+        case "`" | "~":
+            return _FENCE.match(stripped) is not None
+        case "<" | "$" | "\\":
+            return _verbatim_until(stripped) is not None
+    return _MARKER.match(stripped) is not None or _RULE.match(stripped) is not None
+
+
+def _verbatim_until(stripped: str) -> str | None:
+    """What ends lines that are shown as they stand if this one begins them: a newline for an empty line, nothing when
+    it is the only one; None when it begins none."""
+    for begin, end in _MATH:
+        if stripped.startswith(begin):
+            return "" if end in stripped[len(begin) :] else end
+    if (match := _HTML.match(stripped)) and (match[1] or "").lower() not in _INLINE_TAGS:
+        return "\n"
+    return None
+
+
+def _in_place(line: str, item: Level | None) -> str:
+    """The line without the cells that only say in which item it stands."""
+    return _without_indent(line.rstrip(), item.content if item else 0)
 
 
 def _without_indent(line: str, most: int) -> str:

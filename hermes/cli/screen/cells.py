@@ -1,6 +1,7 @@
 """Text in the cells of a terminal: what is safe to show, how wide it is, where its lines end."""
 
 import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from hermes.util.text import clean_surrogates
@@ -59,6 +60,34 @@ def _cell(letter: str) -> int:
     return max(wcwidth(letter), 0)
 
 
+_JOINS = re.compile("[\u200d\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]").search
+"""What makes one sign of several characters, two cells wide at most: joiners, flags, colours of skin."""
+_LONGEST_SIGN = 16
+
+
+def _signs(text: str, start: int, end: int) -> Iterable[str]:
+    """The characters of that part of the text; those that are shown as one sign, together."""
+    return _joined(text, start, end) if _JOINS(text, start, end) else text[start:end]
+
+
+def _joined(text: str, start: int, end: int) -> Iterator[str]:
+    from wcwidth import iter_graphemes
+
+    for sign in iter_graphemes(text, start, end):
+        if len(sign) == 1 or (len(sign) <= _LONGEST_SIGN and _JOINS(sign) and _cells(sign) <= 2):
+            yield sign
+        else:
+            yield from sign
+
+
+def _cells(sign: str) -> int:
+    if len(sign) == 1:
+        return _cell(sign)
+    from wcwidth import wcswidth
+
+    return max(wcswidth(sign), 0)
+
+
 def is_narrow(text: str) -> bool:
     """Whether every character takes one cell."""
     return text.isascii() or _NARROW(text) is not None
@@ -66,7 +95,7 @@ def is_narrow(text: str) -> bool:
 
 def width_of(text: str) -> int:
     """How many cells the text takes, at most."""
-    return len(text) if is_narrow(text) else sum(map(_cell, text))
+    return len(text) if is_narrow(text) else sum(map(_cells, _signs(text, 0, len(text))))
 
 
 def cut(text: str, width: int, more: str = "…") -> str:
@@ -78,11 +107,12 @@ def cut(text: str, width: int, more: str = "…") -> str:
         return more[: max(width, 0)]
     if is_narrow(text):
         return text[:room].rstrip() + more
-    used = 0
-    for at, letter in enumerate(text):
-        used += _cell(letter)
+    used = at = 0
+    for sign in _signs(text, 0, len(text)):
+        used += _cells(sign)
         if used > room:
             return text[:at].rstrip() + more
+        at += len(sign)
     return text
 
 
@@ -150,20 +180,20 @@ def _wide(text: str, part: Range, width: int, whole: bool) -> list[Range]:
 
 def _stop(text: str, start: int, end: int, width: int) -> int:
     """Where the line that begins at `start` ends."""
-    used, best, before, wide = 0, start, "", False
-    for at in range(start, end):
-        letter = text[at]
-        cells = _cell(letter)
-        if letter == " " or (cells and (cells > 1 or wide) and _parts(before, letter)):
+    used, best, before, wide, at = 0, start, "", False, start
+    for sign in _signs(text, start, end):
+        cells = _cells(sign)
+        if sign == " " or (cells and (cells > 1 or wide) and _parts(before, sign)):
             best = at
         used += cells
         if used > width and cells and at > start:
             return at if text[start:best].strip() == "" else best
         wide = cells > 1 if cells else wide
-        before = letter
+        before = sign
+        at += len(sign)
     return end
 
 
-def _parts(before: str, letter: str) -> bool:
+def _parts(before: str, after: str) -> bool:
     """Whether a line may end between these two, one of which takes two cells."""
-    return before != "\u200d" and letter not in _NOT_FIRST and before not in _NOT_LAST
+    return before != "\u200d" and after not in _NOT_FIRST and before not in _NOT_LAST

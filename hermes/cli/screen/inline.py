@@ -4,6 +4,8 @@ import re
 
 from msgspec import Struct
 
+from hermes.cli.screen.cells import safe
+
 STRONG, EMPHASIS, STRIKE = range(3)
 _STYLES = ("strong", "emphasis", "strike")
 
@@ -20,11 +22,11 @@ _TOKEN = re.compile(
     | <(?P<auto>[a-zA-Z][a-zA-Z0-9+.-]{1,31}:[^\s<>]*|[\w.+-]+@[\w.-]+)>
     | (?P<url>https?://[^\s<>`"'|\\\u3000-\u303f\uff00-\uff0f\uff1a-\uff1f]+)
     | (?P<run>\*+|_+|~~)
-    | (?P<entity>&(?:amp|lt|gt|quot|nbsp|\#39|apos);)
+    | (?P<entity>&(?:[a-zA-Z][a-zA-Z0-9]{1,30}|\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6});)
     """,
     re.VERBOSE | re.DOTALL,
 )
-_ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&nbsp;": " ", "&#39;": "'", "&apos;": "'"}
+_ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,30}|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _END_OF_URL = ".,;:!?*_~"
 
 Run = tuple[str, str]
@@ -132,7 +134,7 @@ def _read(reader: _Reader, text: str) -> None:
         elif match["escape"]:
             reader.text(match["escape"][1])
         elif kind == "entity":
-            reader.text(_ENTITIES[match["entity"]])
+            reader.text(_meant(match["entity"]))
         else:
             reader.text(match[0])
         at = end
@@ -163,7 +165,7 @@ def _code(reader: _Reader, text: str, match: re.Match[str], missing: set[str]) -
 def _link(reader: _Reader, match: re.Match[str]) -> None:
     """A link's words, and its address behind them where it says more."""
     words = match["words"]
-    place = (match["angled"] if match["angled"] is not None else match["place"] or "").replace("\n", "")
+    place = _place(match)
     if match["link"].startswith("!"):
         words = words or "image"
     for inner, style in runs_of(words, "") if _MARKS.search(words) else [(words, "")]:
@@ -172,6 +174,21 @@ def _link(reader: _Reader, match: re.Match[str]) -> None:
         reader.text(" (" if words else "")
         reader.text(place, "address")
         reader.text(")" if words else "")
+
+
+def _place(match: re.Match[str]) -> str:
+    place = match["angled"] if match["angled"] is not None else match["place"] or ""
+    return _ENTITY.sub(lambda found: _meant(found[0]), place.replace("\n", ""))
+
+
+def _meant(entity: str) -> str:
+    """The characters that an entity such as `&copy;` stands for; itself where it is unknown, or would be unseen."""
+    from html import unescape  # its table is large, and most texts have none
+
+    meant = unescape(entity)
+    if entity[1] != "#" and ";" in meant[1:]:
+        return entity  # unknown, though its beginning may be known
+    return safe(meant) or entity
 
 
 def _trimmed(url: str) -> str:

@@ -7,13 +7,16 @@ is in the lines, whatever the text says (`cells.safe`).
 import copy
 from collections.abc import Callable
 
+from msgspec import structs
+
 from hermes.cli.screen import table
 from hermes.cli.screen.blocks import Block, Kind, Splitter
 from hermes.cli.screen.cells import width_of
 from hermes.cli.screen.code import Colours
-from hermes.cli.screen.inline import Run, runs_of
+from hermes.cli.screen.containers import QUOTE
+from hermes.cli.screen.inline import runs_of
 from hermes.cli.screen.painted import line, wrapped
-from hermes.cli.screen.theme import Theme
+from hermes.cli.screen.theme import Depth, Theme
 from hermes.util.say import say
 
 NARROWEST = 10
@@ -83,13 +86,10 @@ class _Writer:
         found: list[str] = []
         for block in blocks:
             if self._apart(block):
-                found.append(self._bars(min(block.quote, self._before.quote if self._before else 0)))
+                found.append(self._between(block.around))
             if block.kind is not Kind.CODE_END or self._theme.plain:
                 self._before = block
-            room = max(width - 2 * block.quote, NARROWEST)
-            lines = self._written(block, room, whole)
-            bars = self._bars(block.quote)
-            found += [f"{bars} {one}" if one else bars for one in lines] if bars else lines
+            found += self._written(block, width, whole)
         return found
 
     def _apart(self, block: Block) -> bool:
@@ -97,89 +97,154 @@ class _Writer:
         before = self._before
         if before is None or not block.first or block.kind is Kind.CODE_END:
             return False
-        if block.gap or block.quote != before.quote:
+        if block.gap:
             return True
+        if before.around != block.around and (apart := _apart_by_quotes(before.around, block.around)) is not None:
+            return apart
         kinds = {block.kind, before.kind}
-        if Kind.CODE in kinds:
+        if kinds & {Kind.CODE, Kind.INDENTED}:
             return len(kinds) > 1
         if kinds & {Kind.HEADING, Kind.TABLE}:
             return True
-        return before.kind is Kind.ITEM and block.kind is not Kind.ITEM and not block.indent
+        return _in_item(before.around) and not _in_item(block.around)
 
-    def _bars(self, quotes: int) -> str:
-        mark = "│ " if self._theme.unicode else "> "
-        return self._theme.paint("quote", (mark * quotes).rstrip(" "))
+    def _between(self, around: tuple[str, ...]) -> str:
+        """An empty line before a block that stands in these, with the bars of the quotes that go on."""
+        common: list[str] = []
+        for was, now in zip(self._before.around if self._before else (), around, strict=False):
+            if (was == QUOTE) != (now == QUOTE) or _is_marker(now):
+                break
+            common.append(now)
+        return self._bars(tuple(common)).rstrip(" ")
+
+    def _bars(self, around: tuple[str, ...]) -> str:
+        """What stands to the left of lines in these but the first of an item: bars, and spaces below markers."""
+        if not around:
+            return ""
+        bar = self._theme.paint("quote", "│" if self._theme.unicode else ">") + " "
+        return "".join([bar if one == QUOTE else " " * _cells((one,)) for one in around])
+
+    def _marks(self, around: tuple[str, ...]) -> str:
+        """What stands to the left of the first line of a block in these."""
+        left, depth = "", 0
+        for one in around:
+            if one == QUOTE:
+                left += self._bars((one,))
+                continue
+            bullet = _BULLETS[depth % len(_BULLETS)] if one == "-" and self._theme.unicode else one
+            left += self._theme.paint("bullet", bullet) + " " if _is_marker(one) else one
+            depth += 1
+        return left
 
     def _written(self, block: Block, width: int, whole: bool) -> list[str]:
-        theme, base = self._theme, f"{self.style} quote" if block.quote else self.style
-        indent = " " * block.indent
+        if block.kind in (Kind.CODE, Kind.CODE_END):
+            return self._code(block, width, whole)
+        around = block.around
+        if not around:
+            return self._body(block, self.style, width, whole)
+        text, task = block.text, block.text[:4].lower()
+        if task in ("[ ] ", "[x] ") and block.kind is Kind.PARAGRAPH and _is_marker(around[-1]):
+            text = text[4:]
+            if self._theme.plain:
+                text = say("done: {text}", text=text) if task == "[x] " else say("to do: {text}", text=text)
+            else:
+                mark = around[-1].removeprefix("-")
+                around = (*around[:-1], f"{mark} {task.strip()}" if mark else task.strip())
+            block = structs.replace(block, text=text)
+        base = f"{self.style} quote" if QUOTE in around else self.style
+        lines = self._body(block, base, max(width - _cells(around), NARROWEST), whole)
+        bars = self._bars(around)
+        first, *others = lines
+        return [
+            f"{self._marks(around)}{first}".rstrip(" "),
+            *(f"{bars}{one}" if one else bars.rstrip(" ") for one in others),
+        ]
+
+    def _body(self, block: Block, base: str, width: int, whole: bool) -> list[str]:
+        """The block's own lines."""
+        theme = self._theme
         match block.kind:
-            case Kind.PARAGRAPH:
-                return self._words(runs_of(block.text, base), indent, width, whole)
-            case Kind.TEXT:
-                return self._words([(block.text, base)], indent, width, whole)
-            case Kind.ITEM:
-                return self._item(block, base, width, whole)
-            case Kind.CODE | Kind.CODE_END:
-                return self._code(block, width, whole)
             case Kind.HEADING:
                 return self._heading(block, base, width, whole)
             case Kind.TABLE:
                 return self._table(block, base, width)
             case Kind.RULE:
                 bar = "─" if theme.unicode else "-"
-                return [theme.paint("rule", bar * (3 if theme.plain else min(width - block.indent, 60)))]
-
-    def _words(self, runs: list[Run], indent: str, width: int, whole: bool) -> list[str]:
-        lines = wrapped(self._theme, runs, max(width - len(indent), NARROWEST), whole=whole)
-        return [indent + one for one in lines] if indent else lines
+                return [theme.paint("rule", bar * (3 if theme.plain else min(width, 60)))]
+            case Kind.PARAGRAPH:
+                runs = runs_of(block.text, base)
+            case Kind.INDENTED:
+                runs = Colours("").runs(block.text.rstrip())
+            case _:
+                runs = [(block.text, base)]
+        return wrapped(theme, runs, width, whole=whole)
 
     def _heading(self, block: Block, base: str, width: int, whole: bool) -> list[str]:
-        marks = "#" * block.level + " " if self._theme.plain or block.level > 2 else ""
+        bare = self._theme.depth is Depth.PLAIN  # nothing but the marks would tell it from words
+        marks = "#" * block.level + " " if bare or block.level > 2 else ""
         runs = runs_of(block.text, f"{base} heading")
-        return self._words([(marks, f"{base} heading"), *runs] if marks else runs, " " * block.indent, width, whole)
-
-    def _item(self, block: Block, base: str, width: int, whole: bool) -> list[str]:
-        theme, text = self._theme, block.text
-        mark, task = block.label, text[:4].lower()
-        if mark == "-" and theme.unicode:
-            mark = _BULLETS[(block.level - 1) % len(_BULLETS)]
-        if task in ("[ ] ", "[x] "):
-            text = text[4:]
-            if theme.plain:
-                text = say("done: {text}", text=text) if task == "[x] " else say("to do: {text}", text=text)
-            elif block.label == "-":
-                mark = task.strip()
-            else:
-                mark += f" {task.strip()}"
-        indent = " " * block.indent
-        lines = self._words(runs_of(text, base), "", width - block.indent - len(mark) - 1, whole)
-        hanging = indent + " " * (len(mark) + 1)
-        first = f"{indent}{theme.paint('bullet', mark)} {lines[0]}".rstrip(" ")
-        return [first, *(hanging + one for one in lines[1:])]
+        return wrapped(self._theme, [(marks, f"{base} heading"), *runs] if marks else runs, width, whole=whole)
 
     def _code(self, block: Block, width: int, whole: bool) -> list[str]:
-        """A line of code, from the first column on, so that it can be copied; its language above the first."""
+        """A line of code, from the first column on (of the quote), so that it can be copied; its language above."""
         theme, lines = self._theme, list[str]()
+        bars = self._bars(_quotes(block.around))
         if block.kind is Kind.CODE_END:
             self._colours = None
-            return [say("(end of code)")] if theme.plain else []
+            return [bars + say("(end of code)")] if theme.plain else []
         if block.first or self._colours is None:
             self._colours = Colours(block.label)
-            if theme.plain:
-                lines.append(say("(code, {language})", language=block.label) if block.label else say("(code)"))
-            elif block.label:
-                lines.append(theme.paint("label", block.label))
+            lines = self._above_code(block, bars)
         runs = self._colours.runs(block.text.rstrip())
-        if whole or width_of(block.text) <= width:
-            return [*lines, line(theme, runs)]
-        return [*lines, *wrapped(theme, runs, width, whole=False)]
+        room = max(width - _cells(_quotes(block.around)), NARROWEST)
+        drawn = [line(theme, runs)]
+        if not whole and width_of(block.text) > room:
+            drawn = wrapped(theme, runs, room, whole=False)
+        return [*lines, *(f"{bars}{one}".rstrip(" ") if bars else one for one in drawn)]
+
+    def _above_code(self, block: Block, bars: str) -> list[str]:
+        """The marker of an item that begins with code, the language; nothing where there is neither."""
+        above = self._theme.paint("label", block.label)
+        if self._theme.plain:
+            above = say("(code, {language})", language=block.label) if block.label else say("(code)")
+        if any(map(_is_marker, block.around)):
+            return [f"{self._marks(block.around)}{above}".rstrip(" ")]
+        return [bars + above] if above else []
 
     def _table(self, block: Block, base: str, width: int) -> list[str]:
         rows = block.text.split("\n")
-        room = max(width - block.indent, NARROWEST)
         if block.first or self._columns is None:
-            self._columns, lines = table.begin(self._theme, rows, room, base)
+            self._columns, lines = table.begin(self._theme, rows, width, base)
         else:
-            lines = table.more(self._theme, self._columns, rows, room, base)
-        return [" " * block.indent + one if one else one for one in lines] if block.indent else lines
+            lines = table.more(self._theme, self._columns, rows, width, base)
+        return lines
+
+
+def _apart_by_quotes(before: tuple[str, ...], around: tuple[str, ...]) -> bool | None:
+    """Whether an empty line stands where a quote begins or ends: not within a list. None when none does."""
+    if (before[:1] == (QUOTE,)) != (around[:1] == (QUOTE,)):
+        return True
+    if before.count(QUOTE) != around.count(QUOTE):
+        return not (_in_item(before) and _in_item(around))
+    return None
+
+
+def _in_item(around: tuple[str, ...]) -> bool:
+    return any(one != QUOTE for one in around)
+
+
+def _is_marker(one: str) -> bool:
+    return one != QUOTE and not one.isspace()
+
+
+def _cells(around: tuple[str, ...]) -> int:
+    """How wide what stands to the left is."""
+    return sum(len(one) + (not one.isspace()) for one in around)
+
+
+def _quotes(around: tuple[str, ...]) -> tuple[str, ...]:
+    """Without the items in the innermost quote."""
+    end = len(around)
+    while end and around[end - 1] != QUOTE:
+        end -= 1
+    return around[:end]

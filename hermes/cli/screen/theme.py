@@ -5,7 +5,7 @@ from enum import IntEnum
 
 from hermes.cli.screen.skins import DEFAULT, SKINS
 from hermes.core.errors import UsageError
-from hermes.util.say import say
+from hermes.util.say import phrase, say
 
 _NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "gray")
 _BASIC = {f"ansi{name}": number for number, name in enumerate(_NAMES)}
@@ -151,17 +151,19 @@ def skin_of(name: str, own: Mapping[str, Mapping[str, str]]) -> Mapping[str, str
         return own[name]
     if name not in SKINS:
         known = ", ".join([*SKINS, *own])
-        raise UsageError(say("There is no skin {name!r}.", name=name), say("Skins: {known}.", known=known))
+        raise UsageError(phrase("There is no skin {name!r}.", name=name), phrase("Skins: {known}.", known=known))
     return SKINS[name]
 
 
 def _check(skin: str, part: str, spec: str) -> None:
     if part not in SKINS[DEFAULT]:
         told = say("The skin {skin!r} names a part that does not exist: {part!r}.", skin=skin, part=part)
-        raise UsageError(told, say("Parts: {known}.", known=", ".join(SKINS[DEFAULT])))
+        raise UsageError(told, phrase("Parts: {known}.", known=", ".join(SKINS[DEFAULT])))
     for word in spec.split():
         colour = word.removeprefix("bg:").removeprefix("fg:")
         fits = word.removeprefix("no") in _ATTRIBUTES or colour in _BASIC or colour in ("default", "ansidefault")
         if not fits and not (len(colour) == 7 and colour[0] == "#" and _HEX_DIGITS.issuperset(colour[1:])):
             told = say("{word!r} is no style ({part} of the skin {skin!r}).", word=word, part=part, skin=skin)
-            raise UsageError(told, say("Styles: bold, italic, underline, dim, reverse, strike, #rrggbb, bg:#rrggbb."))
+            raise UsageError(
+                told, phrase("Styles: bold, italic, underline, dim, reverse, strike, #rrggbb, bg:#rrggbb.")
+            )

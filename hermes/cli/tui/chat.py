@@ -18,7 +18,7 @@ from hermes.cli.tui.output import Paper
 from hermes.cli.tui.questions import Questions
 from hermes.cli.tui.screen import Screen, Wishes
 from hermes.core.errors import HermesError
-from hermes.util.say import say
+from hermes.util.say import say, translated
 from hermes.util.text import inert, one_line
 
 STOPPED = 130
@@ -148,7 +148,7 @@ class Chat:
         try:
             desk.post(Inbound(text=draft.text, images=draft.images, cwd=desk.app.options.cwd))
         except HermesError as error:
-            self.screen.tell("error", inert(str(error)))
+            self.screen.tell("error", inert(translated(str(error))))
 
     async def _command(self, desk: ChatDesk, named: tuple[str, str], draft: Draft) -> None:
         name, text = named
@@ -226,7 +226,7 @@ class Chat:
         if task.cancelled() or (error := task.exception()) is None:
             return
         if isinstance(error, HermesError):
-            self.screen.tell("warning", inert(str(error)))
+            self.screen.tell("warning", inert(translated(str(error))))
             return
         import logging
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from hermes.app.command import Call, Registry
+from hermes.app.command import Call, Command, Group, Registry
 from hermes.app.desk import Desk, Option, Surface
 from hermes.app.slash import registry
 from hermes.core.errors import HermesError
@@ -74,7 +74,7 @@ class ChatCompleter(Completer):
 def _names(commands: Registry, typed: str, skills: Sequence[Option]) -> Iterable[Completion]:
     """Names that begin with what was typed, then aliases that do, then names that have it inside."""
     low = typed.lower()
-    rows = [(one.name, say(one.about)) for one in commands.listed]
+    rows = [(one.name, say(one.about)) for one in _listed(commands)]
     rows += [(option.label, option.detail) for option in skills if option.label not in commands]
     found = [row for row in rows if row[0].startswith(low)]
     if low:
@@ -84,12 +84,19 @@ def _names(commands: Registry, typed: str, skills: Sequence[Option]) -> Iterable
         yield Completion(name, start_position=-len(typed), display=f"/{name}", display_meta=escaped(about))
 
 
+def _listed(commands: Registry) -> list[Command]:
+    """The commands in the order in which `/help` shows them, without those that are only said elsewhere."""
+    order = list(Group)
+    shown = [one for one in commands.commands if one.group is not Group.ELSEWHERE]
+    return sorted(shown, key=lambda one: order.index(one.group))
+
+
 def _aliases(commands: Registry, low: str) -> list[tuple[str, str]]:
     return [
         (alias, say("the same as /{name}", name=one.name))
-        for one in commands.listed
+        for one in commands.commands
         for alias in one.aliases
-        if alias.startswith(low) and not one.name.startswith(low)
+        if one.group is not Group.ELSEWHERE and alias.startswith(low) and not one.name.startswith(low)
     ]
 
 

@@ -14,7 +14,7 @@ from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
-from hermes.util.say import say
+from hermes.util.say import phrase, say
 from hermes.util.text import escaped
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class ChatTerminal:
     def attach(self, path: str) -> None:
         """Send a picture along with the next message."""
         if not os.path.isfile(os.path.expanduser(path)):
-            raise UsageError(say("There is no file {path}.", path=escaped(path)))
+            raise UsageError(phrase("There is no file {path}.", path=escaped(path)))
         self._screen.composer.attach(path)
 
     async def paste_picture(self) -> bool:

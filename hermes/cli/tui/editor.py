@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping
 
 from hermes.core.errors import UsageError
-from hermes.util.say import say
+from hermes.util.say import phrase
 
 
 def edited(text: str, environ: Mapping[str, str]) -> str | None:
@@ -22,11 +22,11 @@ def edited(text: str, environ: Mapping[str, str]) -> str | None:
             code = subprocess.call([*command, file.name], env=dict(environ))
         except OSError as error:
             raise UsageError(
-                say("The editor {program} cannot be started: {why}.", program=command[0], why=error.strerror),
-                say("Set EDITOR to the one you want."),
+                phrase("The editor {program} cannot be started: {why}.", program=command[0], why=error.strerror),
+                phrase("Set EDITOR to the one you want."),
             ) from None
         if code != 0:
-            raise UsageError(say("The editor ended with code {code}; nothing was taken over.", code=code))
+            raise UsageError(phrase("The editor ended with code {code}; nothing was taken over.", code=code))
         with open(file.name, encoding="utf-8", errors="replace") as after:
             written = after.read().rstrip("\n")
     return written if written.strip() else None

@@ -10,7 +10,7 @@ from hermes.cli.tui.look import Look
 from hermes.cli.tui.menu import Menus
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import AnswerScope
-from hermes.util.say import say
+from hermes.util.say import say, translated
 from hermes.util.text import escaped, excerpt, is_long, one_line, visible
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def question(event: ApprovalAsked) -> list[tuple[str, str]]:
     lines += [("question.subject", f"    {line}") for line in excerpt(shown).split("\n")]
     if event.cwd:
         lines.append(("question.detail", "  " + say("in {folder}", folder=visible(event.cwd))))
-    lines.append(("question.reason", f"  {visible(event.reason)}"))
+    lines.append(("question.reason", f"  {translated(visible(event.reason))}"))
     if is_long(shown):
         told = say("All of it, from another terminal: hermes approvals show {id}", id=event.approval_id)
         lines.append(("question.detail", f"  {told}"))

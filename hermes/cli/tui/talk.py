@@ -15,7 +15,7 @@ from hermes.core.events import Event, MessageAppended, TurnEnded
 from hermes.core.messages import Role
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Source, TextPart
-from hermes.util.say import say
+from hermes.util.say import phrase, say, translated
 from hermes.util.text import inert
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Talk:
     def actor(self) -> "SessionActor":
         """The session that is talked with now. Raises BusyError while the first one is being opened."""
         if self._actor is None:
-            raise BusyError(say("The session is not open yet."), say("Try again in a moment."))
+            raise BusyError(phrase("The session is not open yet."), phrase("Try again in a moment."))
         return self._actor
 
     @property
@@ -59,7 +59,7 @@ class Talk:
         """Talk with another session; when it cannot be opened nothing has changed."""
         before = self.actor
         if before.busy:
-            raise BusyError(say("A turn runs in this session."), say("Ctrl-C or /stop ends it."))
+            raise BusyError(phrase("A turn runs in this session."), phrase("Ctrl-C or /stop ends it."))
         if name == before.session_id:
             return before
         actor = await self.app.open_session(name, asker=self._questions)
@@ -134,7 +134,7 @@ class Talk:
             return
         error = ended.exception()
         if error is not None:
-            self._screen.tell("error", inert(str(error)))
+            self._screen.tell("error", inert(translated(str(error))))
         if error is not None or ended.result().reason is ExitReason.LOCAL_ERROR:
             told = say("This session cannot go on in this process; `hermes --continue` opens it again.")
             self._screen.tell("error", told)

@@ -30,7 +30,7 @@ from hermes.core.events import (
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
 from hermes.util.local import moment, span
-from hermes.util.say import phrase, say
+from hermes.util.say import phrase, say, translated
 from hermes.util.text import inert, one_line, sentence
 
 SLICE = 0.008
@@ -258,7 +258,7 @@ class View:
             done = self._work.deeds.summary() or say("nothing was changed")
             self._warn(say("Stopped after {time}: {done}.", time=span(seconds), done=done))
         elif event.error:
-            self._warn(inert(event.error), "error")
+            self._warn(translated(inert(event.error)), "error")
         self._work.begin()
         self._lines.append("")
 
@@ -272,17 +272,21 @@ class View:
         match event:
             case Refused():
                 subject = one_line(inert(event.subject), self._look.width - 12)
-                self._warn(say("refused: {subject} ({reason})", subject=subject, reason=inert(event.reason)))
+                self._warn(
+                    say("refused: {subject} ({reason})", subject=subject, reason=translated(inert(event.reason)))
+                )
             case FellBack():
-                why, model = sentence(inert(event.reason)), f"{inert(event.model)} ({inert(event.provider)})"
+                why = translated(sentence(inert(event.reason)))
+                model = f"{inert(event.model)} ({inert(event.provider)})"
                 self._warn(say("{why} Going on with {model}.", why=why, model=model))
             case Retrying():
                 self._warn(_retrying(event))
                 self._wait_for(phrase("waiting to try again"))
             case Notice():
-                self._warn(inert(event.text), _STYLES[event.level])
+                self._warn(translated(inert(event.text)), _STYLES[event.level])
             case EpochBegan() if event.number > 1:
-                self._warn(say("The conversation is sent anew: {reason}.", reason=inert(event.reason)), "notice")
+                reason = translated(inert(event.reason))
+                self._warn(say("The conversation is sent anew: {reason}.", reason=reason), "notice")
             case _:
                 pass
 
@@ -293,7 +297,7 @@ class View:
 
 
 def _retrying(event: Retrying) -> str:
-    why = sentence(inert(event.message))
+    why = translated(sentence(inert(event.message)))
     if not event.delay:
         return why
     return say("{why} Trying again in {time} (attempt {n}).", why=why, time=span(event.delay), n=event.attempt)

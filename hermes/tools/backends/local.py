@@ -15,6 +15,7 @@ from hermes.tools.backends.base import Command, Exit, ShellState, Sink, Stopped
 from hermes.tools.backends.direct import Direct
 from hermes.tools.backends.warden import NOTE, OTHERS
 from hermes.tools.backends.wardens import Order, Wardens
+from hermes.util.say import phrase
 
 _CHUNK = 65_536
 _DRAIN = 4 * 1024 * 1024
@@ -113,7 +114,9 @@ class LocalBackend:
     async def line(self, *, whole: bool = False) -> str:
         """Nothing holds them."""
         del whole
-        return "Commands run on this machine with all of your rights; nothing holds them back but the questions."
+        return phrase(
+            "Commands run on this machine with all of your rights; nothing holds them back but the questions."
+        )
 
     def take_notices(self) -> list[str]:
         """There is nothing to tell."""

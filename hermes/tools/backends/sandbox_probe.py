@@ -66,8 +66,9 @@ class Held(Struct, frozen=True, kw_only=True):
         names = (("files", self.files), ("keys", self.keys), ("network", self.network), ("processes", self.processes))
         holds = ", ".join(name for name, held in names if held)
         open_ = [one for one in self.gaps if whole or one != MANY_PROCESSES]
-        gaps = f"; does not hold: {', '.join(open_)}" if open_ else ""
-        return f"Sandbox by {self.way}: holds {holds}{gaps}"
+        if not open_:
+            return f"Sandbox by {self.way}: holds {holds}"
+        return f"Sandbox by {self.way}: holds {holds}; does not hold: {', '.join(open_)}"
 
 
 def possible(environ: Mapping[str, str]) -> bool:
