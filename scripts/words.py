@@ -108,7 +108,7 @@ PROSE = re.compile(
 )
 UNTOLD = re.compile(
     r"the gate failed on a call of %s|hermes( [a-z-]+)+|[a-z]+_[a-z_]+|mcp \{.*|connect mcp.*|write \{.*|input of .*"
-    r"|what who why mode|example: .*"
+    r"|what who why mode|example: hermes.*"
 )
 """What is collected by its place and is no text: names, subjects of questions."""
 TECHNICAL = re.compile(

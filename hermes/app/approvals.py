@@ -21,7 +21,8 @@ async def pending_approvals(environ: Mapping[str, str]) -> list[Plain]:
 async def pending_approval(environ: Mapping[str, str], named: str) -> Plain:
     """The one question whose id begins with `named`. Raises NotFoundError."""
     rows = await pending_approvals(environ)
-    return next(row for row in rows if row["id"] == _found([str(one["id"]) for one in rows], named))
+    name = _found([str(one["id"]) for one in rows], named)
+    return next(row for row in rows if row["id"] == name)
 
 
 async def answer_approval(environ: Mapping[str, str], named: str, scope: AnswerScope) -> None:
@@ -40,8 +41,11 @@ def _found(names: Sequence[str], named: str) -> str:
     """The one id that is meant. Raises NotFoundError."""
     found = [one for one in names if one == named] or [one for one in names if one.startswith(named)]
     if len(found) != 1:
-        how_many = "No question of this id waits" if not found else f"{len(found)} questions of this id wait"
-        raise NotFoundError(f"{how_many} for an answer.", "`hermes approvals` lists them.")
+        none, many = (
+            "No question of this id waits for an answer.",
+            f"{len(found)} questions of this id wait for an answer.",
+        )
+        raise NotFoundError(many if found else none, "`hermes approvals` lists them.")
     return found[0]
 
 

@@ -9,10 +9,12 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from hermes.util.catalogue import translations
+from hermes.util.catalogue import translations as _translations
 
 _PLACE = re.compile(r"\{(\w+)[^{}]*\}")
 _SENTENCE = re.compile(r"(?<=[.!?:;])\s+|(?<=,) (?=and )")
+_LED = re.compile(r"\{(?P<place>\w+)\} ?(?P<rest>[^a-z{ ].{8,})", re.DOTALL)
+_FOLLOWED = re.compile(r"(?P<rest>.{8,}[.!?。！？]) ?\{(?P<place>\w+)\}", re.DOTALL)
 _LONGEST = 4_000
 """Characters that are looked at; more than that is no text of ours."""
 _PIECES = 12
@@ -26,6 +28,18 @@ LIST = "_said"
 """What the name of a place ends with that holds texts of ours, joined by commas."""
 _KEY = 3
 """Characters that a template must begin with to be looked up by them."""
+
+
+@cache
+def translations(language: str) -> dict[str, str]:
+    """The texts of the catalogue, and the sentences that stand beside a place of whole sentences in one of them."""
+    table = dict(_translations(language))
+    for text, said in _translations(language).items():
+        for rule in (_LED, _FOLLOWED):
+            theirs, ours = rule.fullmatch(text), rule.fullmatch(said)
+            if theirs and ours and theirs["place"] == ours["place"]:
+                table.setdefault(theirs["rest"], ours["rest"].strip())
+    return table
 
 
 def recognised(text: str, language: str, depth: int = 0) -> str:

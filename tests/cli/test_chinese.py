@@ -1,0 +1,127 @@
+"""The verbs in Chinese: no English sentence of ours is left on the screen, and what programs read stays English."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hermes.cli.arguments import Parser, broken
+from hermes.cli.main import VERBS, help_text
+from hermes.cli.tree import parser_of
+from hermes.util.say import CHINESE, ENGLISH, speak
+
+_ENGLISH = re.compile(r"(?:\b[a-z']{2,}\b ){2}[a-z']{2,}\b")
+"""Three small words in a row: prose, and no name, command or option."""
+_TYPED = re.compile(
+    r"""示例：.*(\n.*)*|`[^`]*`|"[^"]*"|'[^']*'|hermes( [a-z-]+)+|\[[^\]\n]*\]|\{[^}\n]*\}|（[a-z_, -]+）""",
+    re.MULTILINE,
+)
+"""What stays as it is typed."""
+
+
+def _left(text: str) -> list[str]:
+    return [found[0] for found in _ENGLISH.finditer(_TYPED.sub("", text))]
+
+
+@pytest.fixture
+def chinese() -> Iterator[None]:
+    speak(CHINESE)
+    yield
+    speak(ENGLISH)
+
+
+def _helps(parser: Parser) -> Iterator[str]:
+    yield parser.format_help()
+    for below in parser.below().values():
+        yield from _helps(below)
+
+
+@pytest.mark.usefixtures("chinese")
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_help_is_chinese(verb: str) -> None:
+    for text in _helps(parser_of(verb)):
+        assert text.startswith("用法：hermes") and "选项：" in text and _left(text) == []
+
+
+@pytest.mark.usefixtures("chinese")
+def test_the_first_help_is_chinese() -> None:
+    assert "命令：" in help_text() and _left(help_text()) == []
+
+
+def test_lines_of_help_are_measured_in_columns() -> None:
+    lines = broken("把主目录放进一个文件：数据库、设置、密钥、技能和记忆；不含 caches and logs。", 24)
+    assert "".join(lines).replace(" ", "").startswith("把主目录放进一个文件：数据库、设置")
+    assert all(line[0] not in "，。；：、" for line in lines) and len(lines) > 3
+
+
+def _run(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    environ = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    environ |= {"LC_ALL": "zh_CN.UTF-8", "HERMES_HOME": str(home), "PYTHONUTF8": "1", "HOME": str(home.parent)} | more
+    command = [sys.executable, "-m", "hermes", *words]
+    return subprocess.run(
+        command, env=environ, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nonsense",
+        "sessions liste",
+        "sessions show 20260101",
+        "sessions delete 20260101",
+        "config set model.x 3",
+        "config set agent.max_turns many",
+        "config check",
+        "config list --all",
+        "trust nowhere",
+        "trust /",
+        "restore nowhere.zip",
+        "skills view no-such-skill",
+        "memory approve 3",
+        "auth remove openrouter 2",
+        "auth add openrouter --env NOT/A/NAME",
+        "approvals show approval_1",
+        "profile use nobody",
+        "worktree remove nothing",
+        "usage --since yesterday",
+        "insights --days 0",
+        "doctor",
+        "status --offline",
+        "mcp test none",
+        "tools enable nothing",
+        "guard command rm -rf /",
+        "guard url http://169.254.169.254/",
+        "-r nobody",
+        "-z hello --provider openrouter -m some/model",
+        "-z hello --provider nobody",
+        "model --provider openrouter",
+    ],
+)
+def test_what_verbs_say_is_chinese(tmp_path: Path, line: str) -> None:
+    (tmp_path / "home").mkdir(mode=0o700)
+    done = _run(tmp_path / "home", *line.split())
+    said = (done.stdout + done.stderr).replace(str(tmp_path), "/tmp")
+    assert said and _left(said) == []
+
+
+def test_what_programs_read_stays_english(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir(mode=0o700)
+    answer = json.loads(_run(tmp_path / "home", "doctor", "--json").stdout)
+    assert all(text.isascii() for text in answer["lines"])
+    assert all(check["said"].isascii() for check in answer["checks"])
+
+
+def test_the_setting_chooses_and_the_environment_goes_first(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "config.yaml").write_text("model: x\ndisplay:\n  # how it looks\n  skin: default\n  language: en\n")
+    assert "no command" in _run(home, "nonsense").stderr
+    assert "没有命令" in _run(home, "nonsense", HERMES_LANGUAGE="zh").stderr
+    (home / "config.yaml").write_text("display: {}\n")
+    assert "没有命令" in _run(home, "nonsense").stderr
