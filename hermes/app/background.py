@@ -11,7 +11,7 @@ from hermes.core.errors import HermesError, NotFoundError
 from hermes.core.events import TurnEnded
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
-from hermes.util.say import say
+from hermes.util.say import phrase
 
 MOST = 8
 """Sessions that work at the same time."""
@@ -52,7 +52,7 @@ class Background:
 
         if len(self.working()) >= MOST:
             raise BusyError(
-                say("{n} background sessions work already.", n=MOST), say("/background stop N ends one of them.")
+                phrase("{n} background sessions work already.", n=MOST), phrase("/background stop N ends one of them.")
             )
         task = Task(number=len(self.tasks) + 1, prompt=prompt, began=time.monotonic())
         self.tasks.append(task)
@@ -65,7 +65,7 @@ class Background:
         """Stop one. Raises NotFoundError when none of that number works."""
         found = next((one for one in self.working() if one.number == number), None)
         if found is None:
-            raise NotFoundError(say("No background session {n} works.", n=number), say("/background lists them."))
+            raise NotFoundError(phrase("No background session {n} works.", n=number), phrase("/background lists them."))
         if found.actor is not None:
             found.actor.stop()
         return found

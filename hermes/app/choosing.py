@@ -19,7 +19,7 @@ from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.plugins import suggestion
 from hermes.providers.records import record
 from hermes.providers.resolve import ModelChoice
-from hermes.util.say import phrase, say
+from hermes.util.say import phrase
 
 if TYPE_CHECKING:
     from hermes.app.birth import Live
@@ -55,7 +55,7 @@ class Choices:
     def check_idle(self) -> None:
         """Raise BusyError while a turn runs: an epoch begins between two."""
         if self._actor.busy:
-            raise BusyError(say("A turn runs in this session."), say("Ctrl-C or /stop ends it."))
+            raise BusyError(phrase("A turn runs in this session."), phrase("Ctrl-C or /stop ends it."))
 
     @property
     def current(self) -> ModelChoice:
@@ -97,7 +97,7 @@ class Choices:
         """Let the model think so much from now on; the bytes that are sent anew."""
         if effort not in (*EFFORTS, OWN):
             hint = suggestion(effort, EFFORTS) or ", ".join((*EFFORTS, OWN))
-            raise UsageError(say("There is no effort {name!r}.", name=effort), hint)
+            raise UsageError(phrase("There is no effort {name!r}.", name=effort), hint)
         self.check_idle()
         self._live.manner.effort = None if effort == OWN else effort
         return await self._renewed(f"the person chose the reasoning effort {effort}")
@@ -121,7 +121,7 @@ class Choices:
         """Let the agent be like this from now on; the bytes that are sent anew. Raises NotFoundError."""
         if name not in (*self.personalities(), OWN, "none"):
             hint = suggestion(name, list(self.personalities())) or phrase("/personality lists them.")
-            raise NotFoundError(say("There is no personality {name!r}.", name=name), hint)
+            raise NotFoundError(phrase("There is no personality {name!r}.", name=name), hint)
         self.check_idle()
         self._live.manner.personality = {OWN: None, "none": ""}.get(name, name)
         return await self._renewed(f"the person chose the personality {name}")
@@ -139,7 +139,7 @@ class Choices:
         served = [name for name in names if name == SET or name.startswith(f"{SET}-")]
         if served:
             raise UsageError(
-                say("The tools of MCP servers are switched for sessions that begin later."),
+                phrase("The tools of MCP servers are switched for sessions that begin later."),
                 f"hermes tools {'enable' if on else 'disable'} {served[0]}",
             )
         before = self._tool_settings()

@@ -23,8 +23,8 @@ from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.store.goals import GoalRow
 from hermes.store.store import Store
-from hermes.util.say import say
-from hermes.util.text import inert, one_line
+from hermes.util.say import phrase, say
+from hermes.util.text import clean_surrogates, inert, one_line
 
 if TYPE_CHECKING:
     from hermes.app.birth import Live
@@ -93,14 +93,14 @@ class Pursuit:
     async def set(self, text: str) -> None:
         """Work towards this from now on. Raises UsageError for a text that is too long."""
         if len(text) > MOST:
-            raise UsageError(say("A goal has at most {n} characters.", n=MOST))
-        await self._keep(GoalRow(text=text))
+            raise UsageError(phrase("A goal has at most {n} characters.", n=MOST))
+        await self._keep(GoalRow(text=clean_surrogates(text)))
         self._go_on()
 
     async def resume(self) -> None:
         """Go on with a goal that was paused, with all its turns."""
         if self.row is None:
-            raise UsageError(say("There is no goal."), say("/goal TEXT sets one."))
+            raise UsageError(phrase("There is no goal."), phrase("/goal TEXT sets one."))
         await self._keep(structs.replace(self.row, state=ACTIVE, turns=0, why=""))
         self._go_on()
 
@@ -150,11 +150,11 @@ class Pursuit:
             return
         assert self.row is not None
         if _words(state.user) != self.message or _joined(state):
-            await self._move(PAUSED, say("you said something else"))
+            await self._move(PAUSED, phrase("you said something else"))
         elif ended.reason is ExitReason.INTERRUPTED:
-            await self._move(PAUSED, say("you stopped it"))
+            await self._move(PAUSED, phrase("you stopped it"))
         elif not ended.reason.completed:
-            await self._move(PAUSED, say("the turn failed"))
+            await self._move(PAUSED, phrase("the turn failed"))
         else:
             await self._keep(structs.replace(self.row, turns=self.row.turns + 1))
             self._judging = asyncio.create_task(self._judged(ended.text), name="goal")
@@ -168,7 +168,7 @@ class Pursuit:
         except asyncio.CancelledError:
             if self._stopped and self.active:
                 self._stopped = False
-                await self._move(PAUSED, say("you stopped it"))
+                await self._move(PAUSED, phrase("you stopped it"))
             raise
         if self._posted is not None:
             await asyncio.wait({self._posted})
@@ -179,20 +179,20 @@ class Pursuit:
     async def _decide(self, said: str | Failure, row: GoalRow) -> None:
         """What follows from what the judge said."""
         if isinstance(said, Failure):
-            await self._move(PAUSED, say("it could not be judged: {why}", why=one_line(inert(said.message), 200)))
+            await self._move(PAUSED, phrase("it could not be judged: {why}", why=one_line(inert(said.message), 200)))
             return
         verdict, _, why = said.strip().partition(":")
         verdict, why = verdict.strip().upper(), one_line(inert(why), 200)
         if verdict not in ("REACHED", "NOT REACHED"):
-            await self._move(PAUSED, say("the judge gave no clear answer"))
+            await self._move(PAUSED, phrase("the judge gave no clear answer"))
         elif verdict == "REACHED":
             await self._move(REACHED, why)
         elif row.turns >= self._most:
-            await self._move(PAUSED, say("{n} turns were made for it; {why}", n=row.turns, why=why))
+            await self._move(PAUSED, phrase("{n} turns were made for it; {why}", n=row.turns, why=why))
         elif self._actor.busy:
-            await self._move(PAUSED, say("you said something else"))
+            await self._move(PAUSED, phrase("you said something else"))
         else:
-            self._tell(Level.INFO, say("The goal is not reached yet ({why}); going on.", why=why))
+            self._tell(Level.INFO, phrase("The goal is not reached yet ({why}); going on.", why=why))
             self._go_on()
 
     def _done(self, task: "asyncio.Task[None]") -> None:
@@ -202,15 +202,15 @@ class Pursuit:
                 self._resting.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             _LOG.error("a goal could not be judged", exc_info=error)
-            self._tell(Level.WARNING, say("The goal could not be judged: {error}", error=inert(str(error))))
+            self._tell(Level.WARNING, phrase("The goal could not be judged: {error}", error=inert(str(error))))
 
     async def _move(self, state: str, why: str) -> None:
         assert self.row is not None
         await self._keep(structs.replace(self.row, state=state, why=why))
         if state == REACHED:
-            self._tell(Level.INFO, say("The goal is reached: {why}", why=why))
+            self._tell(Level.INFO, phrase("The goal is reached: {why}", why=why))
         else:
-            self._tell(Level.WARNING, say("The goal is paused: {why}. /goal resume goes on.", why=why))
+            self._tell(Level.WARNING, phrase("The goal is paused: {why}. /goal resume goes on.", why=why))
 
     async def _keep(self, row: GoalRow | None) -> None:
         if self._judging is not None and self._judging is not asyncio.current_task():
@@ -220,7 +220,7 @@ class Pursuit:
         try:
             await self._store.keep_goal(self._actor.session_id, row)
         except HermesError as error:
-            self._tell(Level.WARNING, say("The goal could not be written down: {error}", error=inert(str(error))))
+            self._tell(Level.WARNING, phrase("The goal could not be written down: {error}", error=inert(str(error))))
         if row is None or row.state != ACTIVE:
             self._resting.set()
 
@@ -233,7 +233,7 @@ async def pursuit_of(on: "Premises", live: "Live") -> Pursuit:
     actor = live.actor
     row = await on.store.goal(actor.session_id)
     if row is not None and row.state == ACTIVE and not actor.unfinished:
-        row = structs.replace(row, state=PAUSED, why=say("the session was closed"))
+        row = structs.replace(row, state=PAUSED, why=phrase("the session was closed"))
     meter = on.spending.meter_for(actor.session_id)
     return Pursuit(
         actor,

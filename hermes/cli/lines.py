@@ -114,15 +114,15 @@ class _Sessions:
         it is said that they wait."""
         actor = await self._app.open_session()
         actor.approvals.can_ask = self._asker is not None
-        actor.subscribe(_tell_question)
+        actor.subscribe(self._tell_question)
         return actor
 
-
-def _tell_question(event: Event) -> None:
-    if isinstance(event, ApprovalAsked):
-        subject = one_line(visible(event.subject), 200)
-        print(say("A session in the background asks: {tool} {subject}", tool=event.tool, subject=subject))
-        print(say("/approvals answers it."))
+    def _tell_question(self, event: Event) -> None:
+        if isinstance(event, ApprovalAsked):
+            subject = one_line(visible(event.subject), 200)
+            asked = say("A session in the background asks: {tool} {subject}", tool=event.tool, subject=subject)
+            prompt = self._shown.prompt()
+            print("\n".join(["", asked, say("/approvals answers it."), prompt]), end="", flush=True)
 
 
 async def _delete(desk: "PlainDesk") -> None:

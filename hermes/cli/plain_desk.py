@@ -114,13 +114,17 @@ class PlainDesk:
 
     def tell(self, text: str, level: Level = Level.INFO) -> None:
         """Show lines as they are."""
-        print(
-            "\n".join(f"! {escaped(line)}" if level is not Level.INFO else escaped(line) for line in text.split("\n"))
-        )
+        mark = "" if level is Level.INFO else "! "
+        self._print("\n".join(f"{mark}{escaped(line)}" for line in text.split("\n")))
 
     def show(self, markdown: str) -> None:
         """Lines show markdown as it is written."""
-        print(inert(markdown))
+        self._print(inert(markdown))
+
+    def _print(self, text: str) -> None:
+        """Lines above the prompt, where one waits: what works in the background is done at any time."""
+        prompt = self._source.shown()
+        print(f"\n{text}\n{prompt}" if prompt else text, end="" if prompt else "\n", flush=True)
 
     async def choose(self, title: str, options: Sequence[Option], *, chosen: int = 0) -> int | None:
         """A list with numbers; Enter alone takes none."""

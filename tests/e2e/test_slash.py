@@ -2,6 +2,7 @@
 
 import sys
 
+from screen import on_a_terminal
 from tmux import NEEDED, in_tmux
 
 from hermes.testing.home import TempHome
@@ -93,3 +94,25 @@ async def test_a_goal_and_an_undo_in_lines() -> None:
             assert places == sorted(places), out
             assert "> " in out and "Traceback" not in out + done.stderr
             assert not (home.cwd / "a.txt").exists()
+
+
+async def test_a_question_from_the_background_is_answered_in_lines() -> None:
+    replies: list[Reply] = [Say(calls=(Call("terminal", {"command": "rm -r old"}),)), Say("The folder is gone.")]
+    async with ScriptedServer(replies) as server:
+        with TempHome.for_server(server.url) as home:
+            (home.cwd / "old").mkdir()
+            async with on_a_terminal(home, "--plain") as screen:
+                await screen.shows("> ")
+                screen.type("/background clean up\r")
+                await screen.shows_next("/approvals answers it.")
+                screen.type("/approvals\r")
+                await screen.shows_next("A number")
+                screen.type("1\r")
+                await screen.shows_next("Yes, this once")
+                await screen.shows_next("A number")
+                screen.type("2\r")
+                await screen.shows_next("Allowed.")
+                await screen.shows_next("The folder is gone.")
+                assert not (home.cwd / "old").exists()
+                screen.type("/quit\r")
+                assert await screen.end() == 0

@@ -28,7 +28,7 @@ async def background(call: Call) -> None:
         return
     if words[0] == "stop" and len(words) <= 2:
         if len(words) != 2 or not words[1].isdecimal():
-            raise UsageError(say("/background stop takes a number; /background lists them."))
+            raise UsageError(phrase("/background stop takes a number; /background lists them."))
         known.stop(int(words[1][:9]))
         desk.tell(say("Background session {n} is being stopped.", n=int(words[1][:9])))
         return

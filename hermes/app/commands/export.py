@@ -24,11 +24,11 @@ async def export(call: Call) -> None:
         form = next(iter(words[at + 1 : at + 2]), "")
         words = [*words[:at], *words[at + 2 :]]
     if len(words) > 1 or any(one.startswith("--") for one in words):
-        raise UsageError(say("/{name} takes a file and --format md, html or jsonl.", name=call.name))
+        raise UsageError(phrase("/{name} takes a file and --format md, html or jsonl.", name=call.name))
     named = words[0] if words else f"{call.desk.actor.session_id}.{form or 'md'}"
     form = form or named.rpartition(".")[2].lower()
     if form not in _FORMATS:
-        raise UsageError(say("There is no format {name!r}.", name=form), "--format md, html, jsonl")
+        raise UsageError(phrase("There is no format {name!r}.", name=form), "--format md, html, jsonl")
     target, there = await asyncio.to_thread(_target, call.desk.app.options.cwd, named)
     if there and not await call.desk.confirm(say("{file} is there already. Write over it?", file=escaped(str(target)))):
         call.desk.tell(say("Nothing was written."))
@@ -42,7 +42,7 @@ async def export(call: Call) -> None:
     try:
         await asyncio.to_thread(write_atomic, target, exported(found, form))
     except OSError as error:
-        raise StoreError(say("{file} cannot be written: {why}.", file=target, why=error.strerror)) from None
+        raise StoreError(phrase("{file} cannot be written: {why}.", file=target, why=error.strerror)) from None
     call.desk.tell(say("Written: {file}", file=escaped(str(target))))
 
 
@@ -75,11 +75,11 @@ async def snapshot(call: Call) -> None:
                 call.desk.tell(say("Keys are in it: keep it as you keep them."), Level.WARNING)
         case ["restore" | "prune", *_]:
             raise UsageError(
-                say("A home is put back while no chat is open."),
-                say("`hermes restore FILE`; /snapshot list names them."),
+                phrase("A home is put back while no chat is open."),
+                phrase("`hermes restore FILE`; /snapshot list names them."),
             )
         case _:
-            raise UsageError(say("/snapshot takes `create`, `list` or nothing."))
+            raise UsageError(phrase("/snapshot takes `create`, `list` or nothing."))
 
 
 def _number(row: dict[str, object]) -> int:

@@ -6,7 +6,7 @@ from hermes.app.command import Call, Command, Group
 from hermes.app.desk import Option
 from hermes.app.goals import Pursuit
 from hermes.core.errors import BusyError
-from hermes.util.say import phrase, say
+from hermes.util.say import phrase, say, translated
 from hermes.util.text import inert
 
 _WORDS = ("show", "status", "pause", "resume", "clear")
@@ -22,7 +22,7 @@ async def run(call: Call) -> None:
             desk.tell(_standing(pursuit))
             return
         case "pause":
-            await pursuit.pause(say("you wanted that"))
+            await pursuit.pause(phrase("you wanted that"))
         case "clear":
             await pursuit.clear()
             desk.tell(say("There is no goal any more."))
@@ -38,7 +38,7 @@ async def run(call: Call) -> None:
 
 def _check_idle(call: Call) -> None:
     if call.desk.actor.busy:
-        raise BusyError(say("A turn runs in this session."), say("Ctrl-C or /stop ends it."))
+        raise BusyError(phrase("A turn runs in this session."), phrase("Ctrl-C or /stop ends it."))
 
 
 def _standing(pursuit: Pursuit) -> str:
@@ -47,7 +47,7 @@ def _standing(pursuit: Pursuit) -> str:
         return say("There is no goal. /goal TEXT sets one.")
     state = say(_STATES[row.state])
     lines = [say("Goal: {text}", text=inert(row.text)), f"{state}, {pursuit.word}" if pursuit.word else state]
-    lines += [inert(row.why)] if row.why else []
+    lines += [translated(inert(row.why))] if row.why else []
     return "\n".join(lines)
 
 

@@ -34,11 +34,11 @@ async def skills(call: Call) -> None:
             await _view(call, desk, name)
             return
         case ["install" | "search" | "remove", *_]:
-            raise UsageError(say("Skills are installed and removed outside of a chat."), "hermes skills --help")
+            raise UsageError(phrase("Skills are installed and removed outside of a chat."), "hermes skills --help")
         case [verb, which]:
             lines = await _skill_done(desk, verb, which)
         case _:
-            raise UsageError(say(_SKILL_USAGE))
+            raise UsageError(phrase(_SKILL_USAGE))
     call.desk.tell("\n".join(lines))
 
 
@@ -62,7 +62,7 @@ async def _skill_done(desk: "SkillDesk", verb: str, which: str) -> list[str]:
     if verb == "log":
         none = say("No change of a skill of that name is known.")
         return [change_line(row) for row in await desk.log(which)] or [none]
-    raise UsageError(say(_SKILL_USAGE))
+    raise UsageError(phrase(_SKILL_USAGE))
 
 
 async def complete_skills(call: Call) -> Sequence[Option]:
@@ -93,7 +93,9 @@ async def memory(call: Call) -> None:
             write = {"add": desk.add, "remove": desk.remove}[verb]
             lines = [await write("memory", call.text.removeprefix(verb).strip())]
         case _:
-            raise UsageError(say("/memory takes: pending, approve N, reject N, undo N, log, add TEXT, remove WORDS."))
+            raise UsageError(
+                phrase("/memory takes: pending, approve N, reject N, undo N, log, add TEXT, remove WORDS.")
+            )
     call.desk.tell("\n".join(lines))
 
 

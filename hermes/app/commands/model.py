@@ -45,9 +45,9 @@ async def model(call: Call) -> None:
         provider = next(iter(words[at + 1 : at + 2]), "")
         words = [*words[:at], *words[at + 2 :]]
         if not provider:
-            raise UsageError(say("--provider needs a name; /provider lists them."))
+            raise UsageError(phrase("--provider needs a name; /provider lists them."))
     if len(words) > 1 or any(word.startswith("-") for word in words):
-        raise UsageError(say("/model takes a name, --provider NAME and --global."))
+        raise UsageError(phrase("/model takes a name, --provider NAME and --global."))
     choices = _choices(call)
     name = words[0] if words else await _picked(call, provider)
     if name is not None:
@@ -163,7 +163,7 @@ async def reasoning(call: Call) -> None:
     terminal, choices = call.desk.terminal, _choices(call)
     if call.text in _SHOW:
         if terminal is None:
-            raise UsageError(say("Reasoning is shown in terminals only."))
+            raise UsageError(phrase("Reasoning is shown in terminals only."))
         shown = call.text == "show"
         terminal.set_display(structs.replace(terminal.display, show_reasoning=shown))
         call.desk.tell(say("Reasoning is shown as it comes.") if shown else say("Reasoning is not shown."))

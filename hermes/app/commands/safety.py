@@ -107,12 +107,13 @@ def _folder(call: Call) -> str:
     named = os.path.expanduser(call.text) if call.text else call.desk.app.options.cwd or os.getcwd()
     folder = os.path.realpath(named)
     if not os.path.isdir(folder):
-        raise UsageError(say("{folder} is not a folder.", folder=visible(folder)))
+        raise UsageError(phrase("{folder} is not a folder.", folder=visible(folder)))
     home = call.desk.app.premises.environ.get("HOME") or os.path.expanduser("~")
     why, _ = too_wide(folder, home)
     if why:
         raise UsageError(
-            say("{folder} is not trusted: {why}.", folder=visible(folder), why=why), say("Name the project's folder.")
+            phrase("{folder} is not trusted: {why}.", folder=visible(folder), why=why),
+            phrase("Name the project's folder."),
         )
     return folder
 

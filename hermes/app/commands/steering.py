@@ -17,7 +17,8 @@ async def stop(call: Call) -> None:
     """Stop the running turn; without one, or with `all`, the background processes too."""
     if call.text not in ("", "all"):
         raise UsageError(phrase("/stop, or /stop all: there is no other word for it."))
-    stopped = call.desk.actor.stop()
+    pursuit = call.desk.app.beside.pursuing(call.desk.actor)
+    stopped = pursuit.stop() if pursuit is not None else call.desk.actor.stop()
     if stopped and not call.text:
         return
     for line in await call.desk.app.live(call.desk.actor).tools.stop_processes() or [

@@ -27,7 +27,7 @@ async def tools(call: Call) -> None:
     """List the tools of this session, or switch sets of them."""
     verb, *names = call.words or ["list"]
     if verb not in _VERBS or (verb == "list") == bool(names):
-        raise UsageError(say("/tools, /tools enable NAME, /tools disable NAME: a name is that of a tool set."))
+        raise UsageError(phrase("/tools, /tools enable NAME, /tools disable NAME: a name is that of a tool set."))
     if verb == "list":
         _list(call)
         return

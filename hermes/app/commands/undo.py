@@ -28,7 +28,7 @@ def _count(call: Call, *, default: int) -> int:
     if not call.text:
         return default
     if not call.text.isdecimal() or not int(call.text[:9]) > 0:
-        raise UsageError(say("/{name} takes a number from 1 on.", name=call.name))
+        raise UsageError(phrase("/{name} takes a number from 1 on.", name=call.name))
     return int(call.text[:9])
 
 

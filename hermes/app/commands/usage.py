@@ -74,7 +74,7 @@ async def insights(call: Call) -> None:
     from hermes.app.insights import insights_of
 
     if call.text and not (call.text.isdecimal() and 0 < int(call.text[:9]) <= 3_660):
-        raise UsageError(say("/insights takes a number of days, from 1 to 3660."))
+        raise UsageError(phrase("/insights takes a number of days, from 1 to 3660."))
     on, days = call.desk.app.premises, int(call.text) if call.text else _DAYS
     report = await insights_of(on.store, on.settings, on.clock.now(), days=days)
     room, words = _room(call)
