@@ -107,7 +107,7 @@ async def test_steer_queue_interrupt_and_stop() -> None:
                 await screen.enter("begin")
                 await screen.shows("until [ -e go ]", " s")
                 await screen.enter("join the turn")
-                await screen.shows("waits: join the turn")
+                await screen.shows("joins soon: join the turn")
                 await screen.enter("/queue a turn of its own")
                 await screen.shows("waits: a turn of its own", "2 waiting")
                 (home.cwd / "go").touch()

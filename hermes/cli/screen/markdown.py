@@ -204,7 +204,8 @@ class _Writer:
 
     def _above_code(self, block: Block, bars: str) -> list[str]:
         """The marker of an item that begins with code, the language; nothing where there is neither."""
-        above = self._theme.paint("label", block.label)
+        shows_itself = block.label.lower() in ("diff", "patch")
+        above = "" if shows_itself else self._theme.paint("label", block.label)
         if self._theme.plain:
             above = say("(code, {language})", language=block.label) if block.label else say("(code)")
         if any(map(_is_marker, block.around)):
