@@ -130,3 +130,40 @@ async def test_a_question_that_waits_and_a_command_that_failed_say_so() -> None:
                 await screen.press("Escape")
                 shown = await screen.shows("✗ terminal seq 5", "exit code 3", "done")
                 assert "✓ terminal seq 5" not in shown
+
+
+async def test_messages_go_out_in_the_order_in_which_they_were_said() -> None:
+    wait = Call("terminal", {"command": "until [ -e go ]; do sleep 0.05; done; echo went"})
+    async with ScriptedServer([Say(calls=(wait,)), *(Say(f"answer {number}") for number in range(3))]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with in_tmux(home) as screen:
+                await screen.shows("mock-model")
+                await screen.enter("begin")
+                await screen.shows("until [ -e go ]")
+                await screen.enter("words one")
+                await screen.shows("joins soon: words one")
+                await screen.enter("/queue words two")
+                await screen.shows("waits: words two")
+                await screen.enter("words three")
+                await screen.shows("waits: words three", "joins soon: words one")
+                (home.cwd / "go").touch()
+                shown = await screen.answers("answer 2")
+                places = [shown.index(one) for one in ("› words one", "answer 0", "› words two", "› words three")]
+                assert places == sorted(places) and "waits:" not in shown, shown
+
+
+async def test_right_behind_an_answer_a_command_runs_and_the_chat_can_be_left() -> None:
+    async with ScriptedServer([Say("answer 0"), Say("answer 1"), Say("answer 2")]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with in_tmux(home) as screen:
+                await screen.shows("mock-model")
+                await screen.enter("begin")
+                await screen.shows("answer 0")
+                await screen.type("!echo mine")
+                await screen.press("Enter")
+                await screen.shows("! echo mine\n  mine")
+                await screen.enter("/retry")
+                shown = await screen.answers("answer 1")
+                assert "Again:" not in shown and shown.count("› begin") == 2
+                await screen.press("C-d")
+                await screen.ends()

@@ -43,6 +43,7 @@ def shown(text: str, width: int = 60, theme: Theme = PLAIN) -> list[str]:
         ("- a\n  goes on\n\n  more\n- b", ["• a", "  goes on", "", "  more", "• b"]),
         ("- [ ] do\n- [x] did", ["[ ] do", "[x] did"]),
         ("in\n1984. It was", ["in", "1984. It was"]),
+        ("```diff\n+a\n```", ["+a"]),
         ("> q\n> - a\n>\n> > deep\n\nout", ["│ q", "│ • a", "│", "│ │ deep", "", "out"]),
         ("a\n\n---\n\nb", ["a", "", "─" * 60, "", "b"]),
         ("<div>\n**x**\n</div>\n\n**y**", ["<div>", "**x**", "</div>", "", "y"]),

@@ -39,6 +39,7 @@ async def test_retry_asks_the_same_again() -> None:
         await here.say("how much is it?")
         await here.desk.type("/retry")
         assert [one.text for one in here.desk.posted] == ["how much is it?"]
+        assert here.desk.posted[0].cwd == str(here.home.cwd)
         assert here.desk.actor.conversation.messages == []
         ended = await here.desk.actor.post(here.desk.posted[0])
         assert ended.text == "two"
