@@ -38,10 +38,14 @@ class TurnResumed(Struct, frozen=True, tag="turn_resumed"):
 
 
 class Queued(Struct, frozen=True, tag="queued"):
-    """A message waits for its turn, and is on disk; `ahead` counts what is answered before it."""
+    """A message waits for its turn, and is on disk; `ahead` counts what is answered before it.
+
+    `joins`: it becomes part of the running turn as soon as that makes another call of the model.
+    """
 
     text: str
     ahead: int
+    joins: bool = False
 
 
 class FellBack(Struct, frozen=True, tag="fell_back"):
@@ -106,13 +110,18 @@ class ToolStarted(Struct, frozen=True, tag="tool_started"):
 
 
 class ToolEnded(Struct, frozen=True, tag="tool_ended"):
-    """A tool call has ended, one way or another; `preview` is the first lines of its result."""
+    """A tool call has ended, one way or another; `preview` is the first lines of its result.
+
+    `failed`: what was run says itself that it failed, though the tool has done its work; `code` is its exit code.
+    """
 
     call_id: str
     name: str
     status: ToolStatus
     seconds: float
     preview: str = ""
+    failed: bool = False
+    code: int = 0
 
 
 class ApprovalAsked(Struct, frozen=True, tag="approval_asked"):

@@ -122,7 +122,7 @@ class SessionActor:
         if joins_only and self.busy:
             letter = Letter(inbound, joins_only=True)
         elif self.busy and not inbound.images:
-            letter = self._letter(inbound, waits=True)
+            letter = self._letter(inbound, waits=True, joins=True)
         else:
             return self._deliver(inbound)
         self._mailbox.steer(letter)
@@ -215,13 +215,18 @@ class SessionActor:
         """Whether a turn runs, or is about to."""
         return self._working or self._resumed is not None
 
+    @property
+    def waiting(self) -> list[str]:
+        """What was said and waits for a turn of its own, the next first."""
+        return self._mailbox.waiting
+
     def _deliver(self, inbound: Inbound, *, first: bool = False) -> "asyncio.Future[TurnEnded]":
         self._start()
         letter = self._letter(inbound, waits=self.busy or len(self._mailbox) > 0, first=first)
         self._mailbox.put(letter, first=first)
         return letter.ended
 
-    def _letter(self, inbound: Inbound, *, waits: bool, first: bool = False) -> Letter:
+    def _letter(self, inbound: Inbound, *, waits: bool, first: bool = False, joins: bool = False) -> Letter:
         """A letter; one that has to wait is stored first, and shown to wait once it is."""
         if self._broken is not None:
             raise self._broken
@@ -240,7 +245,7 @@ class SessionActor:
             if isinstance(error, Exception):
                 letter.fail(error)
             else:
-                self._recorder.publish(Queued(text=letter.inbound.text, ahead=ahead))
+                self._recorder.publish(Queued(letter.inbound.text, ahead, joins))
 
         stored.add_done_callback(tell)
         return letter

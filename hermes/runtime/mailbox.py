@@ -86,6 +86,11 @@ class Mailbox:
         """Let a letter wait that a process before this one has stored, however many there are."""
         self._waiting.append(letter)
 
+    @property
+    def waiting(self) -> list[str]:
+        """The words of the letters that wait for turns of their own, the next first."""
+        return [letter.inbound.text for letter in self._waiting]
+
     def check_room(self) -> None:
         """Raise BusyError when no more can wait; before anything is stored of what would."""
         if len(self) >= LIMIT:

@@ -215,7 +215,7 @@ class _Round:
             try:
                 output = await self._output(item)
             except asyncio.CancelledError:
-                self._ended(item, ToolStatus.INTERRUPTED, started, "")
+                self._ended(item, ToolOutput(text="", status=ToolStatus.INTERRUPTED), started)
                 raise
             result = self._result(item, output)
             self._note_outcome(noted, result)
@@ -225,7 +225,7 @@ class _Round:
                 self._batch.failed.add(item.call.call_id)
             self._batch.finish(item.index, result)
             await self._journal.done(result)
-            self._ended(item, result.status, started, clean_surrogates(output.text[:_PREVIEW_CHARACTERS]))
+            self._ended(item, output, started)
 
     async def _safeguarded(self, item: _Prepared) -> list[str]:
         """Have what the call may change kept first; the files that it writes itself."""
@@ -398,9 +398,11 @@ class _Round:
         except OSError as error:
             return f"{text[: RESULT_CAP // 4]}\n\n[The rest of {len(text)} characters is lost: {error}.]"
 
-    def _ended(self, item: _Prepared, status: ToolStatus, started: float, text: str) -> None:
+    def _ended(self, item: _Prepared, output: ToolOutput, started: float) -> None:
         seconds = self._context.clock.monotonic() - started
-        self._emit(ToolEnded(item.call.call_id, item.tool.name, status, seconds, _beginning(text)))
+        text = _beginning(clean_surrogates(output.text[:_PREVIEW_CHARACTERS]))
+        call_id, name = item.call.call_id, item.tool.name
+        self._emit(ToolEnded(call_id, name, output.status, seconds, text, output.failed, output.code))
 
 
 def _files_changed(decision: Decision, context: ToolContext) -> list[str]:

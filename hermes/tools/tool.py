@@ -55,6 +55,8 @@ class ToolOutput(Struct, frozen=True, kw_only=True):
     status: ToolStatus = ToolStatus.OK
     failed: bool = False
     """Whether what was run says itself that it failed, though the tool has done its work."""
+    code: int = 0
+    """What a program that failed ended with; negative for a signal."""
     reached: frozenset[str] | None = None
     """The hosts from which anything came; None: nobody saw that, so those count which the call names."""
     images: tuple[ImagePart, ...] = ()

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from hermes.app.command import Call, Command, Group
 from hermes.app.desk import Option
 from hermes.core.errors import UsageError
@@ -55,8 +57,9 @@ async def retry(call: Call) -> None:
     """Take the last answer back and ask the same again; files stay as they are."""
     call.nothing_behind()
     inbound = await _desk(call).retry()
-    call.desk.tell(say("Again: {text}", text=one_line(inert(inbound.text), 200)))
-    call.desk.post(inbound)
+    if call.desk.terminal is None or not call.desk.terminal.full:  # the full chat shows what is said in it
+        call.desk.tell(say("Again: {text}", text=one_line(inert(inbound.text), 200)))
+    call.desk.post(inbound if inbound.cwd else structs.replace(inbound, cwd=call.desk.app.options.cwd))
 
 
 async def rollback(call: Call) -> None:

@@ -8,7 +8,7 @@ from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.messages import Role
 from hermes.runtime.mailbox import Inbound
 from hermes.util.say import phrase, say
-from hermes.util.text import one_line
+from hermes.util.text import inert, one_line
 
 
 def _terminal(call: Call) -> Terminal:
@@ -45,7 +45,7 @@ async def copy(call: Call) -> None:
     answers = _answers(call)
     if not 0 < back <= len(answers):
         raise NotFoundError(phrase("There is no such answer in this session."))
-    call.desk.tell(await _terminal(call).copy(answers[-back]))
+    call.desk.tell(await _terminal(call).copy(inert(answers[-back])))
 
 
 def _answers(call: Call) -> list[str]:

@@ -22,6 +22,8 @@ from hermes.util.say import say, translated
 from hermes.util.text import inert, one_line
 
 STOPPED = 130
+_A_MOMENT = 1.0
+"""Seconds in which a turn that has ended is put away."""
 Opening = Callable[["Chat"], Awaitable[ChatDesk]]
 
 
@@ -134,10 +136,11 @@ class Chat:
         self._mean(self.desk, draft)
 
     def _mean(self, desk: ChatDesk, draft: Draft) -> None:
-        named = parse(draft.text)
-        if draft.text.startswith("!") and draft.text[1:].strip():
+        """A command is what begins like one in the line as it was typed; what a paste begins with makes none."""
+        typed, named = parse(draft.line), parse(draft.text)
+        if draft.line.startswith("!") and draft.text.startswith("!") and draft.text[1:].strip():
             self._go(self._shell(desk, draft.text[1:].strip()))
-        elif named is None:
+        elif typed is None or named is None or typed[0] != named[0]:
             self._say(desk, draft)
         else:
             self._go(self._command(desk, named, draft))
@@ -172,6 +175,8 @@ class Chat:
             return
         self._line_running = asyncio.current_task()
         try:
+            with contextlib.suppress(TimeoutError):  # a turn whose end is shown already has something to put away
+                await asyncio.wait_for(desk.actor.idle(), _A_MOMENT)
             said = await desk.app.run_line(desk.actor, command, self.screen.view.own)
         except asyncio.CancelledError:
             self.screen.tell("warning", say("Stopped: {command}", command=one_line(inert(command))))
@@ -198,7 +203,8 @@ class Chat:
 
     def _end(self) -> None:
         """Ctrl-D at an empty line."""
-        if self.desk is not None and self.desk.busy:
+        view = self.screen.view
+        if self.desk is not None and self.desk.busy and not view.over:
             self.screen.tell("notice", say("A turn runs. Ctrl-C stops it; /quit leaves all the same."))
         else:
             self.leave()

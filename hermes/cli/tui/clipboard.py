@@ -32,7 +32,8 @@ def copy_text(text: str, environ: Mapping[str, str], write: Callable[[str], None
     if len(encoded) > _MOST_BY_TERMINAL:
         return say("This is too long for the terminal's clipboard; /export writes it into a file.")
     sequence = f"\x1b]52;c;{encoded}\x07"
-    write(f"\x1bPtmux;\x1b{sequence}\x1b\\" if environ.get("TMUX") else sequence)
+    # tmux takes the sequence itself where `set-clipboard` is on, and hands it through where `allow-passthrough` is.
+    write(sequence + (f"\x1bPtmux;\x1b{sequence}\x1b\\" if environ.get("TMUX") else ""))
     return say("The terminal was asked to copy it; some terminals need that to be switched on.")
 
 

@@ -5,13 +5,14 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
+from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 
 from hermes.app.pictures import read_picture
@@ -25,6 +26,8 @@ MOST_PASTED = 8 << 20
 """Bytes of one paste."""
 MOST_KEPT = 1_000
 """Lines of history."""
+MOST_RECALLED = 4_000
+"""Characters of a line that the history keeps with its pastes; a longer one is kept without them."""
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
@@ -33,6 +36,8 @@ class Draft(Struct, frozen=True):
 
     text: str
     images: tuple[ImagePart, ...] = ()
+    line: str = ""
+    """The line as it stood there, with marks: only what a person typed makes a command of it."""
 
 
 class Past(History):
@@ -83,7 +88,7 @@ class Past(History):
 
     def _read(self) -> list[str]:
         try:
-            lines = self._file.read_text(encoding="utf-8", errors="replace").splitlines()[-MOST_KEPT:]
+            lines = self._file.read_text(encoding="utf-8", errors="replace").split("\n")[-MOST_KEPT - 1 :]
         except OSError:
             return []
         found = []
@@ -105,6 +110,8 @@ class Composer:
         self._pasted: dict[str, str] = {}
         self._pictures: dict[str, ImagePart] = {}
         self._count = 0
+        self._prefilled = ""
+        """What was put into the line and not touched since."""
         self.buffer = Buffer(
             name="input",
             multiline=True,
@@ -118,10 +125,29 @@ class Composer:
         self._tab_at: str | None = None
         """The line in which Tab was pressed before there was anything to choose from."""
         self.buffer.on_completions_changed += lambda _: self._offered()
+        self.buffer.on_text_insert += lambda _: self._inserted()
 
     def _accept(self, buffer: Buffer) -> bool:
+        self._prefilled = ""
+        kept = self._kept(buffer.text)
         self._submitted(buffer.text)
+        buffer.text = kept
         return False  # what was typed is cleared, and kept in the history
+
+    def _kept(self, line: str) -> str:
+        """A line as the history has it: with its pastes where they are short; marks would stand for nothing there."""
+        resolved = self.draft(line).text
+        if len(resolved) > MOST_RECALLED:
+            resolved = _replaced(line, dict.fromkeys([*self._pasted, *self._pictures], "")).strip()
+        return resolved if _begins_alike(line, resolved) else f" {resolved}"
+
+    def _inserted(self) -> None:
+        """A command typed behind a text that was put there and not touched takes its place; the history keeps that."""
+        prefilled, self._prefilled = self._prefilled, ""
+        line = self.buffer.text
+        if prefilled and line in (f"{prefilled}/", f"{prefilled}!"):
+            self.buffer.history.append_string(prefilled)
+            self.buffer.reset(Document(line[-1]))
 
     def complete(self) -> None:
         """Tab: the next that is offered; the first as soon as something is, however fast Tab came."""
@@ -143,6 +169,7 @@ class Composer:
     def paste(self, text: str) -> None:
         """Put a paste into the line: a short one as it is, a long one as a mark, the path of a picture as a picture."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
+        self._prefilled = ""
         if len(text) > MOST_PASTED:
             self.buffer.insert_text(say("[a paste over 8 MB was left out]"))
             return
@@ -153,33 +180,41 @@ class Composer:
                 self.buffer.insert_text(text)
             return
         lines = text.count("\n") + 1
-        if lines <= LONG_LINES and len(text) <= LONG_CHARACTERS:
-            self.buffer.insert_text(text)
+        # A paste that holds a mark itself must not be taken for what that mark stands for.
+        marked = any(mark in text for mark in (*self._pasted, *self._pictures))
+        if lines <= LONG_LINES and len(text) <= LONG_CHARACTERS and not marked:
+            # What was pasted is no command before the person has typed something to make it one.
+            runs = text.startswith("!") or (text.startswith("/") and "\n" in text)
+            begins = not self.buffer.cursor_position
+            self.buffer.insert_text(f" {text}" if runs and begins else text)
             return
-        self._count += 1
         size = (
             say_many("{n} line", "{n} lines", lines) if lines > 1 else say_many("{n} letter", "{n} letters", len(text))
         )
-        mark = say("[pasted {n}: {size}]", n=self._count, size=size)
+        mark = self._mark(lambda number: say("[pasted {n}: {size}]", n=number, size=size))
         self._pasted[mark] = text
         self.buffer.insert_text(mark)
 
     def attach(self, path: str, picture: ImagePart | None = None) -> None:
         """Put a picture's mark into the line; it goes along with the message. Raises UsageError when it is none."""
         picture = read_picture(Path(path).expanduser()) if picture is None else picture
-        self._count += 1
-        mark = say("[picture {n}: {name}]", n=self._count, name=re.sub(r"[\[\]\n]", "", Path(path).name)[:40])
+        name = re.sub(r"[\[\]\n]", "", Path(path).name)[:40]
+        mark = self._mark(lambda number: say("[picture {n}: {name}]", n=number, name=name))
         self._pictures[mark] = picture
         self.buffer.insert_text(mark)
+
+    def _mark(self, made: Callable[[int], str]) -> str:
+        """A mark that does not stand in the line yet: one that was recalled or pasted there stands for nothing."""
+        self._count += 1
+        while (mark := made(self._count)) in self.buffer.text:
+            self._count += 1
+        return mark
 
     def draft(self, line: str) -> Draft:
         """What a line stands for, its marks resolved; marks that were deleted from it take their pictures along."""
         images = tuple(picture for mark, picture in self._pictures.items() if mark in line)
-        for mark in self._pictures:
-            line = line.replace(mark, "").strip() if mark in line else line
-        for mark, text in self._pasted.items():
-            line = line.replace(mark, text)
-        return Draft(line, images)
+        words = _replaced(line, dict.fromkeys(self._pictures, "")).strip() if images else line
+        return Draft(_replaced(words, self._pasted), images, line)
 
     def forget(self) -> None:
         """The message has gone out: its marks stand for nothing any more."""
@@ -187,10 +222,24 @@ class Composer:
         self._pictures.clear()
 
     def prefill(self, text: str) -> None:
-        """Put a text into the line, in front of what is there."""
+        """Put a message into the line, in front of what is there. It stays a message, however it begins."""
         rest = self.buffer.text
+        text = f" {text}" if text.startswith(("!", "/")) else text
         self.buffer.text = f"{text}\n{rest}" if rest.strip() else text
         self.buffer.cursor_position = len(self.buffer.text)
+        self._prefilled = "" if rest.strip() else text
+
+
+def _replaced(line: str, texts: Mapping[str, str]) -> str:
+    """A line with its marks replaced, all at once: what stands in a text for a mark is none."""
+    if not texts:
+        return line
+    return re.sub("|".join(map(re.escape, texts)), lambda mark: texts[mark[0]], line)
+
+
+def _begins_alike(line: str, other: str) -> bool:
+    """Whether a line is a command where the other is one."""
+    return not other.startswith(("!", "/")) or line.startswith(other[0])
 
 
 def _picture_path(text: str) -> str | None:

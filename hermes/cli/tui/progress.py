@@ -42,7 +42,7 @@ class Deeds(Struct):
         """Count a call that has ended."""
         if ended.status is ToolStatus.REFUSED:
             return
-        if ended.status is not ToolStatus.OK:
+        if ended.status is not ToolStatus.OK or ended.failed:
             self.failed += 1
         if ended.name in CHANGING:
             self.changed.append(words.partition(" ")[2] or words)

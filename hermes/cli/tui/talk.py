@@ -82,6 +82,9 @@ class Talk:
         actor = self.actor
         if delivery is Delivery.USUAL:
             delivery = _MODES[self._screen.look.display.busy_input_mode] if actor.busy else Delivery.QUEUE
+            if delivery is Delivery.STEER and actor.waiting:  # what was said before comes before
+                delivery = Delivery.QUEUE
+        self._screen.view.over = False
         ways = {Delivery.QUEUE: actor.post, Delivery.STEER: actor.steer, Delivery.INTERRUPT: actor.interrupt}
         ways[delivery](inbound).add_done_callback(self._ended)
 
@@ -121,9 +124,12 @@ class Talk:
 
     def _hear(self, event: Event) -> None:
         screen = self._screen
-        if isinstance(event, MessageAppended) and event.message.role is Role.TOOL:
-            for part in event.message.parts:
-                if isinstance(part, TextPart) and part.provenance and part.provenance.source is Source.PERSON:
+        if isinstance(event, MessageAppended) and event.message.role in (Role.TOOL, Role.USER):
+            # The first part of a message of the person's own is what its turn began with: that is shown already.
+            for part in event.message.parts[event.message.role is Role.USER :]:
+                if not isinstance(part, TextPart) or not part.provenance or part.provenance.source is not Source.PERSON:
+                    continue
+                if event.message.role is Role.TOOL or part.text in screen.view.queued:
                     screen.view.joined(part.text)
         pursuit = self.app.beside.pursuing(self.actor) if self._actor is not None else None
         goal = pursuit.word if pursuit is not None else ""

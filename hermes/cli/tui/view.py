@@ -11,6 +11,8 @@ from hermes.cli.tui.look import Look
 from hermes.cli.tui.speech import Speech
 from hermes.cli.tui.work import Work
 from hermes.core.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
     EpochBegan,
     Event,
     FellBack,
@@ -66,6 +68,10 @@ class View:
         self._began = 0.0
         self.queued: list[str] = []
         """Messages that wait, oldest first."""
+        self._joining: list[str] = []
+        """Those of them that become part of the running turn."""
+        self.over = False
+        """Whether the end of the last turn was shown, and nothing was said since."""
         self.heard: list[Callable[[Event], None]] = []
         """Who else looks at each event, when it is shown."""
 
@@ -109,8 +115,7 @@ class View:
 
     def joined(self, text: str) -> None:
         """Words of the person's that waited have become part of the running turn."""
-        if text in self.queued:
-            self.queued.remove(text)
+        self._went_out(text)
         self._lines += [*self._speech.end(), *self._work.unfold(), *self._said(text)]
 
     def unfolded(self) -> list[str]:
@@ -133,7 +138,11 @@ class View:
 
     def _waiting(self) -> list[str]:
         look, shown = self._look, self.queued[:_SHOWN_WAITING]
-        lines = [say("waits: {words}", words=one_line(inert(one), look.width - 12)) for one in shown]
+        lines = []
+        for one in shown:
+            words = one_line(inert(one), look.width - 18)
+            joins = one in self._joining
+            lines.append(say("joins soon: {words}", words=words) if joins else say("waits: {words}", words=words))
         if len(self.queued) > _SHOWN_WAITING:
             lines.append(say("and {n} more", n=len(self.queued) - _SHOWN_WAITING))
         return [look.paint("queued", f"  {line}") for line in lines]
@@ -203,12 +212,17 @@ class View:
                 self._wait_for(phrase("preparing a call"))
             case ToolStarted() | ToolEnded():
                 self._call(event)
+            case ApprovalAsked():
+                self._wait_for(phrase("waiting for your answer"))
+            case ApprovalAnswered():
+                self._wait_for(phrase("preparing a call"))
             case RequestStarted():
                 self._wait_for(phrase("waiting for the model"))
             case RequestEnded():
                 self._lines += self._speech.end_thought()
             case Queued():
                 self.queued.append(event.text)
+                self._joining += [event.text] if event.joins else []
             case TurnStarted() | TurnResumed():
                 self._begin(event)
             case TurnEnded():
@@ -231,14 +245,19 @@ class View:
         self._work.begin()
         self._worked = False
         self._began = asyncio.get_running_loop().time()
-        if event.text in self.queued:
-            self.queued.remove(event.text)
+        self.over = False
+        self._went_out(event.text)
         if isinstance(event, TurnResumed):
             words = one_line(inert(event.text), self._look.width - 20)
             self._warn(say("Going on with the turn that was cut off: {words}", words=words))
         else:
             self._lines += self._said(event.text)
         self._wait_for(phrase("waiting for the model"))
+
+    def _went_out(self, text: str) -> None:
+        for waiting in (self.queued, self._joining):
+            if text in waiting:
+                waiting.remove(text)
 
     def _said(self, text: str) -> list[str]:
         """The person's own words, as they went in."""
@@ -260,6 +279,8 @@ class View:
         elif event.error:
             self._warn(translated(inert(event.error)), "error")
         self._work.begin()
+        self._joining.clear()  # what could not join waits for a turn of its own
+        self.over = not self.queued
         self._lines.append("")
 
     def _wait_for(self, phase: str) -> None:

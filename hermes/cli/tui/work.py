@@ -1,7 +1,9 @@
 """The calls of a turn: those under way, and a line or a few for each that has ended."""
 
 import asyncio
+import re
 from collections import deque
+from collections.abc import Sequence
 
 from hermes.cli.tui.look import Look
 from hermes.cli.tui.progress import CHANGING, Deeds, Running, told
@@ -18,6 +20,8 @@ UNFOLDED = 5
 _FOLDED = 3
 _PREVIEW_LINES = {ToolProgress.SHORT: 0, ToolProgress.ALL: 1, ToolProgress.VERBOSE: 12}
 _DIFF_LINES = 24
+_NOTE = re.compile(r"\[exit code \d+[^\]]*\]")
+"""What a terminal call adds to what its command said."""
 
 
 class Work:
@@ -65,7 +69,7 @@ class Work:
         """The results of the last calls, as far as they are kept; empty when there are none."""
         lines: list[str] = []
         for one in [*self.results][-UNFOLDED:]:
-            lines.append(self._look.tool(inert(one.name), one.seconds, failed=one.status is not ToolStatus.OK))
+            lines.append(self._look.tool(inert(one.name), one.seconds, failed=one.failed or one.status is not ToolStatus.OK))
             for raw in inert(one.preview).splitlines():
                 lines += self._look.wrapped("result", f"  {raw}", indent=2)
         return lines
@@ -79,15 +83,29 @@ class Work:
             return [*self.unfold(), look.tool(words, event.seconds, failed=True), look.paint("failed", what)]
         if event.name in CHANGING and any(line.startswith("@@") for line in lines):
             return [*self.unfold(), look.tool(words, event.seconds), *look.diff(lines, _DIFF_LINES)]
-        if progress is ToolProgress.SHORT:
+        most = _PREVIEW_LINES[progress]
+        if progress is ToolProgress.SHORT and not event.failed:
             return self._fold(event.name, words, event.seconds)
-        shown = [
-            look.paint("result", f"  {look.cut(line, look.width - 2)}") for line in lines[: _PREVIEW_LINES[progress]]
-        ]
-        return [look.tool(words, event.seconds), *shown]
+        code = [look.paint("failed", f"  {_code(event.code)}")] if event.failed and event.code else []
+        head = [*self.unfold(), look.tool(words, event.seconds, failed=event.failed), *code]
+        more = any(line.strip() and not _NOTE.fullmatch(line) for line in lines[most:])
+        tail = say("more: Ctrl-O") if more and most else ""
+        return [*head, *(look.paint("result", f"  {line}") for line in self._cut(lines[:most], tail))]
+
+    def _cut(self, lines: Sequence[str], tail: str) -> list[str]:
+        """The lines in the screen's width; the last one says that there are more."""
+        look = self._look
+        cut = [look.cut(line, look.width - 2) for line in lines]
+        if tail and cut:
+            cut[-1] = look.cut(f"{look.cut(lines[-1], max(look.width - 24, 8))}  ({tail})", look.width - 2)
+        return cut
 
     def _fold(self, name: str, words: str, seconds: float) -> list[str]:
         before = self.unfold() if name != self._folding else []
         self._folding = name
         self._folded.append((words, seconds))
         return before
+
+
+def _code(code: int) -> str:
+    return say("exit code {code}", code=code) if code > 0 else say("ended by signal {number}", number=-code)

@@ -108,7 +108,7 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
         notes.append(BRANCH_DONE if _BRANCH_DONE.search(text) else WHAT_TO_DO)
     if ended.code != 0:
         notes += await _opened(ctx, text, order)
-    return ToolOutput(text=_with_notes(text, notes), failed=ended.code != 0, reached=reached)
+    return ToolOutput(text=_with_notes(text, notes), failed=ended.code != 0, code=ended.code, reached=reached)
 
 
 def _reached(running: Running, ended: Exit, order: Command, text: str) -> frozenset[str] | None:
