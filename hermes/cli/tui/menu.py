@@ -207,23 +207,24 @@ class Menus:
         lines = list(menu.lines)
         if menu.typing:
             lines.append(paint("menu.hint", say("filter: {letters}", letters=menu.filter)))
-        part, above, below = menu.window()
-        if above:
-            lines.append(paint("menu.hint", "    " + say("{n} more above", n=above)))
-        blocks = [self._option(menu, number, wrap, listens=listens) for number in part]
-        room = rows - _BELOW - len(lines) - 3
-        tight = sum(len(block) for block in blocks) > room
-        for number, block in zip(part, blocks, strict=True):
-            lines += block if not tight or number == menu.chosen else block[:1]
-        if below:
-            lines.append(paint("menu.hint", "    " + say("{n} more below", n=below)))
-        if not part:
-            lines.append(paint("menu.hint", "    " + say("nothing fits")))
+        lines += self._options(menu, paint, wrap, rows - len(lines), listens=listens)
         hidden = menu.asked + len(lines) + _BELOW - rows
         if hidden > 0:
             lines.append(paint("warning", say("{n} lines of the question are not shown: scroll up", n=hidden)))
         hint = say("↑ ↓ choose, Enter takes it, Esc leaves") if listens else say("… waiting until you stop typing")
         return [*lines, paint("menu.hint", hint)]
+
+    def _options(self, menu: Menu, paint: Paint, wrap: Wrap, rows: int, *, listens: bool) -> list[str]:
+        """The options to choose from; where there is too little room only what is chosen is shown whole."""
+        part, above, below = menu.window()
+        if not part:
+            return [paint("menu.hint", "    " + say("nothing fits"))]
+        blocks = [self._option(menu, number, wrap, listens=listens) for number in part]
+        tight = sum(len(block) for block in blocks) > rows - _BELOW - 3
+        lines = [paint("menu.hint", "    " + say("{n} more above", n=above))] if above else []
+        for number, block in zip(part, blocks, strict=True):
+            lines += block if not tight or number == menu.chosen else block[:1]
+        return [*lines, paint("menu.hint", "    " + say("{n} more below", n=below))] if below else lines
 
     def _option(self, menu: Menu, number: int, wrap: Wrap, *, listens: bool) -> list[str]:
         option, chosen = menu.options[number], number == menu.chosen

@@ -69,7 +69,9 @@ class Work:
         """The results of the last calls, as far as they are kept; empty when there are none."""
         lines: list[str] = []
         for one in [*self.results][-UNFOLDED:]:
-            lines.append(self._look.tool(inert(one.name), one.seconds, failed=one.failed or one.status is not ToolStatus.OK))
+            lines.append(
+                self._look.tool(inert(one.name), one.seconds, failed=one.failed or one.status is not ToolStatus.OK)
+            )
             for raw in inert(one.preview).splitlines():
                 lines += self._look.wrapped("result", f"  {raw}", indent=2)
         return lines
