@@ -79,10 +79,9 @@ def newest_backup(home: Home) -> Path | None:
 
 
 def named_backup(environ: Mapping[str, str], name: str) -> Path:
-    """The file that is meant: a path, or the name of one in the folder `backups`."""
-    given = Path(name).expanduser()
+    """The file that is meant: the name of one in the folder `backups`, or else a path (`./NAME`: in this folder)."""
     inside = locate_home(environ).backups / name
-    return inside if not given.exists() and os.sep not in name and inside.exists() else given.absolute()
+    return inside if os.sep not in name and inside.exists() else Path(name).expanduser().absolute()
 
 
 def restore_plan(environ: Mapping[str, str], file: Path) -> Plain:

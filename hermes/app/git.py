@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hermes.core.errors import NotFoundError, StoreError, UsageError
 from hermes.util.say import phrase
-from hermes.util.text import one_line
+from hermes.util.text import one_line, visible
 
 _SECONDS = 120.0
 _ALWAYS = (
@@ -27,13 +27,17 @@ _ALWAYS = (
     "maintenance.auto=false",
 )
 _OF_THE_REPOSITORY = ("local", "worktree")
+_ASKED = r"^(filter\..*|remote\..*\.promisor|extensions\.partialclone)$"
 
 
 class Git:
     """Git in one folder. Methods raise StoreError with git's own words when it fails."""
 
-    def __init__(self, folder: Path, environ: Mapping[str, str], *, seconds: float = _SECONDS) -> None:
+    def __init__(
+        self, folder: Path, environ: Mapping[str, str], *, seconds: float = _SECONDS, trusted: bool = False
+    ) -> None:
         self.folder = folder
+        self._trusted = trusted
         self._seconds = seconds
         kept = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
         self._environ = kept | {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
@@ -56,13 +60,30 @@ class Git:
         """The options that switch off what the repository's own settings would run."""
         if self._off is None:
             off = list(_ALWAYS)
-            code, said, _ = self._git(["config", "--show-scope", "--name-only", "--get-regexp", r"^filter\."])
-            for line in said.splitlines() if not code else ():
-                scope, _, name = line.partition("\t")
-                if scope in _OF_THE_REPOSITORY and "=" not in name:
+            code, said, _ = self._git(["config", "-z", "--show-scope", "--name-only", "--get-regexp", _ASKED])
+            words = said.split("\0") if not code else []
+            for scope, name in zip(words[::2], words[1::2], strict=False):
+                if scope not in _OF_THE_REPOSITORY:
+                    continue
+                if name.startswith("filter."):
+                    self._must_be_plain(name)
                     off.append(f"{name}={'false' if name.endswith('.required') else ''}")
+                elif not self._trusted:
+                    raise self._refused(name)
             self._off = [word for setting in off for word in ("-c", setting)]
         return self._off
+
+    def _must_be_plain(self, name: str) -> None:
+        """Raise for a name that cannot be switched off: git would read it in another way on the command line."""
+        if "=" in name or not name.isprintable():
+            raise self._refused(name)
+
+    def _refused(self, name: str) -> StoreError:
+        what = one_line(visible(name), 100)
+        return StoreError(
+            phrase("A setting of the repository {folder} could run programs: {what}.", folder=self.folder, what=what),
+            phrase("Take it out of .git/config, or use the repository without Hermes' worktrees."),
+        )
 
     def _git(self, arguments: Sequence[str]) -> tuple[int, str, str]:
         try:

@@ -23,6 +23,7 @@ from hermes.config.profiles import base_folder
 from hermes.config.trusted import change_trust, is_trusted, trusted_folders
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.plugins import suggestion
+from hermes.tools.git_programs import programs_around
 from hermes.util.atomic import write_atomic
 from hermes.util.say import phrase, say, say_many
 
@@ -64,6 +65,7 @@ class Worktrees:
         repository, BusyError while another run uses the worktree.
         """
         top = repository_of(folder, self._environ)
+        self._must_be_safe(top)
         name = self._checked(name) if name else self._named_after(top)
         self._root.mkdir(mode=0o700, exist_ok=True)
         said: list[str] = []
@@ -106,6 +108,24 @@ class Worktrees:
             self._take_away(name, record, force=True)
         return row
 
+    def _must_be_safe(self, top: Path) -> None:
+        """Raise UsageError where git could run programs that a repository names, and nobody has vouched for it."""
+        if self._vouched(top):
+            return
+        found = programs_around(str(top))
+        if found == []:
+            return
+        names = ", ".join(os.path.relpath(one, top) for one in (found or ())[:5])
+        raise UsageError(
+            phrase(
+                "Git could run programs of {folder}: {what}.", folder=top, what=names or say("it is linked to others")
+            ),
+            phrase("Look at them; if they are yours, `hermes trust {folder}`.", folder=top),
+        )
+
+    def _git(self, top: Path) -> Git:
+        return Git(top, self._environ, trusted=self._vouched(top))
+
     def _ended(self, name: str, record: Record) -> list[str]:
         """What there is to say once a run is over; what is clean is taken away."""
         try:
@@ -130,7 +150,7 @@ class Worktrees:
         return lines
 
     def _made(self, name: str, top: Path) -> Record:
-        git = Git(top, self._environ)
+        git = self._git(top)
         code, base, _ = git.tried("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         if code:
             raise UsageError(phrase("{folder} has no commit yet.", folder=top), phrase("Commit something first."))
@@ -149,7 +169,7 @@ class Worktrees:
         """Remove the folder, its branch where that has nothing of its own (or by `force`), and the record."""
         root = self._root / name
         if os.path.isdir(record.repository):
-            git = Git(Path(record.repository), self._environ)
+            git = self._git(Path(record.repository))
             code, _, _ = git.tried("worktree", "remove", *(["--force"] if force else []), str(root))
             if code and not force:
                 return
@@ -181,9 +201,7 @@ class Worktrees:
             # The repository's own notion of the worktree counts: what stands in the worktree's `.git` may be anything.
             git = self._inside(root, record)
             row["changes"] = len(git.run("status", "--porcelain", "--untracked-files=all").splitlines())
-            commits = Git(Path(record.repository), self._environ).run(
-                "rev-list", "--count", f"{record.base}..{record.branch}"
-            )
+            commits = self._git(Path(record.repository)).run("rev-list", "--count", f"{record.base}..{record.branch}")
             row["commits"] = int(commits)
         except (HermesError, ValueError) as error:
             row["wrong"] = str(error)
@@ -191,13 +209,11 @@ class Worktrees:
 
     def _inside(self, root: Path, record: Record) -> Git:
         """Git for the worktree, told where its data lies by the repository and not by a file in the worktree."""
-        common = Git(Path(record.repository), self._environ).run(
-            "rev-parse", "--path-format=absolute", "--git-common-dir"
-        )
+        common = self._git(Path(record.repository)).run("rev-parse", "--path-format=absolute", "--git-common-dir")
         for place in Path(common, "worktrees").iterdir() if Path(common, "worktrees").is_dir() else ():
             with contextlib.suppress(OSError):
                 if Path((place / "gitdir").read_text("utf-8").strip()) == root / ".git":
-                    return _Placed(root, self._environ, place)
+                    return _Placed(root, self._environ, place, trusted=self._vouched(Path(record.repository)))
         raise StoreError(phrase("git knows no worktree at {folder}.", folder=root))
 
     def _trust(self, root: Path, *, trusted: bool) -> None:
@@ -257,8 +273,8 @@ class Worktrees:
 class _Placed(Git):
     """Git with its folders named, so that none is looked for."""
 
-    def __init__(self, root: Path, environ: Mapping[str, str], place: Path) -> None:
-        super().__init__(root, environ)
+    def __init__(self, root: Path, environ: Mapping[str, str], place: Path, *, trusted: bool) -> None:
+        super().__init__(root, environ, trusted=trusted)
         self._environ |= {"GIT_DIR": str(place), "GIT_WORK_TREE": str(root)}
 
 

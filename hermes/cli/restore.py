@@ -59,7 +59,8 @@ def _lines(plan: Plain) -> list[str]:
     when = moment(float(str(plan["made_at"])))
     lines = [
         say(
-            "Backup of {when}, made by Hermes {version}, into {home}:",
+            "{file}: backup of {when}, made by Hermes {version}, into {home}:",
+            file=plan["file"],
             when=when,
             version=plan["version"],
             home=plan["home"],

@@ -355,6 +355,8 @@ def _show_preview(shown: Preview) -> None:
     for count, text in rows:
         if count:
             print("  + " + escaped(text))
+    for one in shown.full:
+        print("      " + escaped(f"{one.what}: {one.why}"))
     for one in shown.conflicts:
         print("  = " + escaped(f"{one.what}: {one.why}"))
     for one in shown.left:

@@ -1,6 +1,8 @@
 """Sessions that another program kept, stored with their own times: functions over a connection, inside the caller's
 transaction."""
 
+import re
+
 import apsw
 from msgspec import Struct
 
@@ -9,6 +11,8 @@ from hermes.core.usage import Usage
 from hermes.store import sessions, transcript
 from hermes.store.rows import NewSession
 
+_FENCE = re.compile(rb' id=\\"[0-9a-f]{10}\\"')
+"""What a mark around a stranger's words has of its own in every process."""
 _BEFORE = 0
 """Their messages belong to no epoch of ours; the first one carries them."""
 
@@ -46,8 +50,8 @@ def take(connection: apsw.Connection, old: OldSession) -> int | None:
         bodies = connection.execute(
             "SELECT body FROM messages WHERE session_id = ? ORDER BY position, id", (old.session.id,)
         )
-        stored = [bytes(body) for (body,) in bodies]
-        wanted = [transcript.encode(one.message) for one in old.messages]
+        stored = [_FENCE.sub(b"", bytes(body)) for (body,) in bodies]
+        wanted = [_FENCE.sub(b"", transcript.encode(one.message)) for one in old.messages]
         shorter = min(len(stored), len(wanted))
         if stored[:shorter] != wanted[:shorter]:
             return None

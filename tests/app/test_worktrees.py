@@ -121,6 +121,10 @@ def test_nothing_of_the_repository_runs() -> None:
             (folder / ".git/hooks" / hook).write_bytes(script.read_bytes())
             (folder / ".git/hooks" / hook).chmod(0o755)
         desk = Worktrees(home.environ)
+        with pytest.raises(UsageError, match="hermes trust"), desk.using(folder):
+            pass
+        # Even of a repository that the person trusts nothing is run.
+        change_trust(home.hermes / "trust.json", str(folder), trusted=True)
         with desk.using(folder, "fix") as (made, _):
             Path(made.folder, "a.txt").write_text("two\n")
             assert not proof.exists()

@@ -129,7 +129,7 @@ async def test_hostile_text_from_everywhere() -> None:
                 judge = Judge(screen)
                 await judge.shows("mock-model")
                 screen.type("go\r")
-                for shown, keys in (("question-behind", "\r"), ("rm -r old", "\r"), ("mcp__srv__evil {}", "y\r")):
+                for shown, keys in (("question-behind", "\r"), ("rm -r old", "\r"), ("mcp__srv__evil {}", "\x1b[B\r")):
                     await judge.shows(shown, "Enter takes it")
                     screen.type(keys)
                     await judge.hides("Enter takes it")

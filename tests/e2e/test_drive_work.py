@@ -186,7 +186,7 @@ async def test_the_models_questions() -> None:
                 await screen.shows("Which one? → blue", "? Which name?", "answer ›")
                 await screen.enter("小明")
                 await screen.shows("? What else?", "Enter takes it")
-                await screen.press("Up")
+                await screen.press("Down", "Down")
                 await screen.shows("❯ something else")
                 await screen.press("Enter")
                 await screen.shows("answer ›")

@@ -187,7 +187,8 @@ async def test_a_home_of_openclaw_is_taken_over() -> None:
         shown = json.loads((await hermes(home, "sessions", "show", "b7300bff", "--json")).stdout)
         assert shown["title"] == "Where is the boat?" and shown["source"] == "openclaw"
         assert [message["role"] for message in shown["messages"]] == ["user", "assistant", "tool", "assistant"]
-        assert shown["messages"][2]["content"] == "at sea"
+        result = shown["messages"][2]["content"]
+        assert "\nat sea\n" in result and result.startswith('<untrusted source="other"')
         again = await taken(home, old)
         assert "1 session was here already" in again.stdout, again
         assert (home.hermes / "memories" / "MEMORY.md").read_text().count("boat") == 1

@@ -20,10 +20,12 @@ from hermes.app.homes.old import (
     Left,
     OldHome,
     decoded,
-    read_text,
+    is_link,
     skill_folders,
     sound_id,
     typed_messages,
+    without_links,
+    words_below,
 )
 from hermes.app.openai_form import Plain
 from hermes.config.environment import parse_dotenv
@@ -33,18 +35,26 @@ from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, StoreError
 from hermes.core.usage import Usage
 from hermes.memory.files import parted
-from hermes.providers.records import KEYS
+from hermes.providers.records import ALIASES, KEYS, provider_names
 from hermes.store.rows import NewSession
 from hermes.store.taken import OldSession
 from hermes.util.say import phrase, say, say_many
 from hermes.util.text import one_line
 
 SOURCE = "hermes-agent"
-_NOT_TAKEN = ("approvals", "command_allowlist", "security", "terminal", "toolsets", "disabled_toolsets")
-"""What may be done without a question, and what holds commands back, is said anew; the tool sets are others."""
-_VARIABLES = re.compile(
-    r"(?:OPENAI|OLLAMA|OPENROUTER|ANTHROPIC|CUSTOM)_BASE_URL|CUSTOM_API_KEY|SEARXNG_URL|BRAVE_\w*KEY|TAVILY_API_KEY"
+_TAKEN = re.compile(
+    r"model\.(?:default|provider|base_url|context_length|max_tokens|temperature)"
+    r"|agent\.(?:max_turns|api_max_retries|tool_delay|reasoning_effort|personality)"
+    r"|personalities(?:\..*)?|display\..*|compression\..*|prompt_caching\..*|credential_pool_strategies(?:\..*)?"
+    r"|memory\.(?:enabled|user_profile_enabled|write_approval|memory_char_limit|user_char_limit|nudge_interval)"
+    r"|skills\.(?:write_approval|creation_nudge_interval|disabled)"
+    r"|context_file_max_chars|tool_output\.max_chars|goals\.max_turns|web\.search_backend|mcp_servers\..*",
+    re.DOTALL,
 )
+"""The settings that are taken. Whatever else there is may loosen what holds the agent, or lead elsewhere."""
+_OF_A_SERVER = ("command", "args", "env", "cwd", "url", "headers", "timeout", "connect_timeout", "tools")
+_VARIABLES = re.compile(r"CUSTOM_API_KEY|BRAVE_\w*KEY|TAVILY_API_KEY")
+_ADDRESS = re.compile(r"\w+_(?:URL|HOST|ENDPOINT)|\w*PROXY", re.IGNORECASE)
 _WANTED = ("id", "role", "content", "tool_call_id", "tool_calls", "tool_name", "timestamp", "reasoning")
 
 
@@ -60,14 +70,14 @@ class AgentHome(OldHome):
     def holdings(self) -> Holdings:
         """What is in it; where Hermes lives too, only the sessions have to be taken."""
         left: list[Left] = []
-        count = messages = 0
+        count = messages = size = 0
         file = self.root / "state.db"
         try:
             with _source(file) as database:
                 count, messages = _counted(database)
+                size = file.stat().st_size
         except StoreError as error:
             left.append(Left("state.db", str(error)))
-        size = file.stat().st_size if file.exists() else 0
         if self.same:
             what = say("config.yaml, .env, SOUL.md, memories and skills")
             left.append(Left(what, say("they stand in this folder and are used as they are")))
@@ -79,18 +89,17 @@ class AgentHome(OldHome):
                 bytes=size,
                 left=tuple(left),
             )
-        skills, own = _skills(self.root / "skills")
+        skills, own = _skills(self.root, left)
         if own:
             left.append(Left(say_many("{n} skill", "{n} skills", own), say("they came with that program")))
-        memories = self.root / "memories"
         return Holdings(
             title=self.title,
             root=self.root,
             settings=self._settings(left),
             env=self._env(left),
-            identity=read_text(self.root / "SOUL.md"),
-            memory=parted(read_text(memories / "MEMORY.md")),
-            user=parted(read_text(memories / "USER.md")),
+            identity=words_below(self.root, "SOUL.md", left),
+            memory=parted(words_below(self.root, "memories/MEMORY.md", left)),
+            user=parted(words_below(self.root, "memories/USER.md", left)),
             skills=tuple(skills),
             sessions=count,
             messages=messages,
@@ -111,27 +120,42 @@ class AgentHome(OldHome):
     def _settings(self, left: list[Left]) -> dict[tuple[str, ...], object]:
         file = self.root / "config.yaml"
         try:
-            document = parse_document(read_text(file).encode(), file)
+            document = parse_document(words_below(self.root, file.name, left).encode(), file)
         except ConfigError as error:
             left.append(Left("config.yaml", str(error)))
             return {}
         known = known_part(document)
-        held_back = [name for name in _NOT_TAKEN if known.pop(name, None) is not None]
-        if held_back:
-            left.append(Left("config.yaml: " + ", ".join(held_back), say("what may be done is said anew here")))
         strange = [name for name in document if name not in Settings.__struct_fields__]
         if strange:
             left.append(Left("config.yaml: " + ", ".join(strange), say("this version does not act on it")))
         for fault in type_faults(known):
             left.append(Left(f"config.yaml: {fault.key}", fault.message))
             _drop(known, re.split(r"[.\[]", fault.key))
-        return dict(_leaves((), known, Settings))
+        servers = known.pop("mcp_servers", None)
+        found = dict(_leaves((), known, Settings))
+        for name, server in servers.items() if isinstance(servers, dict) else ():
+            if isinstance(server, dict):
+                kept = {key: server[key] for key in _OF_A_SERVER if key in server}
+                found["mcp_servers", str(name)] = kept | {"enabled": False, "trust": "ask"}
+        _without_unknown_provider(found, left)
+        held_back = [path for path in found if not _TAKEN.fullmatch(".".join(path))]
+        for path in held_back:
+            del found[path]
+        if held_back:
+            names = ", ".join(".".join(path) for path in held_back)
+            left.append(Left("config.yaml: " + names, say("what may be done, and where things go, is said anew here")))
+        return found
 
     def _env(self, left: list[Left]) -> dict[str, str]:
-        found = parse_dotenv(read_text(self.root / ".env"))
-        used = {name: value for name, value in found.items() if _is_used(name)}
-        if len(found) > len(used):
-            what = say_many("{n} variable of .env", "{n} variables of .env", len(found) - len(used))
+        found = parse_dotenv(words_below(self.root, ".env", left))
+        addresses = [name for name in found if _ADDRESS.fullmatch(name)]
+        if addresses:
+            names = ", ".join(addresses)
+            left.append(Left(f".env: {names}", say("an address says where keys and words go: give it anew")))
+        used = {name: value for name, value in found.items() if name not in addresses and _is_used(name)}
+        others = len(found) - len(used) - len(addresses)
+        if others:
+            what = say_many("{n} variable of .env", "{n} variables of .env", others)
             left.append(Left(what, say("Hermes does not read them")))
         return used
 
@@ -153,6 +177,8 @@ def _source(file: Path) -> Iterator[apsw.Connection]:
     """
     if not file.exists():
         raise StoreError(phrase("There is no {file}.", file=file))
+    if any(is_link(file.parent, Path(f"{file}{end}")) for end in ("", "-wal", "-shm")):
+        raise StoreError(phrase("{file} is a link, and links are not followed.", file=file))
     source: apsw.Connection | None = None
     try:
         quiet = "" if os.path.exists(f"{file}-wal") else "&immutable=1"
@@ -244,11 +270,22 @@ def _plain(row: Mapping[str, object]) -> Plain:
     return message
 
 
-def _skills(root: Path) -> tuple[list[Path], int]:
+def _without_unknown_provider(found: dict[tuple[str, ...], object], left: list[Left]) -> None:
+    """Leave the whole model out where its provider is none that is known here."""
+    named = str(found.get(("model", "provider")) or "")
+    if not named or ALIASES.get(named.lower(), named.lower()) in provider_names():
+        return
+    model = one_line(str(found.get(("model", "default")) or named), 80)
+    left.append(Left(say("the model {name}", name=model), say("its provider is not known here")))
+    for path in [path for path in found if path[0] == "model"]:
+        del found[path]
+
+
+def _skills(home: Path, left: list[Left]) -> tuple[list[Path], int]:
     """The person's own skills, and how many came with the program (its list names them)."""
-    manifest = read_text(root / ".bundled_manifest")
+    manifest = words_below(home, "skills/.bundled_manifest", left)
     bundled = {line.partition(":")[0].strip() for line in manifest.splitlines()}
-    folders = list(skill_folders(root))
+    folders = without_links(home, skill_folders(home / "skills"), left)
     own = [folder for folder in folders if folder.name not in bundled]
     return own, len(folders) - len(own)
 

@@ -16,10 +16,12 @@ from hermes.app.homes.old import (
     Left,
     OldHome,
     decoded,
-    read_text,
+    is_link,
     skill_folders,
     sound_id,
     typed_messages,
+    without_links,
+    words_below,
 )
 from hermes.app.openai_form import Plain
 from hermes.config.environment import parse_dotenv
@@ -51,7 +53,7 @@ class ClawHome(OldHome):
         """What is in it."""
         left: list[Left] = []
         config = self._config(left)
-        workspace = self._workspace(config)
+        workspace = self._workspace(config, left)
         files = list(self._session_files())
         messages = sum(map(_messages_in, files))
         notes = list((workspace / "memory").glob("*.md"))
@@ -63,16 +65,18 @@ class ClawHome(OldHome):
         others = [name for name in ("credentials", "cron", "identity", "devices") if (self.root / name).exists()]
         if others:
             left.append(Left(", ".join(others), say("it belongs to that program")))
-        memory = read_text(workspace / "MEMORY.md") or read_text(workspace / "memory.md")
+        memory = words_below(workspace, "MEMORY.md", left) or words_below(workspace, "memory.md", left)
+        skills = without_links(workspace, skill_folders(workspace / "skills"), left)
+        skills += without_links(self.root, skill_folders(self.root / "skills"), left)
         return Holdings(
             title=self.title,
             root=self.root,
             settings=_settings(config, left),
-            env=self._env(config),
-            identity=read_text(workspace / "SOUL.md"),
+            env=self._env(config, left),
+            identity=words_below(workspace, "SOUL.md", left),
             memory=_notes(memory),
-            user=_notes(read_text(workspace / "USER.md")),
-            skills=tuple(skill_folders(workspace / "skills", self.root / "skills")),
+            user=_notes(words_below(workspace, "USER.md", left)),
+            skills=tuple(skills),
             sessions=len(files),
             messages=messages,
             bytes=sum(file.stat().st_size for file in files),
@@ -88,7 +92,7 @@ class ClawHome(OldHome):
 
     def _config(self, left: list[Left]) -> dict[str, object]:
         file = next((self.root / name for name in NAMES if (self.root / name).exists()), self.root / NAMES[0])
-        text = read_text(file)
+        text = words_below(self.root, file.name, left)
         if not text:
             return {}
         try:
@@ -98,7 +102,16 @@ class ClawHome(OldHome):
             return {}
         return found if isinstance(found, dict) else {}
 
-    def _workspace(self, config: Mapping[str, object]) -> Path:
+    def _workspace(self, config: Mapping[str, object], left: list[Left]) -> Path:
+        """The folder of its files: below its home or the person's, and none elsewhere."""
+        named = self._named_workspace(config)
+        real = Path(os.path.realpath(named))
+        if any(real.is_relative_to(os.path.realpath(one)) for one in (self.root, self._home)):
+            return real
+        left.append(Left(str(named), say("it lies neither in that home nor in yours")))
+        return self.root / "workspace-elsewhere"
+
+    def _named_workspace(self, config: Mapping[str, object]) -> Path:
         named = _get(config, "agents", "defaults", "workspace") or _get(config, "agent", "workspace")
         if isinstance(named, str) and named:
             path = str(self._home / named[2:]) if named.startswith("~/") else named
@@ -106,9 +119,9 @@ class ClawHome(OldHome):
                 return Path(path)
         return self.root / "workspace"
 
-    def _env(self, config: Mapping[str, object]) -> dict[str, str]:
+    def _env(self, config: Mapping[str, object], left: list[Left]) -> dict[str, str]:
         known = {variable for names in KEYS.values() for variable in names}
-        found = parse_dotenv(read_text(self.root / ".env"))
+        found = parse_dotenv(words_below(self.root, ".env", left))
         for section in (_get(config, "env"), _get(config, "env", "vars")):
             if isinstance(section, dict):
                 found |= {name: value for name, value in section.items() if isinstance(value, str)}
@@ -117,7 +130,7 @@ class ClawHome(OldHome):
     def _session_files(self) -> Iterator[Path]:
         agents = self.root / "agents"
         for file in sorted(agents.glob("*/sessions/*.jsonl")):
-            if file.is_file() and not file.is_symlink() and ".deleted" not in file.name:
+            if file.is_file() and not is_link(self.root, file) and ".deleted" not in file.name:
                 yield file
 
 

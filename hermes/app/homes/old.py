@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from hermes.core.errors import UsageError
 from hermes.core.messages import Role
 from hermes.core.secret import KeyHolder
 from hermes.store.taken import OldMessage, OldSession
+from hermes.util.say import say
 
 TEXT_LIMIT = 1 << 20
 """Bytes of a file of words, such as MEMORY.md."""
@@ -65,10 +66,33 @@ class OldHome(Protocol):
         ...
 
 
+def is_link(root: Path, path: Path) -> bool:
+    """Whether a path below a folder is a link, or leads through one; the folder itself may be one."""
+    real = os.path.realpath(root)
+    return os.path.realpath(path) != os.path.normpath(os.path.join(real, path.relative_to(root)))
+
+
+def without_links(root: Path, paths: Iterable[Path], left: list[Left]) -> list[Path]:
+    """Those of the paths below a folder that are no links; the others are named in `left`."""
+    kept: list[Path] = []
+    for path in paths:
+        if is_link(root, path):
+            left.append(Left(str(path.relative_to(root)), say("links are not followed")))
+        else:
+            kept.append(path)
+    return kept
+
+
+def words_below(root: Path, name: str, left: list[Left]) -> str:
+    """The text of a file in a folder; empty as with `read_text`, and for a link, which is named in `left`."""
+    file = root / name
+    return "".join(map(read_text, without_links(root, [file], left))) if os.path.lexists(file) else ""
+
+
 def read_text(file: Path, limit: int = TEXT_LIMIT) -> str:
-    """A file's text; empty when there is none, or it is no regular file of text, or larger than the limit."""
+    """A file's text; empty when there is none, or it is a link, no regular file of text, or larger than the limit."""
     try:
-        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return ""
     with open(handle, "rb") as source:
@@ -85,6 +109,10 @@ def skill_folders(*roots: Path) -> Iterator[Path]:
     for root in roots:
         for folder, folders, files in os.walk(root):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
+            if os.path.islink(folder):
+                folders[:] = []
+                yield Path(folder)  # for the caller to say that it is a link
+                continue
             depth = len(Path(folder).relative_to(root).parts)
             if "SKILL.md" in files:
                 yield Path(folder)

@@ -1,6 +1,7 @@
 """Taking over what another agent's home holds, after a person has seen what that is. Nothing of it is changed there."""
 
 import asyncio
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs, to_builtins
@@ -18,10 +19,11 @@ from hermes.config.home import Home, locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import HermesError
 from hermes.core.messages import Message
-from hermes.core.parts import Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from hermes.core.parts import Part, Provenance, ReasoningPart, Source, TextPart, ToolCallPart, ToolResultPart
 from hermes.memory.files import Change as MemoryChange
 from hermes.memory.files import Target, size
 from hermes.memory.journal import MemoryJournal, Operation, Origin
+from hermes.safety.fencing import fence
 from hermes.safety.secrets import Redactor
 from hermes.safety.suspicion import marks
 from hermes.skills.install import Package, from_path
@@ -45,6 +47,8 @@ class Preview(Struct, frozen=True, kw_only=True):
     root: str
     same: bool
     settings: tuple[str, ...]
+    full: tuple[Left, ...]
+    """Programs and addresses among them, written out: these a person must have seen."""
     keys: tuple[str, ...]
     identity: bool
     memory: int
@@ -114,6 +118,7 @@ def preview(environ: Mapping[str, str], old: OldHome) -> Preview:
         root=str(old.root),
         same=old.same,
         settings=tuple(".".join(path) for path in held.settings),
+        full=tuple(_in_full(held)),
         keys=tuple(held.env),
         identity=bool(held.identity),
         memory=len(held.memory),
@@ -159,6 +164,26 @@ async def take_over(environ: Mapping[str, str], old: OldHome, progress: Progress
         return structs.replace(done, sessions=sessions, messages=messages, known=known, left=tuple(left))
     finally:
         await store.close()
+
+
+def _in_full(held: Holdings) -> Iterator[Left]:
+    for path, value in held.settings.items():
+        if path == ("model", "base_url"):
+            yield Left("model.base_url", str(value))
+        elif path[0] == "mcp_servers" and isinstance(value, dict):
+            words = [value.get("command"), *_listed(value.get("args"))]
+            said = [shlex.join(str(word) for word in words if word), str(value.get("url") or "")]
+            said += [f"{name}: {text}" for name in ("env", "headers") if (text := ", ".join(_names(value.get(name))))]
+            said += [f"cwd: {value['cwd']}"] if value.get("cwd") else []
+            yield Left(".".join(path), "; ".join([*filter(None, said), say("taken switched off")]))
+
+
+def _listed(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else []
+
+
+def _names(value: object) -> list[str]:
+    return [str(name) for name in value] if isinstance(value, dict) else []
 
 
 def _ours(home: Home) -> dict[str, object]:
@@ -281,7 +306,7 @@ async def _take_sessions(
     reading = old.sessions()
     while (session := await asyncio.to_thread(_next, reading)) is not None:
         looked += 1
-        fresh = await store.take_session(_clean(session, redactor))
+        fresh = await store.take_session(_clean(session, redactor, old.title))
         if fresh is None:
             clash += 1
         elif fresh:
@@ -301,18 +326,21 @@ def _next(reading: Iterator[OldSession]) -> OldSession | None:
     return next(reading, None)
 
 
-def _clean(old: OldSession, redactor: Redactor) -> OldSession:
-    """The session without the secrets that this process holds."""
+def _clean(old: OldSession, redactor: Redactor, title: str) -> OldSession:
+    """The session without the secrets that this process holds; what tools said in it is a stranger's."""
+    origin = Provenance(Source.OTHER, f"taken over from {title}")
     return structs.replace(
         old,
         session=structs.replace(old.session, title=redactor.redact(old.session.title)),
-        messages=tuple(OldMessage(one.at, _redacted(one.message, redactor)) for one in old.messages),
+        messages=tuple(OldMessage(one.at, _redacted(one.message, redactor, origin)) for one in old.messages),
     )
 
 
-def _redacted(message: Message, redactor: Redactor) -> Message:
+def _redacted(message: Message, redactor: Redactor, origin: Provenance) -> Message:
     def clean(part: Part) -> Part:
-        if isinstance(part, TextPart | ReasoningPart | ToolResultPart):
+        if isinstance(part, ToolResultPart):
+            return structs.replace(part, text=fence(redactor.redact(part.text), origin), provenance=origin)
+        if isinstance(part, TextPart | ReasoningPart):
             return structs.replace(part, text=redactor.redact(part.text))
         if isinstance(part, ToolCallPart):
             return structs.replace(part, arguments=redactor.redact(part.arguments))

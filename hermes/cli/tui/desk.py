@@ -144,8 +144,7 @@ class ChatDesk:
 
     async def confirm(self, question: str) -> bool:
         """A yes or no; Enter alone means no."""
-        options, letters = [Option(say("No")), Option(say("Yes"))], {"n": 0, "y": 1}
-        return await self._screen.menus.ask(self._asked(question), options, letters=letters) == 1
+        return await self._screen.menus.ask(self._asked(question), [Option(say("No")), Option(say("Yes"))]) == 1
 
     async def ask(self, question: str, *, default: str = "") -> str | None:
         """A line from the person."""

@@ -30,7 +30,7 @@ def bindings(composer: Composer, menus: Menus, actions: Actions) -> KeyBindings:
     free = ~Condition(menus.listens)
     _line_keys(keys, composer, menus, free)
     for key in ("c-c", "<sigint>"):
-        keys.add(key)(_does(actions.stop))
+        keys.add(key, eager=True)(_does(actions.stop))
     for names, action in (
         (("c-l",), actions.clear),
         (("c-o",), actions.unfold),
@@ -46,25 +46,28 @@ def bindings(composer: Composer, menus: Menus, actions: Actions) -> KeyBindings:
     def _(event: KeyPressEvent) -> None:
         event.app.suspend_to_background()
 
-    _menu_keys(keys, menus)
+    _menu_keys(keys, composer, menus)
     return keys
 
 
 def _line_keys(keys: KeyBindings, composer: Composer, menus: Menus, free: Filter) -> None:
     buffer = composer.buffer
 
-    @keys.add("enter", filter=free & ~is_searching)
+    takes = Condition(lambda: menus.takes(buffer.text))
+
+    @keys.add("enter", filter=~takes & ~is_searching)
     def _(event: KeyPressEvent) -> None:
         state = buffer.complete_state
         if state is not None and state.current_completion is not None:
             buffer.complete_state = None
             return
-        menus.disturbed()
+        menus.pressed()
         buffer.validate_and_handle()
 
     @keys.add("escape", "enter", filter=free)
-    @keys.add("c-j", filter=free)
+    @keys.add("c-j")
     def _(event: KeyPressEvent) -> None:
+        menus.pressed()
         buffer.insert_text("\n")
 
     @keys.add("tab", filter=free & ~is_searching)
@@ -75,9 +78,9 @@ def _line_keys(keys: KeyBindings, composer: Composer, menus: Menus, free: Filter
     def _(event: KeyPressEvent) -> None:
         buffer.cancel_completion()
 
-    @keys.add(Keys.BracketedPaste, filter=free)
+    @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
-        menus.disturbed()
+        menus.pressed()
         composer.paste(event.data)
 
 
@@ -88,30 +91,27 @@ def _does(action: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
     return act
 
 
-def _menu_keys(keys: KeyBindings, menus: Menus) -> None:
-    """A menu that listens takes every key; before that, keys go on into the line and make it wait."""
+def _menu_keys(keys: KeyBindings, composer: Composer, menus: Menus) -> None:
+    """A menu that listens takes arrows, Enter and Esc; letters go into the line, and make it wait for quiet anew."""
     listens = Condition(menus.listens)
-    waits = Condition(lambda: menus.menu is not None) & ~listens
+    filters = Condition(menus.filters)
+    takes = Condition(lambda: menus.takes(composer.buffer.text))
 
-    for names, act in (
-        (("up", "c-p", "s-tab"), lambda: menus.move(-1)),
-        (("down", "c-n", "tab"), lambda: menus.move(1)),
-        (("enter",), menus.take),
-        (("escape", "c-d"), menus.leave),
-        (("backspace",), menus.erase),
+    for names, act, when in (
+        (("up", "c-p", "s-tab"), lambda: menus.move(-1), listens),
+        (("down", "c-n", "tab"), lambda: menus.move(1), listens),
+        (("enter",), menus.take, takes),
+        (("escape", "c-d"), menus.leave, listens),
+        (("backspace",), menus.erase, filters),
     ):
         for name in names:
-            keys.add(name, filter=listens, eager=True)(_does(act))
+            keys.add(name, filter=when, eager=True)(_does(act))
 
-    @keys.add(Keys.Any, filter=listens, eager=True)
+    @keys.add(Keys.Any, filter=filters, eager=True)
     def _(event: KeyPressEvent) -> None:
         menus.type(event.data)
 
-    @keys.add(Keys.BracketedPaste, filter=listens, eager=True)
+    @keys.add(Keys.Any, filter=listens & ~filters, eager=True)
     def _(event: KeyPressEvent) -> None:
-        """A paste answers nothing."""
-
-    @keys.add(Keys.Any, filter=waits)
-    def _(event: KeyPressEvent) -> None:
-        menus.disturbed()
-        event.current_buffer.insert_text(event.data * event.arg)
+        menus.pressed()
+        composer.buffer.insert_text(event.data * event.arg)

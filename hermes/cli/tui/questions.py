@@ -29,11 +29,15 @@ class Questions:
         self._tell = tell
         self._typed = typed
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._here = ""
+        """The session on the screen; others work beside it."""
         self._of: dict[str, str] = {}
         """Whose question it is: the session, by the question's id."""
 
-    def attach(self, actor: "SessionActor") -> None:
-        """Answer this session's questions, too, from now on."""
+    def attach(self, actor: "SessionActor", *, beside: bool = False) -> None:
+        """Answer this session's questions, too, from now on; `beside`: it is not the one on the screen."""
+        if not beside:
+            self._here = actor.session_id
         actor.approvals.can_ask = True
         actor.subscribe(partial(self._hear, actor))
 
@@ -43,7 +47,7 @@ class Questions:
         if not choices:
             return await self._typed(asked)
         options = [Option(one_line(escaped(choice), 300)) for choice in choices]
-        taken = await self._menus.ask(asked, [*options, Option(say("something else: I type it"))])
+        taken = await self._menus.ask(asked, [*options, Option(say("something else: I type it"))], stays=True)
         if taken is None:
             self._tell("notice", say("The question was left unanswered."))
             return None
@@ -89,11 +93,10 @@ class Questions:
         options, scopes = _options(event)
         lines = [
             line
-            for style, text in question(event)
+            for style, text in question(event, beside=actor.session_id if actor.session_id != self._here else "")
             for line in self._look.wrapped(style, text, indent=4 if style == "question.subject" else 2)
         ]
-        letters = {letter: number for number, scope in enumerate(scopes) for letter in _LETTERS[scope]}
-        taken = await self._menus.ask(lines, options, chosen=0, letters=letters)
+        taken = await self._menus.ask(lines, options, stays=True)
         scope = scopes[taken] if taken is not None else AnswerScope.DENY
         subject = one_line(visible(event.subject), 300)
         said = say("{tool}: {subject} → {answer}", tool=event.tool, subject=subject, answer=_scoped(scope))
@@ -104,21 +107,19 @@ class Questions:
 Typed = Callable[[Sequence[str]], Awaitable[str | None]]
 """Lets the person type an answer below these lines."""
 
-_LETTERS = {
-    AnswerScope.DENY: ("n",),
-    AnswerScope.ONCE: ("y", "o"),
-    AnswerScope.SESSION: ("s",),
-    AnswerScope.ALWAYS: ("a",),
-}
 
-
-def question(event: ApprovalAsked) -> list[tuple[str, str]]:
+def question(event: ApprovalAsked, *, beside: str = "") -> list[tuple[str, str]]:
     """Styles and texts of what is asked: what would run, where, and why it is asked about.
+
+    `beside` names the session that asks where it is not the one on the screen.
 
     Of a very long command only the beginning and the end; then the reason names the words that it is about.
     """
     shown = visible(event.subject)
-    lines = [("question", say("{tool} wants to run:", tool=event.tool))]
+    told = say("{tool} wants to run:", tool=event.tool)
+    if beside:
+        told = say("The session {id}, which works in the background, asks. {question}", id=beside, question=told)
+    lines = [("question", told)]
     lines += [("question.subject", f"    {line}") for line in excerpt(shown).split("\n")]
     if event.cwd:
         lines.append(("question.detail", "  " + say("in {folder}", folder=visible(event.cwd))))

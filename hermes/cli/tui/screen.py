@@ -19,7 +19,7 @@ from hermes.cli.tui.composer import Composer
 from hermes.cli.tui.keys import Actions, bindings
 from hermes.cli.tui.layout import Faces, layout
 from hermes.cli.tui.look import Look
-from hermes.cli.tui.menu import Menus
+from hermes.cli.tui.menu import QUIET, Menus
 from hermes.cli.tui.output import Paper
 from hermes.cli.tui.painted import fragments
 from hermes.cli.tui.status import Status, fitted, parts
@@ -57,13 +57,15 @@ class Screen:
         self._paper = paper
         self._wishes = wishes
         self._typed: asyncio.Future[str | None] | None = None
-        self._asked: list[str] = []
-        """The lines above the input while it is an answer that is typed."""
+        self._answering = False
+        """Whether the input line is an answer's now."""
+        self._key_at = 0.0
+        """When a key was pressed last, on the loop's clock."""
         self._ticking: asyncio.TimerHandle | None = None
         self.status = Status()
         self.composer = Composer(past, completer, self._line)
-        self.menus = Menus(self.changed)
         self.view = View(look, self.commit, self.changed)
+        self.menus = Menus(self.changed, self.view.tell)
         self.application: Application[None] = self._application()
 
     def _application(self) -> Application[None]:
@@ -95,6 +97,7 @@ class Screen:
             terminal_size_polling_interval=None,
         )
         made.ttimeoutlen = 0.05
+        made.key_processor.before_key_press += lambda _: self._key()
         made.before_render += lambda _: self._paper.release()
         made.after_render += lambda _: self._paper.finish()
         return made
@@ -166,37 +169,53 @@ class Screen:
     async def aside(self, work: Callable[[], T]) -> T:
         """Give the terminal to another program until it is done."""
         async with in_terminal():
+            self.menus.hide(True)
             try:
                 return await asyncio.to_thread(work)
             finally:
+                self.menus.hide(False)
                 self._paper.write_raw(_TIDY)
                 self._paper.flush()
 
     async def typed(self, lines: Sequence[str], default: str = "") -> str | None:
-        """Let the person type an answer below `lines`; None when they would rather not."""
+        """Let the person type an answer below `lines`; None when they would rather not.
+
+        What they are just writing is finished first: the line becomes the answer's after a moment without keys.
+        """
         while self._typed is not None:
             await asyncio.wait({self._typed})
-        self._typed = asyncio.get_running_loop().create_future()
-        self._asked = list(lines)
-        kept, self.composer.buffer.text = self.composer.buffer.text, default
-        self.composer.buffer.cursor_position = len(default)
-        self.changed()
+        self.view.tell(lines)
+        buffer, loop = self.composer.buffer, asyncio.get_running_loop()
+        answer: asyncio.Future[str | None] = loop.create_future()
+        self._typed = answer
+        kept = None
         try:
-            return await self._typed
+            while buffer.text and (left := self._key_at + QUIET - loop.time()) > 0:
+                await asyncio.wait({answer}, timeout=left)
+            kept, buffer.text = buffer.text, default
+            buffer.cursor_position = len(default)
+            self._answering = True
+            self.changed()
+            return await answer
         finally:
-            self._typed, self._asked = None, []
-            self.composer.buffer.text = kept
-            self.composer.buffer.cursor_position = len(kept)
+            self._typed, self._answering = None, False
+            if kept is not None:
+                buffer.text = kept
+                buffer.cursor_position = len(kept)
             self.changed()
 
     # Typing.
 
     def _line(self, text: str) -> None:
-        if self._typed is not None:
+        if self._typed is not None and self._answering:
             if not self._typed.done():
                 self._typed.set_result(text)
             return
         self._wishes.line(text)
+
+    def _key(self) -> None:
+        self._key_at = asyncio.get_running_loop().time()
+        self.menus.any_key()
 
     def _stop(self) -> None:
         """Ctrl-C: leaves a question, else stops what runs, else clears the line."""
@@ -219,13 +238,15 @@ class Screen:
     def _live(self) -> StyleAndTextTuples:
         size = self._paper.get_size()
         room = max(size.rows - 6, 2)
-        menu = self.menus.drawn(self.look.paint, lambda text: self.look.cut(text, size.columns - 1))
-        asked = [*menu, *self._asked][-room:]
-        lines = [*self.view.live(max(room - len(asked), 1) if asked else room), *asked]
+        menu = self.menus.drawn(
+            self.look.paint, lambda style, text: self.look.wrapped(style, text, indent=4), size.rows
+        )
+        menu = menu[-max(size.rows - 2, 1) :]
+        lines = [*self.view.live(max(room - len(menu), 1) if menu else room), *menu]
         return fragments(lines) if lines else []
 
     def _prompt(self) -> StyleAndTextTuples:
-        mark = say("answer") + " " if self._typed is not None else ""
+        mark = say("answer") + " " if self._answering else ""
         return [("class:prompt", f"{mark}{self.look.mark('prompt')} ")]
 
     def _status(self) -> StyleAndTextTuples:

@@ -74,7 +74,7 @@ class Talk:
     async def beside(self) -> "SessionActor":
         """A fresh session that is not shown; its questions are."""
         actor = await self.app.open_session(None, asker=self._questions)
-        self._questions.attach(actor)
+        self._questions.attach(actor, beside=True)
         return actor
 
     def post(self, inbound: "Inbound", delivery: Delivery = Delivery.USUAL) -> None:
