@@ -113,15 +113,18 @@ class SessionActor:
                 return self.steer(inbound)
         return self._deliver(inbound)
 
-    def steer(self, inbound: Inbound, *, joins_only: bool = False) -> "asyncio.Future[TurnEnded]":
+    def steer(
+        self, inbound: Inbound, *, joins_only: bool = False, in_order: bool = False
+    ) -> "asyncio.Future[TurnEnded]":
         """Let words join the running turn when its next tools are done; they get a turn of their own when none follows.
 
         The future is the end of the turn that they have become part of. With `joins_only` there is no other turn: the
-        future is cancelled when they could not join, and they are the caller's again.
+        future is cancelled when they could not join, and they are the caller's again. With `in_order` they do not
+        overtake messages that wait for turns of their own.
         """
         if joins_only and self.busy:
             letter = Letter(inbound, joins_only=True)
-        elif self.busy and not inbound.images:
+        elif self.busy and not inbound.images and not (in_order and self._mailbox.crowded):
             letter = self._letter(inbound, waits=True, joins=True)
         else:
             return self._deliver(inbound)
@@ -214,11 +217,6 @@ class SessionActor:
     def busy(self) -> bool:
         """Whether a turn runs, or is about to."""
         return self._working or self._resumed is not None
-
-    @property
-    def waiting(self) -> list[str]:
-        """What was said and waits for a turn of its own, the next first."""
-        return self._mailbox.waiting
 
     def _deliver(self, inbound: Inbound, *, first: bool = False) -> "asyncio.Future[TurnEnded]":
         self._start()

@@ -87,9 +87,9 @@ class Mailbox:
         self._waiting.append(letter)
 
     @property
-    def waiting(self) -> list[str]:
-        """The words of the letters that wait for turns of their own, the next first."""
-        return [letter.inbound.text for letter in self._waiting]
+    def crowded(self) -> bool:
+        """Whether letters wait for turns of their own."""
+        return bool(self._waiting)
 
     def check_room(self) -> None:
         """Raise BusyError when no more can wait; before anything is stored of what would."""

@@ -1,4 +1,4 @@
-"""What is put into the input line, or comes out of an answer, does nothing by itself; what has gone out waits no more."""
+"""What is put into the input line, or comes out of an answer, does nothing by itself; what went out waits no more."""
 
 import asyncio
 import os

@@ -183,10 +183,7 @@ class Composer:
         # A paste that holds a mark itself must not be taken for what that mark stands for.
         marked = any(mark in text for mark in (*self._pasted, *self._pictures))
         if lines <= LONG_LINES and len(text) <= LONG_CHARACTERS and not marked:
-            # What was pasted is no command before the person has typed something to make it one.
-            runs = text.startswith("!") or (text.startswith("/") and "\n" in text)
-            begins = not self.buffer.cursor_position
-            self.buffer.insert_text(f" {text}" if runs and begins else text)
+            self.buffer.insert_text(text if self.buffer.cursor_position else _harmless(text))
             return
         size = (
             say_many("{n} line", "{n} lines", lines) if lines > 1 else say_many("{n} letter", "{n} letters", len(text))
@@ -228,6 +225,12 @@ class Composer:
         self.buffer.text = f"{text}\n{rest}" if rest.strip() else text
         self.buffer.cursor_position = len(self.buffer.text)
         self._prefilled = "" if rest.strip() else text
+
+
+def _harmless(text: str) -> str:
+    """A paste at the beginning of a line: it is no command before the person has typed something to make it one."""
+    runs = text.startswith("!") or (text.startswith("/") and "\n" in text)
+    return f" {text}" if runs else text
 
 
 def _replaced(line: str, texts: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -80,12 +81,15 @@ class Talk:
     def post(self, inbound: "Inbound", delivery: Delivery = Delivery.USUAL) -> None:
         """Say something: at once, or as the person has set for while a turn runs. Raises HermesError."""
         actor = self.actor
-        if delivery is Delivery.USUAL:
+        usual = delivery is Delivery.USUAL
+        if usual:
             delivery = _MODES[self._screen.look.display.busy_input_mode] if actor.busy else Delivery.QUEUE
-            if delivery is Delivery.STEER and actor.waiting:  # what was said before comes before
-                delivery = Delivery.QUEUE
         self._screen.view.over = False
-        ways = {Delivery.QUEUE: actor.post, Delivery.STEER: actor.steer, Delivery.INTERRUPT: actor.interrupt}
+        ways: dict[Delivery, Callable[[Inbound], asyncio.Future[TurnEnded]]] = {
+            Delivery.QUEUE: actor.post,
+            Delivery.STEER: partial(actor.steer, in_order=usual),  # what was said before comes before
+            Delivery.INTERRUPT: actor.interrupt,
+        }
         ways[delivery](inbound).add_done_callback(self._ended)
 
     def stop(self) -> bool:

@@ -115,7 +115,7 @@ class View:
 
     def joined(self, text: str) -> None:
         """Words of the person's that waited have become part of the running turn."""
-        self._went_out(text)
+        _take_out(text, self.queued, self._joining)
         self._lines += [*self._speech.end(), *self._work.unfold(), *self._said(text)]
 
     def unfolded(self) -> list[str]:
@@ -212,10 +212,6 @@ class View:
                 self._wait_for(phrase("preparing a call"))
             case ToolStarted() | ToolEnded():
                 self._call(event)
-            case ApprovalAsked():
-                self._wait_for(phrase("waiting for your answer"))
-            case ApprovalAnswered():
-                self._wait_for(phrase("preparing a call"))
             case RequestStarted():
                 self._wait_for(phrase("waiting for the model"))
             case RequestEnded():
@@ -246,18 +242,13 @@ class View:
         self._worked = False
         self._began = asyncio.get_running_loop().time()
         self.over = False
-        self._went_out(event.text)
+        _take_out(event.text, self.queued, self._joining)
         if isinstance(event, TurnResumed):
             words = one_line(inert(event.text), self._look.width - 20)
             self._warn(say("Going on with the turn that was cut off: {words}", words=words))
         else:
             self._lines += self._said(event.text)
         self._wait_for(phrase("waiting for the model"))
-
-    def _went_out(self, text: str) -> None:
-        for waiting in (self.queued, self._joining):
-            if text in waiting:
-                waiting.remove(text)
 
     def _said(self, text: str) -> list[str]:
         """The person's own words, as they went in."""
@@ -291,6 +282,10 @@ class View:
 
     def _remark(self, event: Event) -> None:
         match event:
+            case ApprovalAsked():
+                self._wait_for(phrase("waiting for your answer"))
+            case ApprovalAnswered():
+                self._wait_for(phrase("preparing a call"))
             case Refused():
                 subject = one_line(inert(event.subject), self._look.width - 12)
                 self._warn(
@@ -315,6 +310,12 @@ class View:
         self._lines += [*self._speech.end(), *self._work.unfold()]
         mark = self._look.mark("notice" if style == "notice" else "warning")
         self._lines += self._look.wrapped(style, f"{mark} {' '.join(text.split())}", indent=2)
+
+
+def _take_out(text: str, *waiting: list[str]) -> None:
+    for one in waiting:
+        if text in one:
+            one.remove(text)
 
 
 def _retrying(event: Retrying) -> str:

@@ -88,6 +88,11 @@ class Work:
         most = _PREVIEW_LINES[progress]
         if progress is ToolProgress.SHORT and not event.failed:
             return self._fold(event.name, words, event.seconds)
+        return self._beginning(event, words, lines, most)
+
+    def _beginning(self, event: ToolEnded, words: str, lines: Sequence[str], most: int) -> list[str]:
+        """A call with how it failed, if it did, and the first lines of its result."""
+        look = self._look
         code = [look.paint("failed", f"  {_code(event.code)}")] if event.failed and event.code else []
         head = [*self.unfold(), look.tool(words, event.seconds, failed=event.failed), *code]
         more = any(line.strip() and not _NOTE.fullmatch(line) for line in lines[most:])
