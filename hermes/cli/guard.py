@@ -39,7 +39,10 @@ def run(arguments: list[str]) -> int:
         if text == "-":
             text = sys.stdin.read()
         question = msgspec.convert({FIELDS[given.subject]: text, "op": given.op, "cwd": given.cwd}, Question)
-        return _show(guard.ask(given.subject, question))
+        code = _show(guard.ask(given.subject, question))
+        if given.subject == "path":
+            print("  " + say("answered for the back end {name} (--backend)", name=given.backend))
+        return code
     except HermesError as error:
         return failed(error)
 
