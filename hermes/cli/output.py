@@ -1,9 +1,11 @@
 """What verbs print: JSON where it is asked for, a question before something goes, sizes for people."""
 
+import shutil
 import sys
 
 import msgspec
 
+from hermes.app.charts import folded
 from hermes.cli.report import complain
 from hermes.util.say import say
 
@@ -27,6 +29,14 @@ def agreed(question: str, *, yes: bool, what: str) -> bool | None:
         return None
     print(f"{question} [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in YES
+
+
+def on_lines(text: str) -> str:
+    """The text with lines that a terminal would cut within words broken at spaces; as it is where no terminal is."""
+    if not sys.stdout.isatty():
+        return text
+    columns = shutil.get_terminal_size((80, 24)).columns
+    return "\n".join(part for line in text.split("\n") for part in folded(line, columns))
 
 
 def size(count: int) -> str:

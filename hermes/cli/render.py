@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from typing import TextIO
 
+from hermes.app.usage_lines import epoch_line
 from hermes.config.display import DisplaySettings, ToolProgress
 from hermes.core.events import (
     EpochBegan,
@@ -122,10 +123,11 @@ class Renderer:
             case ToolEnded():
                 self._ended(event)
             case EpochBegan() if event.number > 1:
-                self._line("· " + say("the conversation is sent anew: {reason}", reason=translated(event.reason)))
+                said = epoch_line(event.reason, event.bytes)
+                self._line(f"· {said}" if said else "")
             case Notice():  # louder ones were shown already
                 prompt = self.prompt()
-                self._line(("\n" if prompt else "") + f"· {inert(event.text)}")
+                self._line(("\n" if prompt else "") + f"· {translated(inert(event.text))}")
                 self._out.write(prompt)
                 self._out.flush()
             case _:
