@@ -42,19 +42,23 @@ _PHRASES = (
     phrase("expected at most one argument"),
     phrase("expected at least one argument"),
     phrase("expected {n} arguments"),
-    phrase("{name} takes a whole number, not {value}"),
-    phrase("{name} takes a number, not {value}"),
-    phrase("{name} needs a value behind it"),
     phrase("not allowed with argument {name}"),
     phrase("ambiguous option: {option} could match {options}"),
     phrase("ignored explicit argument {value}"),
 )
-"""What argparse itself says, and what is said in place of some of it."""
+"""What argparse itself says."""
 _OURS = (
-    (re.compile(r"argument (?P<name>.+): invalid int value: (?P<value>.+)"), _PHRASES[-5]),
-    (re.compile(r"argument (?P<name>.+): invalid float value: (?P<value>.+)"), _PHRASES[-4]),
-    (re.compile(r"argument (?P<name>.+): expected one argument"), _PHRASES[-3]),
+    (
+        re.compile(r"argument (?P<name>.+): invalid int value: (?P<value>.+)"),
+        phrase("{name} takes a whole number, not {value}"),
+    ),
+    (
+        re.compile(r"argument (?P<name>.+): invalid float value: (?P<value>.+)"),
+        phrase("{name} takes a number, not {value}"),
+    ),
+    (re.compile(r"argument (?P<name>.+): expected one argument"), phrase("{name} needs a value behind it")),
 )
+"""What is said in place of some of that."""
 
 
 class _Help(argparse.HelpFormatter):

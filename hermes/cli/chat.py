@@ -50,7 +50,9 @@ def _first(given: argparse.Namespace, environ: Mapping[str, str], servers: tuple
     from hermes.app.endpoint import nothing_configured
     from hermes.app.servers import find_servers
     from hermes.cli.first import first_start
+    from hermes.cli.keyboard import lenient
 
+    lenient()
     if not nothing_configured(app_options(given), environ) or asyncio.run(find_servers(servers)):
         return None
     return _looking_around(given, environ, first_start(app_options(given), environ))

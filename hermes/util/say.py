@@ -79,6 +79,6 @@ def full_stop() -> str:
     return "." if _spoken.get() == ENGLISH else "。"
 
 
-_TO_THE_PERSON = re.compile(r"\bthe person (said no|chose)\b")
+_TO_THE_PERSON = re.compile(r"\bthe person (said no|chose|switched)\b")
 """What a model is told of the person, who is told it as `you`."""
 _WIDE_ENDS = ("。", "？", "！", "；", "：")

@@ -1,13 +1,19 @@
 """Findings of the sixth attack and of a newcomer about words: mended."""
 
 import sys
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "e2e"))
+
+from screen import on_a_terminal
 
 from hermes.app.charts import folded, width
 from hermes.app.desk import Surface
 from hermes.app.slash import registry
 from hermes.app.usage_lines import cost_line, epoch_line
+from hermes.cli.output import Flow
 from hermes.testing.home import TempHome
 from hermes.util.say import CHINESE, ENGLISH, speak, translated
 from hermes.util.text import visible
@@ -82,6 +88,41 @@ async def test_a_home_without_a_log_says_that_nothing_went_wrong() -> None:
 
 async def test_the_status_in_chinese_has_no_english_sentence() -> None:
     with TempHome() as home:
-        home.environ["LANG"] = "zh_CN.UTF-8"
+        home.more["HERMES_LANGUAGE"] = "zh"
         done = await home.run(sys.executable, "-m", "hermes", "status", "--offline")
     assert "密钥" in done.stdout and "按键" not in done.stdout and "allowlist" not in done.stdout
+
+
+def test_an_answer_is_broken_at_spaces_however_it_comes() -> None:
+    text = "one two three " * 20 + "\n" + "中文" * 60 + " end"
+    for step in (1, 3, 50):
+        flow = Flow()
+        shown = "".join(flow.more(text[at : at + step]) for at in range(0, len(text), step)) + flow.end()
+        assert all(width(line.rstrip()) <= 80 for line in shown.split("\n"))
+        assert shown.replace("\n", "").replace(" ", "") == text.replace("\n", "").replace(" ", "")
+        assert not any(line.rstrip().endswith(("tw", "thre", "on")) for line in shown.split("\n"))
+
+
+@pytest.mark.parametrize("typed", ["3", "2"])
+async def test_the_plain_chat_offers_to_set_a_model_up_in_the_persons_language(typed: str) -> None:
+    with TempHome() as home:
+        home.more |= {"LANG": "zh_CN.UTF-8"}
+        async with on_a_terminal(home, program=("-c", PLAIN), size=(60, 24)) as screen:
+            await screen.shows_next("还没有设置模型")
+            await screen.shows_next("[1]")
+            screen.type(typed + "\n")
+            if typed == "2":
+                await screen.shows_next("自带的小模型")
+                await screen.shows_next("> ")
+                screen.type("/quit\n")
+            assert await screen.end() == 0
+        said = screen.text
+    assert "Sandbox" not in said and "No model" not in said and "没有配置模型" not in said
+
+
+PLAIN = """
+from hermes.cli.chat import run
+from hermes.util.say import speak
+speak("zh")
+raise SystemExit(run(["--plain"], servers=()))
+"""
