@@ -47,6 +47,22 @@ def run(arguments: list[str]) -> int:
         return failed(error)
 
 
+_VERDICTS = {"allow": phrase("allow"), "ask": phrase("ask"), "deny": phrase("deny")}
+_EFFECTS = {
+    "reads": phrase("reads"),
+    "writes": phrase("writes"),
+    "overwrites": phrase("overwrites"),
+    "deletes": phrase("deletes"),
+    "destroys": phrase("destroys"),
+    "fetches": phrase("fetches"),
+    "sends": phrase("sends"),
+    "persists": phrase("persists"),
+    "escalates": phrase("escalates"),
+    "kills": phrase("kills"),
+    "exhausts": phrase("exhausts"),
+    "runs": phrase("runs"),
+    "unknown": phrase("does something unknown with"),
+}
 _VALUED = ("--backend", "--op", "--cwd", "--home")
 
 
@@ -176,10 +192,10 @@ def _show(answer: Plain) -> int:
             print(say("Nothing stands out. That is no proof: what protects is what the text may not do."))
         return 0
     rule = f"  {answer['rule']}: {translated(visible(str(answer['reason'])))}" if answer["rule"] else ""
-    print(f"{answer['verdict']}{rule}")
+    print(f"{say(_VERDICTS.get(str(answer['verdict']), str(answer['verdict'])))}{rule}")
     effects = answer["effects"]
     assert isinstance(effects, list)
     for effect in effects:
         what = ", ".join(effect["targets"]) or " ".join(effect["argv"])
-        print(visible(f"  {effect['kind']} {what}"))
+        print(f"  {say(_EFFECTS.get(effect['kind'], effect['kind']))} {visible(what)}")
     return 0
