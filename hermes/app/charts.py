@@ -3,6 +3,7 @@
 Every function has the words for somebody who listens to the screen, or whose terminal has no such characters.
 """
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -11,6 +12,9 @@ from msgspec import Struct
 from hermes.util.say import say
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
+_NARROWEST = 20
+_PIECES = re.compile(r"[\u2e80-\u9fff\uff00-\uffef]\s*|[^\s\u2e80-\u9fff\uff00-\uffef]+\s*")
+_CLOSING = "，。；：？！）」”、"
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
@@ -25,6 +29,23 @@ class Row(Struct, frozen=True):
 def width(text: str) -> int:
     """Columns that a text takes on a terminal: wide characters take two, marks over others none."""
     return sum(0 if unicodedata.combining(one) else 1 + (unicodedata.east_asian_width(one) in "WF") for one in text)
+
+
+def folded(text: str, columns: int) -> list[str]:
+    """A line as several of at most so many columns, broken at spaces and between Chinese characters, and as far in as
+    the first; a word that is longer stays whole."""
+    room = max(columns, _NARROWEST)
+    if width(text) <= room:
+        return [text]
+    margin = text[: len(text) - len(text.lstrip())]
+    lines: list[str] = []
+    line = margin
+    for piece in _PIECES.findall(text[len(margin) :]):
+        if line.strip() and width(line) + width(piece.rstrip()) > room and piece[0] not in _CLOSING:
+            lines.append(line.rstrip())
+            line = margin
+        line += piece
+    return [*lines, line.rstrip()]
 
 
 def fitted(text: str, columns: int) -> str:

@@ -84,7 +84,7 @@ class Choices:
         """Go on with it: the bytes of the conversation that are sent anew; None when that was stopped."""
         self.check_idle()
         await self._live.route.lead(found.model)
-        return await self._renewed(f"the person chose {found.model.endpoint.model}", first=True)
+        return await self._renewed(phrase("the person chose {model}", model=found.model.endpoint.model), first=True)
 
     def keep(self, found: Leading) -> list[str]:
         """Write the model into the settings, as `hermes model` does; the keys that were changed."""
@@ -100,7 +100,7 @@ class Choices:
             raise UsageError(phrase("There is no effort {name!r}.", name=effort), hint)
         self.check_idle()
         self._live.manner.effort = None if effort == OWN else effort
-        return await self._renewed(f"the person chose the reasoning effort {effort}")
+        return await self._renewed(phrase("the person chose the reasoning effort {effort}", effort=effort))
 
     @property
     def effort(self) -> str:
@@ -124,7 +124,7 @@ class Choices:
             raise NotFoundError(phrase("There is no personality {name!r}.", name=name), hint)
         self.check_idle()
         self._live.manner.personality = {OWN: None, "none": ""}.get(name, name)
-        return await self._renewed(f"the person chose the personality {name}")
+        return await self._renewed(phrase("the person chose the personality {name}", name=name))
 
     def toolsets(self) -> list[Plain]:
         """Every tool set with its tools, and whether this session has it (`on`)."""
@@ -150,8 +150,10 @@ class Choices:
         chosen = select(after)
         self._live.manner.enabled, self._live.manner.disabled = after.toolsets, after.disabled_toolsets
         self._live.tools.toolbox.become(chosen)
-        said = f"the person switched {'on' if on else 'off'} the tools {', '.join(names)}"
-        return await self._renewed(said)
+        said = (
+            phrase("the person switched tools on: {names}") if on else phrase("the person switched tools off: {names}")
+        )
+        return await self._renewed(said.format(names=", ".join(names)))
 
     async def _renewed(self, reason: str, *, first: bool = False) -> int | None:
         return await self._actor.aside(lambda: self._live.renew(reason, first))

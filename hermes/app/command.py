@@ -115,7 +115,12 @@ class Registry:
 
         typed = name.lower()
         risky = {one.name for one in self.commands if one.risky}
-        names = [one for one in (*self._named, *others) if one not in risky or _one_slip(typed, one)]
+        elsewhere = {name for name, one in self._named.items() if one.group is Group.ELSEWHERE}
+        names = [
+            one
+            for one in (*self._named, *others)
+            if one not in elsewhere and (one not in risky or _one_slip(typed, one))
+        ]
         found = difflib.get_close_matches(typed, names, n=1, cutoff=0.6)
         return found[0] if found else ""
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from hermes.app.charts import Row, columns, spark
 from hermes.app.openai_form import Plain
-from hermes.app.usage_lines import cached, sure
+from hermes.app.usage_lines import cached, cost_line
 from hermes.util.local import compact, number, span
 from hermes.util.say import say
 from hermes.util.text import escaped, one_line
@@ -33,7 +33,7 @@ def insight_lines(report: Plain, room: int, *, words: bool = False) -> list[str]
             written=compact(total["output_tokens"]),
         )
         + cached(total),
-        say("cost: {cost}", cost=sure(total)),
+        cost_line(total),
     ]
     lines += _days(_rows(report["days"]), room, words=words)
     lines += _titled(say("models"), _models(_rows(report["models"])), room, words=words)

@@ -397,7 +397,11 @@ def _sources(settings: ModelSettings, endpoint: Endpoint, environ: Mapping[str, 
         provider = "OPENAI_BASE_URL"
     else:
         provider = by_key or "auth.json"
-    key = f"{file} (model.api_key)" if settings.api_key else by_key or say("none needed or in auth.json")
+    key = (
+        f"{file} (model.api_key)"
+        if settings.api_key
+        else by_key or (say("kept in auth.json") if endpoint.api_key else say("none needed"))
+    )
     model = f"{file} (model.default)" if settings.default else say("the provider's own choice")
     return {"provider": provider, "model": model, "key": key}
 

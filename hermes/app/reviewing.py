@@ -25,8 +25,10 @@ from hermes.skills.skills import Change, Skills
 from hermes.skills.use import used_skills
 from hermes.store.revisions import Author
 from hermes.tools.edits import replace_text
+from hermes.util.say import phrase
 from hermes.util.text import escaped, one_line
 
+_FAILED = phrase("The last turns could not be looked back at for memories; `hermes logs` says why.")
 KEPT = 400
 """Messages since the last review that are held for the next one."""
 _LOG = logging.getLogger(__name__)
@@ -67,6 +69,8 @@ class Reviewing:
         self._steps = 0
         self._session_id = ""
         self._running: asyncio.Task[None] | None = None
+        self._told = False
+        """Whether it was said that a review failed."""
 
     async def after_turn(self, state: TurnState, ended: TurnEnded) -> None:
         """Note a turn, and begin a review when it is time for one."""
@@ -103,7 +107,13 @@ class Reviewing:
         self._running = None
         if not task.cancelled() and (error := task.exception()) is not None:
             _LOG.error("a review failed", exc_info=error)
-            self._notify(Level.WARNING, f"Looking back at the last turns failed: {error}")
+            self._failed(Level.WARNING)
+
+    def _failed(self, level: Level) -> None:
+        """Say once in a session that a review came to nothing; the log has why."""
+        if not self._told:
+            self._told = True
+            self._notify(level, _FAILED)
 
     async def _review(self, messages: Sequence[Message], sources: Sequence[str]) -> None:
         used = used_skills(messages)
@@ -122,7 +132,8 @@ class Reviewing:
         )
         found = await review(material, self._ask(), _silent)
         if isinstance(found, Failure):
-            self._notify(Level.INFO, f"The last turns were not looked back at: {found.message}")
+            _LOG.warning("the last turns were not looked back at: %s", found.message)
+            self._failed(Level.INFO)
             return
         await self._kept(found, sources)
 

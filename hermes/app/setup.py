@@ -1,6 +1,8 @@
 """What setting up needs besides choosing: where a key goes, which choice suggests itself, writing it all down."""
 
+import re
 from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
@@ -69,6 +71,19 @@ def providers() -> list[Provider]:
 def key_variable(provider: str) -> str:
     """The variable that a provider's key is kept in."""
     return next(iter(record(provider or "custom").key_variables), "")
+
+
+def whole_address(typed: str) -> str:
+    """The address that somebody means, with `http://` before HOST:PORT; empty when it is none."""
+    url = typed.strip()
+    if "://" not in url and re.match(r"(?:[\w.-]+|\[[0-9a-fA-F:]+\])(?::\d+)?(?:/|$)", url):
+        url = f"http://{url}"
+    try:
+        found = urlsplit(url)
+        sound = found.scheme in ("http", "https") and bool(found.hostname) and (found.port or 1) > 0
+    except ValueError:
+        return ""
+    return url if sound and url.isprintable() and " " not in url else ""
 
 
 def ready(environ: Mapping[str, str], wanted: Wanted) -> Ready:

@@ -14,6 +14,8 @@ from hermes.tools import toolsets
 from hermes.tools.registry import Registry
 from hermes.util.say import say
 
+BY_DEFAULT = ""
+"""Why a set is on or off that nothing in the settings is about."""
 _NOT_LISTED = ("hermes-", "tools")
 """Sets of platforms, and the two tools that find others: they are there whenever there is something to find."""
 
@@ -133,7 +135,7 @@ def _standing(settings: Settings, name: str) -> tuple[bool, str]:
     if name in servers_sets(settings):
         return True, say("`mcp_servers` names it")
     default = _within(name, toolsets.DEFAULT)
-    return default, say("on unless you say otherwise") if default else say("off unless you say otherwise")
+    return default, BY_DEFAULT
 
 
 def _within(name: str, chosen: Sequence[str]) -> bool:

@@ -24,6 +24,7 @@ from hermes.util.text import escaped, one_line
 if TYPE_CHECKING:
     from hermes.app.birth import Live
     from hermes.app.file_diffs import FileDiff
+    from hermes.tools.backends.base import TerminalBackend
     from hermes.tools.checkpoints.keeper import Keeper
     from hermes.tools.checkpoints.states import Looker
 
@@ -144,7 +145,7 @@ class UndoDesk:
                     at=row.at,
                     said=one_line(said.text, _WORDS) if said is not None else "",
                     folder=row.folder,
-                    files=tuple(_shown(change.path, row.folder) for change in changes if not _folder(change)),
+                    files=tuple(self._named(change.path, row.folder) for change in changes if not _folder(change)),
                     restore=row.purpose is Purpose.RESTORE,
                     unfinished=row.purpose is Purpose.RESTORE and row.open,
                     uncovered=_uncovered(row),
@@ -170,7 +171,7 @@ class UndoDesk:
             steps = planned(found, keeper.looker(copied=True), force=True)
             changed = [step for step in steps if step.fate is not Fate.SAME]
             return [
-                file_diff(_shown(step.path, folder), step.wanted, step.now, keeper.ground.objects.get)
+                file_diff(self._named(step.path, folder), step.wanted, step.now, keeper.ground.objects.get)
                 for step in changed
                 if step.wanted.kind is not Kind.FOLDER and step.now.kind is not Kind.FOLDER
             ]
@@ -304,7 +305,7 @@ class UndoDesk:
                 steps = await asyncio.to_thread(lambda: planned(found, looker, force=force))
                 acting = [step for step in steps if step.acts]
                 if not acting:
-                    return _told(steps, ground.places.workspace, None), None
+                    return self._told(steps, None), None
                 new = NewCheckpoint(
                     session_id=ground.session_id,
                     turn_id="",
@@ -335,7 +336,7 @@ class UndoDesk:
         done, changes = await asyncio.to_thread(work)
         await self._store.settle_checkpoint(number, changes)
         kept = await self._store.checkpoint(number) is not None
-        return _told(done, ground.places.workspace, number if kept else None)
+        return self._told(done, number if kept else None)
 
     async def _complete(self) -> None:
         """Complete checkpoints whose turns will never end: their process died, and nobody went on with them."""
@@ -370,6 +371,18 @@ class UndoDesk:
             )
         return rows[number - 1].id
 
+    def _named(self, path: str, folder: str) -> str:
+        """How a person knows a path: below the folder, or as the agent's commands name it."""
+        return os.path.relpath(path, folder) if path.startswith(f"{folder}/") else self._backend.inside(path)
+
+    def _told(self, steps: Sequence[Step], number: int | None) -> Restored:
+        folder = self._keeper.ground.places.workspace
+        return _told([(self._named(step.path, folder), step) for step in steps], number)
+
+    @property
+    def _backend(self) -> "TerminalBackend":
+        return self._live.tools.context.backend
+
     def _real(self, files: Sequence[str] | None) -> list[str] | None:
         """Paths as checkpoints know them; relative ones are meant below the workspace."""
         if files is None:
@@ -378,6 +391,7 @@ class UndoDesk:
         named = [os.path.normpath(os.path.join(workspace, os.path.expanduser(one))) for one in files]
         # In the workspace a name is what it was: a link that stands on the way now is no part of it.
         inside = [one for one in named if is_or_below(one, workspace)]
+        named += [self._backend.outside(one) for one in named]
         others = [os.path.realpath(os.path.dirname(one)) + f"/{os.path.basename(one)}" for one in named]
         return [*inside, *others]
 
@@ -414,11 +428,9 @@ def _now(looker: "Looker", path: str) -> FileState | None:
         return None
 
 
-def _told(steps: Sequence[Step], folder: str, number: int | None) -> Restored:
-    """What came of the steps. Folders are part of what they hold, and not named, unless they are left."""
-    named = [
-        (_shown(step.path, folder), step) for step in steps if Kind.FOLDER not in (step.now.kind, step.wanted.kind)
-    ]
+def _told(steps: Sequence[tuple[str, Step]], number: int | None) -> Restored:
+    """What came of the steps, each with the name that it is told by. Folders are named only when they are left."""
+    named = [(path, step) for path, step in steps if Kind.FOLDER not in (step.now.kind, step.wanted.kind)]
     quiet = (Fate.RESTORE, Fate.DELETE, Fate.SAME)
     may = (Fate.FOREIGN, Fate.UNKNOWN)
     return Restored(
@@ -438,10 +450,6 @@ def _why(step: Step) -> str:
     if step.wanted.kind is Kind.HIDDEN:
         return say(_HIDDEN)
     return say(_REASONS.get(step.fate, _REASONS[Fate.UNCOPIED]))
-
-
-def _shown(path: str, folder: str) -> str:
-    return os.path.relpath(path, folder) if path.startswith(f"{folder}/") else path
 
 
 def _folder(change: FileChange) -> bool:

@@ -1,7 +1,7 @@
 """What was used and what it cost as lines, for verbs and slash commands."""
 
 from hermes.app.openai_form import Plain
-from hermes.util.say import phrase, say, say_many, translated
+from hermes.util.say import ENGLISH, phrase, say, say_many, spoken, translated
 from hermes.util.text import inert
 
 _SURE = {"reported": phrase("as reported"), "computed": phrase("by list price"), "upper_bound": phrase("at most")}
@@ -12,13 +12,14 @@ def usage_lines(report: Plain) -> list[str]:
     if not report["calls"]:
         return [say("Nothing was used in this session yet.")]
     lines = [
-        say(
-            "{calls:,} calls, {read:,} tokens in, {written:,} out",
-            calls=report["calls"],
+        say_many(
+            "{n} call, {read:,} tokens in, {written:,} out",
+            "{n} calls, {read:,} tokens in, {written:,} out",
+            int(str(report["calls"])),
             read=report["input_tokens"],
             written=report["output_tokens"],
         ),
-        say("cost: {cost}", cost=sure(report)),
+        cost_line(report),
         say(
             "cache: {read:,} tokens read, {written:,} written{saved}",
             read=report["cache_read_tokens"],
@@ -26,20 +27,23 @@ def usage_lines(report: Plain) -> list[str]:
             saved=cached(report),
         ),
     ]
+    comma, stop = (", ", "; ") if spoken() == ENGLISH else ("，", "；")
     epochs = report["epochs"]
     for epoch in epochs if isinstance(epochs, list) else ():
         cost: list[str] = []
-        if epoch["uncached_bytes"] is not None:
-            cost.append(say("{n:,} bytes sent without a cache", n=epoch["uncached_bytes"]))
+        if epoch["uncached_bytes"]:
+            cost.append(
+                say_many("{n} byte of it was sent anew", "{n} bytes of it were sent anew", epoch["uncached_bytes"])
+            )
         if epoch["first_prompt_tokens"]:
             cost.append(say("{n:,} tokens in its first request", n=epoch["first_prompt_tokens"]))
         reason = translated(inert(str(epoch["reason"])))
         lines.append(
             "  "
             + say(
-                "epoch {n}: {what}",
+                "part {n} of the conversation: {what}",
                 n=epoch["number"],
-                what="; ".join(part for part in (reason, ", ".join(cost)) if part),
+                what=stop.join(part for part in (reason, comma.join(cost)) if part),
             )
         )
     return lines
@@ -56,6 +60,23 @@ def limits(cap: Plain, usd_left: str = "", tokens_left: str = "") -> str:
         left = say("{left:,} of {whole:,} tokens left", left=cap[tokens_left], whole=many) if tokens_left else ""
         parts.append(left or say("{n:,} tokens", n=many))
     return ", ".join(parts)
+
+
+def cost_line(row: Plain) -> str:
+    """The line of a report that says what it cost."""
+    return sure(row) if row["calls_of_unknown_cost"] == row["calls"] else say("cost: {cost}", cost=sure(row))
+
+
+def epoch_line(reason: str, count: int) -> str:
+    """What is said when requests start from a fresh prefix; empty where nothing is sent anew by it."""
+    if not count:
+        return ""
+    return say_many(
+        "From here on the provider reads the conversation anew ({reason}): {n} byte.",
+        "From here on the provider reads the conversation anew ({reason}): {n} bytes.",
+        count,
+        reason=translated(inert(reason)),
+    )
 
 
 def sure(row: Plain) -> str:

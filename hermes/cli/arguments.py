@@ -39,17 +39,26 @@ _PHRASES = (
     phrase("the following arguments are required: {names}"),
     phrase("one of the arguments {names} is required"),
     phrase("argument {name}: {what}"),
-    phrase("expected one argument"),
     phrase("expected at most one argument"),
     phrase("expected at least one argument"),
     phrase("expected {n} arguments"),
-    phrase("invalid int value: {value}"),
-    phrase("invalid float value: {value}"),
     phrase("not allowed with argument {name}"),
     phrase("ambiguous option: {option} could match {options}"),
     phrase("ignored explicit argument {value}"),
 )
 """What argparse itself says."""
+_OURS = (
+    (
+        re.compile(r"argument (?P<name>.+): invalid int value: (?P<value>.+)"),
+        phrase("{name} takes a whole number, not {value}"),
+    ),
+    (
+        re.compile(r"argument (?P<name>.+): invalid float value: (?P<value>.+)"),
+        phrase("{name} takes a number, not {value}"),
+    ),
+    (re.compile(r"argument (?P<name>.+): expected one argument"), phrase("{name} needs a value behind it")),
+)
+"""What is said in place of some of that."""
 
 
 class _Help(argparse.HelpFormatter):
@@ -148,9 +157,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Complain and leave."""
+        for form, words in _OURS:
+            if found := form.fullmatch(message):
+                message = phrase(words, **found.groupdict())
         said = translated(message).rstrip(".。")
         hint = say("`{command} --help` shows what there is.", command=self.prog)
-        complain(joined(f"{said}{full_stop()}", hint))
+        complain(joined(said if said.endswith(("?", "？")) else f"{said}{full_stop()}", hint))
         raise SystemExit(2)
 
     def format_help(self) -> str:

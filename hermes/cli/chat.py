@@ -1,6 +1,7 @@
 """`hermes`, `hermes chat` and `hermes -z`: everything that starts a conversation."""
 
 import argparse
+import asyncio
 import sys
 from collections.abc import Mapping
 
@@ -37,7 +38,32 @@ def _talk(
         return _full(given, environ, settings)
     from hermes.cli import lines
 
+    asked = text is None and not given.no_input and sys.stdin.isatty() and sys.stdout.isatty()
+    if asked and (code := _first(given, environ, servers)) is not None:
+        return code
     return lines.once(given, text) if text is not None else lines.chat(given, servers)
+
+
+def _first(given: argparse.Namespace, environ: Mapping[str, str], servers: tuple[FoundServer, ...]) -> int | None:
+    """What is offered when no model was chosen yet, unless a server runs here, which is offered in its place. An exit
+    code when there is to be no chat; who would rather look around is not told a second time that no model is set up."""
+    from hermes.app.endpoint import nothing_configured
+    from hermes.app.servers import find_servers
+    from hermes.cli.first import first_start
+    from hermes.cli.keyboard import lenient
+
+    lenient()
+    if not nothing_configured(app_options(given), environ) or asyncio.run(find_servers(servers)):
+        return None
+    return _looking_around(given, environ, first_start(app_options(given), environ))
+
+
+def _looking_around(given: argparse.Namespace, environ: Mapping[str, str], code: int | None) -> int | None:
+    from hermes.app.endpoint import nothing_configured
+
+    if code is None and nothing_configured(app_options(given), environ):
+        given.provider = "local"
+    return code
 
 
 def full_settings(given: argparse.Namespace, environ: Mapping[str, str]) -> Settings | None:
@@ -63,8 +89,9 @@ def _full(given: argparse.Namespace, environ: Mapping[str, str], settings: Setti
     if not (model.default or model.provider or model.base_url or given.model or given.provider or given.base_url):
         from hermes.cli.first import first_start
 
-        if (code := first_start(options, environ)) is not None:
+        if (code := _looking_around(given, environ, first_start(options, environ))) is not None:
             return code
+        options = structs.replace(options, provider=given.provider or options.provider)
     from hermes.cli.log import log_to, redaction
     from hermes.cli.tui.start import Wanted, serve
 

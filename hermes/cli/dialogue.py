@@ -7,13 +7,14 @@ from hermes.app.desk import Surface
 from hermes.app.slash import registry
 from hermes.app.wiring import App
 from hermes.cli.ask import late_answer
+from hermes.cli.output import on_lines
 from hermes.cli.plain_desk import PlainDesk
 from hermes.cli.report import complain, explained
 from hermes.cli.terminal import Key, Source
 from hermes.core.errors import HermesError
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import Inbound
-from hermes.util.say import say
+from hermes.util.say import ENGLISH, joined, say, spoken, translated
 from hermes.util.text import escaped
 
 PROMPT = "> "
@@ -42,21 +43,24 @@ class Dialogue:
 
     async def _greet(self) -> None:
         window = await self._app.context_length()
-        length = say("{n} tokens", n=f"{window:,}") if window is not None else say("unknown (set model.context_length)")
+        length = say("{n} tokens", n=f"{window:,}") if window is not None else say("not known")
         endpoint = self._app.endpoint
         title = endpoint.record.title
-        whose = f"t{title[1:]}" if title.startswith("The ") else title
-        print(say("{model} from {provider}, window: {length}.", model=endpoint.model, provider=whose, length=length))
+        whose = f"t{title[1:]}" if title.startswith("The ") and spoken() == ENGLISH else translated(title)
+        lines = [say("{model} from {provider}, window: {length}.", model=endpoint.model, provider=whose, length=length)]
         if endpoint.cache_ttl:
-            print(say("Prompt caching: on ({time})", time=endpoint.cache_ttl))
-        print(await self._app.place_line(self._desk.actor))
-        print(
+            lines.append(say("Prompt caching: on ({time})", time=endpoint.cache_ttl))
+        lines.append(translated(await self._app.place_line(self._desk.actor)))
+        lines.append(
             say(
                 "Session {id}. /help tells more, /quit ends it; Ctrl-C stops an answer.",
                 id=self._desk.actor.session_id,
             )
         )
-        print(say("A line {fence} begins a message of several lines, which ends with the next one.", fence=FENCE))
+        lines.append(
+            say("A line {fence} begins a message of several lines, which ends with the next one.", fence=FENCE)
+        )
+        print(on_lines("\n".join(lines)))
 
     async def _go_on(self) -> None:
         """Finish what a process that died has left: its turn, and the messages that waited behind it."""
@@ -122,7 +126,7 @@ class Dialogue:
         near = commands.near(name, skills)
         told = [say("There is no command /{name}.", name=name)]
         told += [say("Did you mean /{near}?", near=near)] if near else []
-        print(" ".join([*told, say("A space in front sends it as a message.")]))
+        print(joined(*told, say("A space in front sends it as a message.")))
         return None
 
     async def _block(self) -> int | None:

@@ -39,11 +39,30 @@ def run(arguments: list[str]) -> int:
         if text == "-":
             text = sys.stdin.read()
         question = msgspec.convert({FIELDS[given.subject]: text, "op": given.op, "cwd": given.cwd}, Question)
-        return _show(guard.ask(given.subject, question))
+        code = _show(guard.ask(given.subject, question))
+        if given.subject == "path":
+            print("  " + say("answered for the back end {name} (--backend)", name=given.backend))
+        return code
     except HermesError as error:
         return failed(error)
 
 
+_VERDICTS = {"allow": phrase("allow"), "ask": phrase("ask"), "deny": phrase("deny")}
+_EFFECTS = {
+    "reads": phrase("reads"),
+    "writes": phrase("writes"),
+    "overwrites": phrase("overwrites"),
+    "deletes": phrase("deletes"),
+    "destroys": phrase("destroys"),
+    "fetches": phrase("fetches"),
+    "sends": phrase("sends"),
+    "persists": phrase("persists"),
+    "escalates": phrase("escalates"),
+    "kills": phrase("kills"),
+    "exhausts": phrase("exhausts"),
+    "runs": phrase("runs"),
+    "unknown": phrase("does something unknown with"),
+}
 _VALUED = ("--backend", "--op", "--cwd", "--home")
 
 
@@ -173,10 +192,10 @@ def _show(answer: Plain) -> int:
             print(say("Nothing stands out. That is no proof: what protects is what the text may not do."))
         return 0
     rule = f"  {answer['rule']}: {translated(visible(str(answer['reason'])))}" if answer["rule"] else ""
-    print(f"{answer['verdict']}{rule}")
+    print(f"{say(_VERDICTS.get(str(answer['verdict']), str(answer['verdict'])))}{rule}")
     effects = answer["effects"]
     assert isinstance(effects, list)
     for effect in effects:
         what = ", ".join(effect["targets"]) or " ".join(effect["argv"])
-        print(visible(f"  {effect['kind']} {what}"))
+        print(f"  {say(_EFFECTS.get(effect['kind'], effect['kind']))} {visible(what)}")
     return 0

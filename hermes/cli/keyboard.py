@@ -39,9 +39,14 @@ def keyboard(term: str) -> "Keyboard | None":
         plain = term in ("", "dumb", "unknown")
         readline.parse_and_bind(f"set enable-bracketed-paste {'off' if plain else 'on'}")
         readline.parse_and_bind("set enable-meta-key off")
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")
+    lenient()
     return Keyboard(readline.get_line_buffer)
+
+
+def lenient() -> None:
+    """Have bytes that are no text read as marks. It can be done before the first line is read only."""
+    if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "replace":
+        sys.stdin.reconfigure(errors="replace")
 
 
 class Keyboard:

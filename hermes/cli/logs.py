@@ -53,6 +53,8 @@ def _show(home: Home, wanted: Wanted, given: argparse.Namespace) -> int:
     if given.follow:
         sys.stdout.flush()
         asyncio.run(_follow(home, wanted, as_json=given.as_json))
+    elif not found and not given.as_json and not any(home.logs.glob("*.log")):
+        print(say("Nothing went wrong yet: there is no log."))
     elif not found and not given.as_json:
         complain(say("There is no such entry in {folder}.", folder=home.logs))
     return 0

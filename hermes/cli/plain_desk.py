@@ -10,6 +10,7 @@ from pathlib import Path
 from hermes.app.desk import Delivery, Option, Surface
 from hermes.app.pictures import read_picture
 from hermes.app.wiring import App
+from hermes.cli.output import on_lines
 from hermes.cli.terminal import Key, Source
 from hermes.config.display import DisplaySettings
 from hermes.core.events import Level
@@ -115,11 +116,11 @@ class PlainDesk:
     def tell(self, text: str, level: Level = Level.INFO) -> None:
         """Show lines as they are."""
         mark = "" if level is Level.INFO else "! "
-        self._print("\n".join(f"{mark}{escaped(line)}" for line in text.split("\n")))
+        self._print(on_lines("\n".join(f"{mark}{escaped(line)}" for line in text.split("\n"))))
 
     def show(self, markdown: str) -> None:
         """Lines show markdown as it is written."""
-        self._print(inert(markdown))
+        self._print(on_lines(inert(markdown)))
 
     def _print(self, text: str) -> None:
         """Lines above the prompt, where one waits: what works in the background is done at any time."""

@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable
 from typing import TextIO
 
+from hermes.app.usage_lines import epoch_line
+from hermes.cli.output import Flow, on_lines
 from hermes.config.display import DisplaySettings, ToolProgress
 from hermes.core.events import (
     EpochBegan,
@@ -39,6 +41,8 @@ class Renderer:
         self._out = out or sys.stdout
         self._err = err or sys.stderr
         self._in_line = False
+        self._flow = Flow() if self._out.isatty() else None
+        """Breaks the answer at spaces, on a terminal."""
         self._progress = ToolProgress.ALL
         self._started: set[str] = set()
         self._resumed: set[str] = set()
@@ -111,7 +115,7 @@ class Renderer:
         match event:
             case TextDelta():
                 text = inert(event.text)
-                self._out.write(text)
+                self._out.write(self._flow.more(text) if self._flow is not None else text)
                 self._out.flush()
                 self._in_line = not text.endswith("\n") if text else self._in_line
             case ToolStarted() | ToolEnded() if self._progress is ToolProgress.OFF:
@@ -122,10 +126,11 @@ class Renderer:
             case ToolEnded():
                 self._ended(event)
             case EpochBegan() if event.number > 1:
-                self._line("· " + say("the conversation is sent anew: {reason}", reason=translated(event.reason)))
+                said = epoch_line(event.reason, event.bytes)
+                self._line(f"· {said}" if said else "")
             case Notice():  # louder ones were shown already
                 prompt = self.prompt()
-                self._line(("\n" if prompt else "") + f"· {inert(event.text)}")
+                self._line(("\n" if prompt else "") + f"· {translated(inert(event.text))}")
                 self._out.write(prompt)
                 self._out.flush()
             case _:
@@ -148,6 +153,9 @@ class Renderer:
             self._line(f"  {line[:_WIDTH].rstrip()}")
 
     def _line(self, text: str) -> None:
+        if self._flow is not None:
+            self._out.write(self._flow.end())
+            text = on_lines(text)
         if self._in_line:
             self._out.write("\n")
             self._in_line = False

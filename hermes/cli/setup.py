@@ -16,7 +16,18 @@ from hermes.app.homes.takeover import Preview, Taken, preview, take_over
 from hermes.app.models import Candidate, FoundKey, current, model_names, tried
 from hermes.app.openai_form import Plain
 from hermes.app.servers import USUAL_PORTS, FoundServer, find_servers
-from hermes.app.setup import Ready, Wanted, found, key_variable, providers, ready, save, suggested, with_model
+from hermes.app.setup import (
+    Ready,
+    Wanted,
+    found,
+    key_variable,
+    providers,
+    ready,
+    save,
+    suggested,
+    whole_address,
+    with_model,
+)
 from hermes.app.wiring import share_home
 from hermes.cli.arguments import Parser
 from hermes.cli.choose import LeftError, ask, at_a_terminal, choose, pick, secret, yes_no
@@ -104,8 +115,11 @@ class _Unasked:
         old = home_at(self._environ, path)
         _show_preview(preview(self._environ, old))
         if not self._given.yes:
-            complain(say("Taking it over needs a yes: --yes."))
-            return False
+            if not at_a_terminal():
+                complain(say("Taking it over needs a yes: --yes."))
+                return False
+            if not yes_no(say("Take this over?")):
+                return False
         _show_taken(asyncio.run(take_over(self._environ, old, _progress)))
         return True
 
@@ -243,7 +257,7 @@ class _Asked:
             _next_steps()
             return None
         if at == len(rows) - 2:
-            url = ask(say("Its address (mostly ending in /v1):"), "http://127.0.0.1:8000/v1")
+            url = _address()
             key = secret(say("Its key, if it wants one (not shown; Enter for none):"), getpass.getpass)
             return self._with_model(Wanted(base_url=url, api_key=key))
         known = providers()
@@ -270,6 +284,7 @@ class _Asked:
 
     def _finish(self, choice: Ready) -> int:
         """Test and write."""
+        kept = False
         while not self._given.no_test:
             print(say("Testing {model} ...", model=escaped(choice.candidate.model)), flush=True)
             result = asyncio.run(tried(self._environ, choice.trial))
@@ -293,13 +308,23 @@ class _Asked:
                     return 0
                 choice = other
             elif wish == 3:
+                kept = True
                 break
             elif wish == 4:
                 raise LeftError
-        if not yes_no(say("Keep this choice?"), default=True):
+        if not kept and not yes_no(say("Keep this choice?"), default=True):
             raise LeftError
         _written(save(self._environ, choice))
         return 0
+
+
+def _address() -> str:
+    """The address of a server, asked for until it is one."""
+    while True:
+        url = whole_address(ask(say("Its address (mostly ending in /v1):"), "http://127.0.0.1:8000/v1"))
+        if url:
+            return url
+        print(say("That is no address: http://HOST:PORT/v1 is one."))
 
 
 def _offers(keys: Sequence[FoundKey], servers: Sequence[FoundServer]) -> list[str]:
@@ -343,8 +368,11 @@ def _show_preview(shown: Preview) -> None:
     print("\n" + escaped(say("A home of {title}: {root}", title=shown.title, root=shown.root)))
     if shown.empty:
         print("  " + say("There is nothing to take over."))
+    elif not shown.news:
+        print("  " + say("Nothing new, unless something was said in its sessions since."))
     rows = [
         (shown.sessions, say_many("{n} session", "{n} sessions", shown.sessions) + _size(shown)),
+        (shown.known, say_many("{n} of them is here already", "{n} of them are here already", shown.known)),
         (shown.memory, say_many("{n} memory", "{n} memories", shown.memory)),
         (shown.user, say_many("{n} note about you", "{n} notes about you", shown.user)),
         (shown.identity, "SOUL.md"),

@@ -51,7 +51,7 @@ def status_lines(found: Plain) -> list[str]:
         (say("Hermes"), say("{version}, language {language}", version=found["version"], language=found["language"])),
         (say("Home"), _home(found)),
         (say("Model"), _model(_table(found["model"]))),
-        (say("Keys"), _keys(found["keys"])),
+        (say("API keys"), _keys(found["keys"])),
         (say("Commands"), _commands(commands)),
         (say("Folder"), _folder(found)),
         (say("Sessions"), _sessions(found)),

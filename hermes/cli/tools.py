@@ -1,11 +1,14 @@
 """`hermes tools`: the tool sets, which are on and why, and switching them."""
 
 import json
+import shutil
+import sys
 
 from msgspec import structs
 
-from hermes.app.charts import padded
+from hermes.app.charts import fitted, padded, width
 from hermes.app.openai_form import Plain
+from hermes.app.tool_words import told_of_set
 from hermes.app.toolsets import Switched, disable, enable, listed
 from hermes.cli.arguments import Parser
 from hermes.cli.report import failed
@@ -57,11 +60,18 @@ def _list(rows: list[Plain], *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(rows, ensure_ascii=False))
         return 0
+    columns = max(shutil.get_terminal_size((80, 24)).columns - 1, 60) if sys.stdout.isatty() else 0
     for row in rows:
         state = say("on") if row["on"] else say("off")
         tools = row["tools"]
         assert isinstance(tools, list)
         names = ", ".join(map(str, tools)) or say("(asked of the server when a session starts)")
-        print(escaped(f"{row['name']!s:<16} {padded(state, 4)} {names}"))
-        print(escaped(f"{'':<21} {row['why']}"))
+        told = told_of_set(str(row["name"])) or names
+        why = f" [{row['why']}]" if row["why"] else ""
+        line = escaped(f"{padded(str(row['name']), 16)} {padded(state, 4)} ")
+        print(
+            (line + fitted(escaped(told), columns - width(line) - width(why)).rstrip() + why)
+            if columns
+            else line + told + why
+        )
     return 0

@@ -14,7 +14,7 @@ from hermes.cli.report import complain, failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
 from hermes.util.local import moment
-from hermes.util.say import say
+from hermes.util.say import say, say_many
 from hermes.util.text import escaped
 
 
@@ -78,6 +78,11 @@ def inside(given: argparse.Namespace, environ: Mapping[str, str], work: Callable
 
 def _line(row: Plain) -> str:
     state = say("in use") if row["in_use"] else ""
-    what = say("{changes} changes, {commits} commits", changes=row["changes"], commits=row["commits"])
+    what = ", ".join(
+        (
+            say_many("{n} change", "{n} changes", int(str(row["changes"]))),
+            say_many("{n} commit", "{n} commits", int(str(row["commits"]))),
+        )
+    )
     tail = "  ".join(part for part in (str(row["wrong"]) or what, state) if part)
     return f"{row['name']:<28} {padded(moment(float(str(row['made_at']))), 14)} {row['repository']}  {tail}"

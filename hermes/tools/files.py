@@ -17,6 +17,7 @@ from hermes.util.atomic import write_atomic
 EDIT_LIMIT = 20 * 1024 * 1024
 """Bytes of the largest file that is loaded whole, to be edited."""
 _HEAD = 8_192
+_PRIVATE = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names, of which nothing is made
 _SUGGESTED = 5
 _LISTED = 30
 _LOOKED_AT = 5_000
@@ -164,6 +165,16 @@ def save(path: Path, shown: str, data: bytes, ctx: ToolContext) -> None:
         remember(ctx.state, path, stamp_of(os.stat(path)))
     except OSError as error:
         raise ToolError(f"{shown} cannot be written: {error.strerror}.") from None
+
+
+def own_place(ctx: ToolContext, path: str) -> str:
+    """A note for a file in a folder of the session's own, which stands for one of this machine's; empty elsewhere."""
+    real = os.path.realpath(ctx.resolve(path))
+    named = ctx.backend.inside(real)
+    if named == real:
+        return ""
+    private = next((one for one in _PRIVATE if named.startswith(f"{one}/")), os.path.dirname(named))
+    return f"({private} is this session's own and goes with it)"
 
 
 def _missing(path: Path, shown: str) -> str:

@@ -92,7 +92,7 @@ def _carry_out(ctx: ToolContext, changes: list[_Change]) -> str:
         for change in reversed(done):
             _apply(ctx, change.path, change.before)
         raise ToolError(f"{error} Every file is as it was.") from None
-    return "\n".join(_report(change) for change in changes)
+    return "\n".join(_report(change, files.own_place(ctx, change.path)) for change in changes)
 
 
 def _apply(ctx: ToolContext, path: str, content: TextFile | None) -> None:
@@ -107,10 +107,10 @@ def _apply(ctx: ToolContext, path: str, content: TextFile | None) -> None:
     ctx.state.seen.pop(os.path.realpath(target), None)
 
 
-def _report(change: _Change) -> str:
+def _report(change: _Change, place: str) -> str:
     if change.after is None:
         return f"Deleted {change.path}."
-    notes = " ".join(part for part in (change.note, syntax_note(change.path, change.after.text)) if part)
+    notes = " ".join(part for part in (place, change.note, syntax_note(change.path, change.after.text)) if part)
     if change.before is None:
         return f"Created {change.path}, {change.after.text.count(chr(10))} lines. {notes}".rstrip()
     return "\n".join(

@@ -168,13 +168,14 @@ def _path(use: PathUse, tool: str, context: ToolContext, findings: list[Finding]
     if judged.verdict is Verdict.ALLOW and path.startswith(("file:", "$")):
         judged = judge_path(path, "write" if use.write else "read", str(context.state.cwd), context.places)
     real = judged.real
+    named = context.backend.inside(real)
     if judged.verdict is not Verdict.ALLOW:
         findings.append(_closed(path, judged))
     elif use.write and _starts_something(real, context):
-        findings.append(Finding(Verdict.ASK, "dot-file", f"{real} is a setting of some program", f"write {real}"))
+        findings.append(Finding(Verdict.ASK, "dot-file", f"{named} is a setting of some program", f"write {real}"))
     elif use.write and not context.backend.writable(real):
         subject = spelled(("write", f"{os.path.dirname(real)}/*"))
-        findings.append(Finding(Verdict.ASK, "outside-workspace", f"{real} is outside the workspace", subject))
+        findings.append(Finding(Verdict.ASK, "outside-workspace", f"{named} is outside the workspace", subject))
     return Effect(EffectKind.WRITES, (tool, path), (real or path,)) if use.write else None
 
 

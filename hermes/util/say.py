@@ -5,6 +5,7 @@ that is missing there is said in English. What a model reads is never said throu
 a person's.
 """
 
+import re
 from collections.abc import Mapping
 from contextvars import ContextVar
 
@@ -58,7 +59,7 @@ def translated(text: str, /) -> str:
     """A text that was made in English (an error's, a notice's, a reason) in the person's language, for showing it."""
     language = _spoken.get()
     if language == ENGLISH:
-        return text
+        return _TO_THE_PERSON.sub(r"you \1", text) if "the person " in text else text
     from hermes.util.recognise import recognised
 
     return recognised(text, language)
@@ -78,4 +79,6 @@ def full_stop() -> str:
     return "." if _spoken.get() == ENGLISH else "。"
 
 
+_TO_THE_PERSON = re.compile(r"\bthe person (said no|chose|switched)\b")
+"""What a model is told of the person, who is told it as `you`."""
 _WIDE_ENDS = ("。", "？", "！", "；", "：")

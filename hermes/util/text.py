@@ -76,13 +76,36 @@ _HIDDEN = re.compile(
 )
 
 
+_BLANKS = frozenset("\u2800\U00016fe4\U0001d159")
+"""Characters that count as letters, marks or symbols and show nothing."""
+_UNSEEN_KINDS = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+_MARKS = ("Mn", "Me")
+_STACKED = 4
+"""Marks over one letter that some language writes; more of them cover what stands around."""
+
+
 def visible(text: str) -> str:
     """The text with every character that a person cannot see, or takes for another one, written out as an escape."""
-    return (
-        _HIDDEN.sub(lambda match: f"\\u{{{ord(match[0]):x}}}", text)
-        if not text.isascii() or _HIDDEN.search(text)
-        else text
-    )
+    if text.isascii():
+        return _HIDDEN.sub(_written_out, text) if _HIDDEN.search(text) else text
+    from unicodedata import category
+
+    told: list[str] = []
+    stacked = 0
+    for one in text:
+        kind = category(one)
+        stacked = stacked + 1 if kind in _MARKS else 0
+        seen = one in "\t\n" or (kind not in _UNSEEN_KINDS and one not in _BLANKS and stacked <= _STACKED)
+        told.append(one if seen else _escape(one))
+    return _HIDDEN.sub(_written_out, "".join(told))
+
+
+def _written_out(match: re.Match[str]) -> str:
+    return _escape(match[0])
+
+
+def _escape(one: str) -> str:
+    return f"\\u{{{ord(one):x}}}"
 
 
 _UNSEEN = re.compile(
@@ -94,7 +117,7 @@ _UNSEEN = re.compile(
 def escaped(text: str) -> str:
     """The text with every character written out that cannot be seen, or that a terminal would obey; what only looks
     like another one stays, as Chinese marks do."""
-    return _UNSEEN.sub(lambda match: f"\\u{{{ord(match[0]):x}}}", text)
+    return _UNSEEN.sub(_written_out, text)
 
 
 def sentence(text: str) -> str:

@@ -91,9 +91,9 @@ async def test_epochs_are_listed_with_what_they_cost() -> None:
     lines = usage_lines(shown)
     assert lines[0] == "2 calls, 20,000 tokens in, 200 out"
     assert lines[2].startswith("cache: 0 tokens read, 19,980 written; 0% from cache, which cost 0.0")
-    assert lines[3] == "  epoch 1: a new session; 10,000 tokens in its first request"
+    assert lines[3] == "  part 1 of the conversation: a new session; 10,000 tokens in its first request"
     assert lines[4] == (
-        f"  epoch 2: another model; {new['uncached_bytes']:,} bytes sent without a cache, "
+        f"  part 2 of the conversation: another model; {new['uncached_bytes']:,} bytes of it were sent anew, "
         "10,000 tokens in its first request"
     )
 
@@ -168,7 +168,7 @@ async def test_the_chat_tells() -> None:
     assert done.stdout.startswith("Nothing was used in this session yet.\n")
     assert "2 calls, 20,400 tokens in, 200 out\n" in done.stdout
     assert f"49% from cache, which saved {gain():.4f} USD" in done.stdout
-    assert "epoch 1: a new session" in done.stdout
+    assert "part 1 of the conversation: a new session" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,10 @@ async def test_another_model_answers_from_the_next_message_on() -> None:
         told = await here.desk.type("/model other-model")
         await here.say("and now?")
         assert here.sent("model") == ["mock-model", "other-model"]
-        assert "other-model" in told and "bytes of this conversation without help from a cache" in told
+        assert "other-model" in told and "without help from a cache" not in told  # of so little nothing is said
         began = [event for event in here.events if isinstance(event, EpochBegan)]
         assert [event.reason for event in began] == ["the person chose other-model"]
-        assert f"{began[0].bytes:,}" in told
+        assert 0 < began[0].bytes < 10_000
         assert [problems(request) for request in here.server.requests] == [[], []]
         assert "other-model" in await here.desk.type("/status")
         assert here.desk.refreshed == 1
@@ -150,7 +150,7 @@ async def test_tools_are_switched_for_this_session_only() -> None:
         assert "It was so already" in await here.desk.type("/tools enable terminal")
         assert (here.home.hermes / "config.yaml").read_text() == before
         assert "read_file" in await here.desk.type("/tools")
-        assert "web                off" in await here.desk.type("/toolsets")
+        assert "web                  off" in await here.desk.type("/toolsets")
         for wrong in ("/tools enable nosuchset", "/tools disable", "/tools what", "/tools enable mcp"):
             with pytest.raises((UsageError, ConfigError)):
                 await here.desk.type(wrong)

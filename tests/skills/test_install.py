@@ -136,8 +136,8 @@ async def test_the_chat_knows_skills() -> None:
     async with ScriptedServer([Say("Made.")]) as server:
         with TempHome.for_server(server.url) as home:
             done = await home.run(sys.executable, "-m", "hermes", stdin="\n".join(lines).encode() + b"\n")
-    assert "web-research" in done.stdout and "Did you mean '/meeting-notes'?" in done.stdout
-    assert "Made." in done.stdout and "There is no change 9" in done.stdout and "/skills diff N" in done.stdout
+    assert "web-research" in done.stdout and "Did you mean /meeting-notes?" in done.stdout
+    assert "Made." in done.stdout and "There is no change 9" in done.stdout and "/skills takes: pending" in done.stdout
     assert len(server.requests) == 1
     message = server.requests[0].body.decode()
     assert "/meeting-notes make tasks" in message and "# From meeting notes to tasks" in message

@@ -342,6 +342,6 @@ async def test_a_folder_that_is_only_there_is_kept_until_it_is_gone(place: Place
 
 async def test_a_line_for_the_person(place: Place) -> None:
     assert {"local": "Commands run on this machine", "ssh": "127.0.0.1", "docker": "container"}.get(
-        place.kind, f"Sandbox by {place.kind}"
+        place.kind, f"Sandbox ({place.kind})"
     ) in await place.backend.line()
     assert place.backend.contained is (place.kind in ("bubblewrap", "landlock", "docker"))

@@ -309,6 +309,9 @@ class Elsewhere:
     def outside(self, path: str) -> str:
         return path
 
+    def inside(self, path: str) -> str:
+        return path
+
     def grant(self, path: str) -> None: ...
 
     def gone(self, path: str) -> bool:

@@ -114,7 +114,7 @@ async def reload_skills(call: Call) -> None:
     call.desk.tell(
         say_many("{n} skill can be used.", "{n} skills can be used.", usable)
         + " "
-        + say("The agent hears of new ones when the next epoch begins: /new, or /compress.")
+        + say("The agent hears of new ones after /new or /compress.")
     )
 
 

@@ -10,12 +10,14 @@ from hermes.app.desk import Option
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Level
 from hermes.util.local import number
-from hermes.util.say import phrase, say
+from hermes.util.say import joined, phrase, say, translated
 from hermes.util.text import escaped, one_line
 
 if TYPE_CHECKING:
     from hermes.app.choosing import Choices, Leading
 
+_WORTH_SAYING = 10_000
+"""Bytes of a conversation from which on it is said that they are read anew."""
 _SHOW = ("show", "hide")
 
 
@@ -31,6 +33,8 @@ def sent_anew(count: int | None) -> str:
         return say("It was stopped; the next message begins with what was there before.")
     if not count:
         return say("Nothing was said yet, so that costs nothing.")
+    if count < _WORTH_SAYING:
+        return ""
     return say("The next request sends {n} bytes of this conversation without help from a cache.", n=number(count))
 
 
@@ -61,7 +65,9 @@ async def _picked(call: Call, provider: str) -> str | None:
     choices, endpoint = _choices(call), call.desk.actor.conversation.client.endpoint
     here = Candidate(provider=provider or endpoint.record.name, base_url="" if provider else choices.current.base_url)
     if not provider:
-        now = say("The model is {model} from {provider}.", model=endpoint.model, provider=endpoint.record.title)
+        now = say(
+            "The model is {model} from {provider}.", model=endpoint.model, provider=translated(endpoint.record.title)
+        )
         call.desk.tell(escaped(now))
     if here.provider == "local":
         call.desk.tell(say("The embedded model stands alone; /provider shows where others are."))
@@ -69,7 +75,7 @@ async def _picked(call: Call, provider: str) -> str | None:
     try:
         listed = await model_names(call.desk.app.premises.environ, here)
     except HermesError as error:
-        call.desk.tell(str(error), Level.WARNING)
+        call.desk.tell(joined(translated(error.message), translated(error.hint)), Level.WARNING)
         return await call.desk.ask(say("The model's name"))
     names = [one.name for one in listed]
     options = [
@@ -91,9 +97,12 @@ async def _lead(call: Call, choices: "Choices", name: str, provider: str, *, eve
     endpoint = found.model.endpoint
     count = await choices.lead(found)
     desk.tell(
-        say("{model} from {provider} answers now.", model=endpoint.model, provider=endpoint.record.title)
-        + " "
-        + sent_anew(count)
+        joined(
+            say(
+                "{model} from {provider} answers now.", model=endpoint.model, provider=translated(endpoint.record.title)
+            ),
+            sent_anew(count),
+        )
     )
     if everywhere:
         changed = choices.keep(found)
@@ -171,7 +180,7 @@ async def reasoning(call: Call) -> None:
     if call.text:
         count = await choices.think(call.text)
         told = say("Reasoning effort: {effort}.", effort=choices.effort or say("as the provider has it"))
-        call.desk.tell(f"{told} {sent_anew(count)}")
+        call.desk.tell(joined(told, sent_anew(count)))
         return
     call.desk.tell(say("Reasoning effort: {effort}.", effort=choices.effort or say("as the provider has it")))
     if terminal is not None:
@@ -198,7 +207,7 @@ async def personality(call: Call) -> None:
             return
         name = names[taken]
     count = await choices.be(name)
-    call.desk.tell(say("Personality: {name}.", name=escaped(name)) + " " + sent_anew(count))
+    call.desk.tell(joined(say("Personality: {name}.", name=escaped(name)), sent_anew(count)))
     call.desk.tell(say("`hermes config set agent.personality {name}` keeps it.", name=escaped(name)))
 
 

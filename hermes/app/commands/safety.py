@@ -8,7 +8,7 @@ from hermes.app.command import Call, Command, Group
 from hermes.app.desk import Option
 from hermes.core.errors import UsageError
 from hermes.core.outcomes import AnswerScope
-from hermes.util.say import phrase, say, say_many
+from hermes.util.say import phrase, say, say_many, translated
 from hermes.util.text import escaped, one_line, visible
 
 
@@ -58,7 +58,7 @@ async def sandbox(call: Call) -> None:
     """What holds commands back, as a whole, and how to change it."""
     call.nothing_behind()
     desk, on = call.desk, call.desk.app.premises
-    lines = [await desk.app.live(desk.actor).tools.context.backend.line(whole=True)]
+    lines = [translated(await desk.app.live(desk.actor).tools.context.backend.line(whole=True))]
     terminal = on.settings.terminal
     if desk.app.live(desk.actor).tools.context.backend.name == "sandbox":
         more = ", ".join(terminal.sandbox.writable)

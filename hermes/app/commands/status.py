@@ -2,7 +2,7 @@
 
 from hermes.app.command import Call, Command, Group
 from hermes.util.local import number
-from hermes.util.say import phrase, say, say_many
+from hermes.util.say import phrase, say, say_many, translated
 from hermes.util.text import escaped
 
 
@@ -17,16 +17,16 @@ async def run(call: Call) -> None:
     lines = [named if title else say("Session {id}, {count}.", id=actor.session_id, count=count)]
     endpoint = actor.conversation.client.endpoint
     window = await app.context_length(actor)
-    length = say("{n} tokens", n=number(window)) if window is not None else say("unknown (set model.context_length)")
+    length = say("{n} tokens", n=number(window)) if window is not None else say("not known")
     lines.append(
         say(
             "Model {model} from {provider}, window: {length}.",
             model=endpoint.model,
-            provider=endpoint.record.title,
+            provider=translated(endpoint.record.title),
             length=length,
         )
     )
-    lines.append(await app.place_line(actor))
+    lines.append(translated(await app.place_line(actor)))
     if app.unasked(actor):
         lines.append(
             say("NO QUESTIONS are asked in this session (/yolo ends that); what is never allowed stays refused.")

@@ -3,17 +3,20 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hermes.app.charts import padded
+from hermes.app.charts import fitted, padded
 from hermes.app.command import Call, Command, Group
 from hermes.app.commands.model import sent_anew
 from hermes.app.desk import Option
+from hermes.app.tool_words import told_of, told_of_set
 from hermes.core.errors import UsageError
-from hermes.util.say import phrase, say, say_many
+from hermes.util.say import joined, phrase, say, say_many
 from hermes.util.text import escaped, one_line
 
 if TYPE_CHECKING:
     from hermes.app.choosing import Choices
 
+_COLUMNS, _LEAST = 100, 40
+"""How wide a line is where there is no terminal, and at least."""
 _VERBS = ("list", "enable", "disable")
 
 
@@ -38,14 +41,14 @@ async def tools(call: Call) -> None:
         call.desk.tell(say("It was so already: {names}.", names=named))
         return
     said = say("On in this session: {names}.", names=named) if on else say("Off in this session: {names}.", names=named)
-    call.desk.tell(f"{said} {sent_anew(count)}")
+    call.desk.tell(joined(said, sent_anew(count)))
     call.desk.tell(say("`hermes tools {verb} {names}` does it for sessions that begin later.", verb=verb, names=named))
 
 
 def _list(call: Call) -> None:
     toolbox = call.desk.app.live(call.desk.actor).tools.toolbox
     rows = [tool for tool in toolbox if not tool.deferred]
-    lines = [f"  {escaped(tool.name):<20} {one_line(escaped(tool.description), 90)}" for tool in rows]
+    lines = [_row(call, tool.name, told_of(tool.name) or one_line(tool.description)) for tool in rows]
     later = toolbox.deferred_names()
     if later:
         found = say_many(
@@ -59,15 +62,22 @@ def _list(call: Call) -> None:
 async def toolsets(call: Call) -> None:
     """List the sets of tools, and which of them this session has."""
     call.nothing_behind()
-    lines = [_set_line(row) for row in _choices(call).toolsets()]
+    lines = [_set_line(call, row) for row in _choices(call).toolsets()]
     call.desk.tell("\n".join(lines))
 
 
-def _set_line(row: dict[str, object]) -> str:
+def _set_line(call: Call, row: dict[str, object]) -> str:
     names = row["tools"]
     assert isinstance(names, list)
     state = say("on") if row["on"] else say("off")
-    return f"  {escaped(str(row['name'])):<18} {padded(state, 4)} {one_line(escaped(', '.join(names)), 90)}".rstrip()
+    name = str(row["name"])
+    return _row(call, name, f"{padded(state, 4)} {told_of_set(name) or ', '.join(map(str, names))}")
+
+
+def _row(call: Call, name: str, told: str) -> str:
+    """A name and what it is, on one line of the terminal."""
+    columns = call.desk.terminal.width if call.desk.terminal is not None else _COLUMNS
+    return fitted(f"  {padded(escaped(name), 20)} {escaped(told)}", max(columns - 1, _LEAST)).rstrip()
 
 
 async def complete_tools(call: Call) -> Sequence[Option]:

@@ -62,6 +62,7 @@ class AgentHome(OldHome):
     """One of them; `same` says that Hermes lives in it too."""
 
     title = "hermes-agent"
+    source = SOURCE
 
     def __init__(self, root: Path, *, same: bool) -> None:
         self.root = root

@@ -42,6 +42,7 @@ class ClawHome(OldHome):
     """One of them."""
 
     title = "OpenClaw"
+    source = SOURCE
     same = False
 
     def __init__(self, root: Path, home: Path) -> None:

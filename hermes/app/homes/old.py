@@ -56,6 +56,8 @@ class OldHome(Protocol):
     same: bool
     """Whether it is the very folder in which Hermes keeps its things."""
     title: str
+    source: str
+    """What the source of its sessions begins with."""
 
     def holdings(self) -> Holdings:
         """What is in it. Raises HermesError when it cannot be read."""

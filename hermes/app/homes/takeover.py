@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct, structs, to_builtins
 
 from hermes.app.configuration import change
+from hermes.app.homes.news import here, without_known
 from hermes.app.homes.old import Holdings, Left, OldHome
 from hermes.app.memory import journal_of
 from hermes.app.openai_form import Plain
@@ -55,6 +56,8 @@ class Preview(Struct, frozen=True, kw_only=True):
     user: int
     skills: tuple[str, ...]
     sessions: int
+    known: int
+    """Sessions of such a home that are here already: of them only what was said since is taken."""
     messages: int
     bytes: int
     left: tuple[Left, ...]
@@ -63,8 +66,13 @@ class Preview(Struct, frozen=True, kw_only=True):
     @property
     def empty(self) -> bool:
         """Whether there is nothing to take."""
-        several = (self.settings, self.keys, self.memory, self.user, self.skills, self.sessions)
-        return not any(several) and not self.identity
+        return not self.news and not self.sessions
+
+    @property
+    def news(self) -> bool:
+        """Whether something is not here yet; of sessions that are here, only comparing them tells."""
+        several = (self.settings, self.keys, self.memory, self.user, self.skills, self.identity)
+        return any(several) or self.sessions > self.known
 
 
 class Taken(Struct, frozen=True, kw_only=True):
@@ -93,7 +101,8 @@ class Taken(Struct, frozen=True, kw_only=True):
 def preview(environ: Mapping[str, str], old: OldHome) -> Preview:
     """What is in an old home, and what of it meets something of ours. Changes nothing. Raises HermesError."""
     home = locate_home(environ)
-    held = old.holdings()
+    known = here(home, old.source)
+    held = without_known(old.holdings(), known)
     ours = _ours(home)
     env = with_dotenv({}, home.env_file)
     conflicts = [
@@ -113,18 +122,20 @@ def preview(environ: Mapping[str, str], old: OldHome) -> Preview:
         for folder in held.skills
         if (home.skills / folder.name).exists()
     ]
+    settings = [path for path in held.settings if _value(ours, path) is None]
     return Preview(
         title=held.title,
         root=str(old.root),
         same=old.same,
-        settings=tuple(".".join(path) for path in held.settings),
-        full=tuple(_in_full(held)),
-        keys=tuple(held.env),
-        identity=bool(held.identity),
+        settings=tuple(".".join(path) for path in settings),
+        full=tuple(_in_full({path: held.settings[path] for path in settings})),
+        keys=tuple(name for name in held.env if name not in env),
+        identity=bool(held.identity) and not home.identity_file.exists(),
         memory=len(held.memory),
         user=len(held.user),
-        skills=tuple(folder.name for folder in held.skills),
+        skills=tuple(folder.name for folder in held.skills if not (home.skills / folder.name).exists()),
         sessions=held.sessions,
+        known=min(known.sessions, held.sessions),
         messages=held.messages,
         bytes=held.bytes,
         left=held.left,
@@ -166,8 +177,8 @@ async def take_over(environ: Mapping[str, str], old: OldHome, progress: Progress
         await store.close()
 
 
-def _in_full(held: Holdings) -> Iterator[Left]:
-    for path, value in held.settings.items():
+def _in_full(settings: Mapping[tuple[str, ...], object]) -> Iterator[Left]:
+    for path, value in settings.items():
         if path == ("model", "base_url"):
             yield Left("model.base_url", str(value))
         elif path[0] == "mcp_servers" and isinstance(value, dict):

@@ -19,7 +19,7 @@ from hermes.cli.tui.look import Look
 from hermes.cli.tui.output import Paper
 from hermes.config.display import DisplaySettings
 from hermes.config.home import Home
-from hermes.util.say import say
+from hermes.util.say import say, translated
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ async def _opened(
         await talk.begin(wanted.resume, latest=wanted.latest, asks=not wanted.no_input)
     finally:
         for line in app.notices:
-            chat.screen.tell("warning", line)
+            chat.screen.tell("warning", translated(line))
     return ChatDesk(talk, chat.screen, environ, chat.leave)
 
 

@@ -2,10 +2,11 @@
 
 from hermes.core.money import FREE
 from hermes.providers.wire import ProviderRecord, Quirks
+from hermes.util.say import phrase
 
 RECORD = ProviderRecord(
     name="local",
-    title="The embedded model",
+    title=phrase("The embedded model"),
     base_url="",
     key_required=False,
     quirks=Quirks(effort=""),

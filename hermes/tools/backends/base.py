@@ -158,6 +158,10 @@ class TerminalBackend(Protocol):
         """Where a path that commands name (absolute) lies on this machine."""
         ...
 
+    def inside(self, path: str) -> str:
+        """The way back: how commands, and people, name a path of this machine (absolute, resolved)."""
+        ...
+
     def gone(self, path: str) -> bool:
         """Whether a folder that an earlier command was left in is known to be there no more."""
         ...

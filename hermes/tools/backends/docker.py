@@ -118,6 +118,11 @@ class DockerBackend:
             return self._opened().tmp + plain[len(_TMP) :]
         return path
 
+    def inside(self, path: str) -> str:
+        """How the container names a path of this machine."""
+        tmp = self._room.tmp if self._room is not None else ""
+        return _TMP + path[len(tmp) :] if tmp and is_or_below(path, tmp) else path
+
     def gone(self, path: str) -> bool:
         """Whether a command could not enter it: the container has folders that are not here."""
         return any(path in one.far.missing for one in self._containers.values())

@@ -130,6 +130,10 @@ class LocalBackend:
         """Commands see this machine as it is."""
         return path
 
+    def inside(self, path: str) -> str:
+        """Commands see this machine as it is."""
+        return path
+
     def gone(self, path: str) -> bool:
         """Whether there is no such folder."""
         return not os.path.isdir(path)

@@ -209,6 +209,10 @@ class SandboxBackend:
             return os.path.join(room.nothing, os.path.basename(plain))  # a link of a command's means its own places
         return there
 
+    def inside(self, path: str) -> str:
+        """How commands name a path of this machine."""
+        return self._room.inside(path) if self._room is not None else path
+
     def _open(self, path: str) -> bool:
         """Whether a path lies in a folder that commands see, and may write, as this machine does."""
         roots = (self._policy.places.workspace, *self._policy.writable, *self._granted)
@@ -222,10 +226,6 @@ class SandboxBackend:
         # As in the layout: in the home itself only what is in folders without a dot.
         of_home = os.path.relpath(path, places.home) if is_or_below(path, places.home) else ""
         return not (of_home.startswith(".") and is_or_below(places.home, places.workspace))
-
-    def inside(self, path: str) -> str:
-        """How commands name a path of this machine."""
-        return self._opened().inside(path)
 
     def gone(self, path: str) -> bool:
         """Whether there is no such folder."""

@@ -26,6 +26,8 @@ _TRUNCATES, _TCP_RULES, _SCOPED = 3, 4, 6
 _PATIENCE = 10.0
 MANY_PROCESSES = "the number of processes (as the superuser)"
 """A gap that every program of the superuser's has."""
+_NETWORK = {"off": phrase("none"), "allowlist": phrase("allowed hosts only"), "on": phrase("open")}
+"""What the modes of the network are called where a person reads them."""
 
 
 class Way(StrEnum):
@@ -70,12 +72,13 @@ class Held(Struct, frozen=True, kw_only=True):
             (phrase("network"), self.network),
             (phrase("processes"), self.processes),
         )
+        network_said = _NETWORK.get(str(network), str(network))
         holds_said = ", ".join(name for name, held in names if held)
         open_ = [one for one in self.gaps if whole or one != MANY_PROCESSES]
         if not open_:
-            return f"Sandbox by {self.way}: holds {holds_said}; network: {network}."
+            return f"Sandbox ({self.way}): guards {holds_said}; network: {network_said}."
         open_said = ", ".join(open_)
-        return f"Sandbox by {self.way}: holds {holds_said}; does not hold: {open_said}; network: {network}."
+        return f"Sandbox ({self.way}): guards {holds_said}; does not guard: {open_said}; network: {network_said}."
 
 
 def possible(environ: Mapping[str, str]) -> bool:

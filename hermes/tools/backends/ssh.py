@@ -108,6 +108,10 @@ class SshBackend:
         """A path of the host's workspace as it is called here; others as they are called there."""
         return _moved(os.path.normpath(path), self._root, self._workspace)
 
+    def inside(self, path: str) -> str:
+        """What lies on this machine is named as it is called here."""
+        return path
+
     def gone(self, path: str) -> bool:
         """Whether a command could not enter it: the host has folders that are not here."""
         return path in self._far.missing

@@ -45,7 +45,8 @@ def _write(target: Path, shown: str, content: str, ctx: ToolContext) -> str:
     kept = [like.encoding.upper()] if like.encoding != "utf-8" or like.bom else []
     kept += ["CRLF line ends"] if like.newline == "\r\n" else []
     said += f" Kept {' and '.join(kept)}." if kept else ""
-    return f"{said} {syntax_note(shown, content)}".strip()
+    notes = (said, files.own_place(ctx, shown), syntax_note(shown, content))
+    return " ".join(note for note in notes if note)
 
 
 def _existing(target: Path, shown: str, ctx: ToolContext) -> tuple[TextFile, bool]:
