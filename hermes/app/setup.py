@@ -76,7 +76,7 @@ def key_variable(provider: str) -> str:
 def whole_address(typed: str) -> str:
     """The address that somebody means, with `http://` before HOST:PORT; empty when it is none."""
     url = typed.strip()
-    if "://" not in url and re.match(r"(?:[\w.-]+|\[[0-9a-fA-F:]+\])(?::\d+)?(?:/|$)", url):
+    if "://" not in url and re.match(r"(?:\w[\w.-]*|\[[0-9a-fA-F:]+\])(?::\d+)?(?:/|$)", url):
         url = f"http://{url}"
     try:
         found = urlsplit(url)

@@ -96,8 +96,9 @@ class _Unasked:
     def run(self) -> int:
         """Take over, choose, test, write."""
         given = self._given
-        if given.from_path and not self._taken_over(Path(given.from_path)):
-            return 2
+        code = self._taken_over(Path(given.from_path)) if given.from_path else 0
+        if code:
+            return code
         wanted = self._wanted()
         if wanted is None:
             return 0
@@ -111,17 +112,18 @@ class _Unasked:
         _written(save(self._environ, choice))
         return 0
 
-    def _taken_over(self, path: Path) -> bool:
+    def _taken_over(self, path: Path) -> int:
+        """The exit code: 1 after a no, 2 where nobody can be asked."""
         old = home_at(self._environ, path)
         _show_preview(preview(self._environ, old))
         if not self._given.yes:
             if not at_a_terminal():
                 complain(say("Taking it over needs a yes: --yes."))
-                return False
+                return 2
             if not yes_no(say("Take this over?")):
-                return False
+                return 1
         _show_taken(asyncio.run(take_over(self._environ, old, _progress)))
-        return True
+        return 0
 
     def _wanted(self) -> Wanted | None:
         """What is to be chosen; None when all is said."""

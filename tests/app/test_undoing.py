@@ -315,6 +315,25 @@ async def test_in_a_sandbox_too_and_a_deleted_session_leaves_no_copy() -> None:
         assert [one for one in here.home.hermes.joinpath("checkpoints", "objects").rglob("*") if one.is_file()] == []
 
 
+async def test_files_of_a_sessions_own_tmp_are_said_to_be_so_and_named_as_the_agent_names_them() -> None:
+    name = "/tmp/hermes-test-notes/a.txt"
+    change = patch(f"*** Begin Patch\n*** Update File: {name}\n@@\n-one\n+two\n*** End Patch\n")
+    replies: list[Reply] = [write(name, "one\n"), Say("written"), change, Say("done"), write("a", "x\n"), Say("here")]
+    async with sitting(replies, more={"terminal": {"backend": "auto"}}) as here:
+        if here.app.live(here.actor).tools.context.backend.name != "sandbox":
+            pytest.skip("there is no sandbox here")
+        await here.say("write")
+        assert "(/tmp is this session's own and goes with it)" in str(here.server.requests[-1].results)
+        await here.say("change")
+        assert "(/tmp is this session's own and goes with it)" in str(here.server.requests[-1].results)
+        assert not Path(name).exists()
+        assert [line.files for line in await here.desk.checkpoints()] == [(name,), (name,)]
+        assert [one.path for one in await here.desk.diff(files=[name])] == [name]
+        assert (await here.desk.undo()).files.restored == (name,)
+        await here.say("here")
+        assert "session's own" not in list(here.server.requests[-1].results.values())[-1]
+
+
 async def test_a_turn_of_a_dead_process_is_not_taken_back_before_it_has_ended() -> None:
     async with sitting([Say("one"), Say("two")]) as here:
         await here.say("first")

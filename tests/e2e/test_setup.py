@@ -1,5 +1,6 @@
 """`hermes setup`, `hermes model`: from nothing to a working model, on a real terminal and without one."""
 
+import re
 import secrets
 import sys
 from collections.abc import AsyncIterator
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from screen import Screen, on_a_terminal
 
+from hermes.app.setup import whole_address
 from hermes.testing.home import Finished, TempHome
 from hermes.testing.script import Fail, Reply, Say
 from hermes.testing.server import ScriptedServer
@@ -280,3 +282,39 @@ async def test_found_keys_are_named_by_their_variable_and_what_suggests_itself_n
             assert done.code == 0 and "OPENROUTER_API_KEY" in done.stdout, done
             assert settings(home)["model"] == {"default": "mock-model", "provider": "openrouter"}
             assert key not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
+        ("box", "http://box"),
+        ("[::1]:80/v1", "http://[::1]:80/v1"),
+        (" https://a.example/v1 ", "https://a.example/v1"),
+        *((wrong, "") for wrong in ("ftp://a", "two words", "http://", "http://a:99999999", "a:b", "-")),
+    ],
+)
+def test_an_address_is_made_whole_or_none(typed: str, meant: str) -> None:
+    assert whole_address(typed) == meant
+
+
+async def test_an_address_is_asked_for_until_it_is_one_and_what_is_kept_all_the_same_is_not_asked_about_again() -> None:
+    with TempHome(more=ENGLISH) as home:
+        async with setting_up(home) as screen:
+            await screen.shows_next("A server, by its address")
+            screen.type(f"{re.findall(r'([0-9]+)[.] A server', screen.text)[-1]}\n")
+            await screen.shows_next("Its address")
+            screen.type("two words\n")
+            await screen.shows_next("That is no address")
+            await screen.shows_next("Its address")
+            screen.type("127.0.0.1:9/v1\n")
+            await screen.shows_next("Its key")
+            screen.type("\n")
+            await screen.shows_next("Which model?")
+            screen.type("some-model\n")
+            await screen.shows_next("4. Keep it all the same")
+            screen.type("4\n")
+            await screen.shows_next("Wrote model.default")
+            assert await screen.end() == 0
+        assert "Keep this choice?" not in screen.text
+        assert settings(home)["model"]["base_url"] == "http://127.0.0.1:9/v1"

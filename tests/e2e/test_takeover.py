@@ -118,6 +118,25 @@ async def test_a_home_of_hermes_agent_is_taken_over_once() -> None:
             assert "were here already" in last.stdout and "gone on with" not in last.stdout
 
 
+async def test_on_a_terminal_it_asks_and_a_second_time_says_what_is_new() -> None:
+    with TempHome(more=ENGLISH) as home:
+        old = agent_home(home.home / ".hermes", key=new_key())
+        async with on_a_terminal(home, "setup", "--import", str(old), "--no-test") as screen:
+            await screen.shows_next("2 sessions, 6 messages")
+            await screen.shows_next("Take this over? [y/N]")
+            screen.type("y\n")
+            await screen.shows_next("Taken over:")
+            assert await screen.end() == 0
+        async with on_a_terminal(home, "setup", "--import", str(old), "--no-test") as screen:
+            await screen.shows_next("Nothing new, unless")
+            await screen.shows_next("2 of them are here already")
+            await screen.shows_next("Take this over? [y/N]")
+            for gone in ("2 memories", "1 memory", "SOUL.md", "water-plants", "max_turns", "+ variables"):
+                assert gone not in screen.text, screen.text
+            screen.type("\n")
+            assert await screen.end() == 1
+
+
 async def test_in_the_same_folder_only_files_of_our_own_are_made() -> None:
     key = new_key()
     async with ScriptedServer([Say("Hello.")]) as server:

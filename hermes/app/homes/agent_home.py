@@ -133,19 +133,13 @@ class AgentHome(OldHome):
             left.append(Left(f"config.yaml: {fault.key}", fault.message))
             _drop(known, re.split(r"[.\[]", fault.key))
         servers = known.pop("mcp_servers", None)
-        found = dict(_leaves((), known, Settings))
-        for name, server in servers.items() if isinstance(servers, dict) else ():
-            if isinstance(server, dict):
-                kept = {key: server[key] for key in _OF_A_SERVER if key in server}
-                found["mcp_servers", str(name)] = kept | {"enabled": False, "trust": "ask"}
+        found = dict(_leaves((), known, Settings)) | _servers(servers)
         _without_unknown_provider(found, left)
-        held_back = [path for path in found if not _TAKEN.fullmatch(".".join(path))]
-        for path in held_back:
-            del found[path]
-        if held_back:
-            names = ", ".join(".".join(path) for path in held_back)
+        taken = {path: value for path, value in found.items() if _TAKEN.fullmatch(".".join(path))}
+        if len(taken) < len(found):
+            names = ", ".join(".".join(path) for path in found if path not in taken)
             left.append(Left("config.yaml: " + names, say("what may be done, and where things go, is said anew here")))
-        return found
+        return taken
 
     def _env(self, left: list[Left]) -> dict[str, str]:
         found = parse_dotenv(words_below(self.root, ".env", left))
@@ -269,6 +263,16 @@ def _plain(row: Mapping[str, object]) -> Plain:
     if row.get("reasoning"):
         message["reasoning"] = row["reasoning"]
     return message
+
+
+def _servers(servers: object) -> dict[tuple[str, ...], object]:
+    """MCP servers as they are taken: none is used before the person switches it on, and each tool asks first."""
+    return {
+        ("mcp_servers", str(name)): {key: server[key] for key in _OF_A_SERVER if key in server}
+        | {"enabled": False, "trust": "ask"}
+        for name, server in (servers.items() if isinstance(servers, dict) else ())
+        if isinstance(server, dict)
+    }
 
 
 def _without_unknown_provider(found: dict[tuple[str, ...], object], left: list[Left]) -> None:

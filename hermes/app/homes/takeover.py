@@ -9,6 +9,7 @@ from msgspec import Struct, structs, to_builtins
 from hermes.app.configuration import change
 from hermes.app.homes.news import here, without_known
 from hermes.app.homes.old import Holdings, Left, OldHome
+from hermes.app.homes.old import read_text as read_words
 from hermes.app.memory import journal_of
 from hermes.app.openai_form import Plain
 from hermes.app.secrets import redactor_for
@@ -105,30 +106,13 @@ def preview(environ: Mapping[str, str], old: OldHome) -> Preview:
     held = without_known(old.holdings(), known)
     ours = _ours(home)
     env = with_dotenv({}, home.env_file)
-    conflicts = [
-        Left(".".join(path), say("it is set already, and stays"))
-        for path, value in held.settings.items()
-        if _differs(ours, path, value)
-    ]
-    conflicts += [
-        Left(name, say("it is in .env already, and stays"))
-        for name in held.env
-        if env.get(name, held.env[name]) != held.env[name]
-    ]
-    if held.identity and home.identity_file.exists() and not old.same:
-        conflicts.append(Left("SOUL.md", say("there is one already, and it stays")))
-    conflicts += [
-        Left(folder.name, say("there is a skill of that name already, and it stays"))
-        for folder in held.skills
-        if (home.skills / folder.name).exists()
-    ]
-    settings = [path for path in held.settings if _value(ours, path) is None]
+    fresh = [path for path in held.settings if _value(ours, path) is None]
     return Preview(
         title=held.title,
         root=str(old.root),
         same=old.same,
-        settings=tuple(".".join(path) for path in settings),
-        full=tuple(_in_full({path: held.settings[path] for path in settings})),
+        settings=tuple(".".join(path) for path in fresh),
+        full=tuple(_in_full({path: held.settings[path] for path in fresh})),
         keys=tuple(name for name in held.env if name not in env),
         identity=bool(held.identity) and not home.identity_file.exists(),
         memory=len(held.memory),
@@ -139,7 +123,7 @@ def preview(environ: Mapping[str, str], old: OldHome) -> Preview:
         messages=held.messages,
         bytes=held.bytes,
         left=held.left,
-        conflicts=tuple(conflicts),
+        conflicts=tuple(_conflicts(home, ours, env, held, same=old.same)),
     )
 
 
@@ -175,6 +159,24 @@ async def take_over(environ: Mapping[str, str], old: OldHome, progress: Progress
         return structs.replace(done, sessions=sessions, messages=messages, known=known, left=tuple(left))
     finally:
         await store.close()
+
+
+def _conflicts(
+    home: Home, ours: Mapping[str, object], env: Mapping[str, str], held: Holdings, *, same: bool
+) -> Iterator[Left]:
+    """What of it meets something of ours."""
+    for path, value in held.settings.items():
+        if _differs(ours, path, value):
+            yield Left(".".join(path), say("it is set already, and stays"))
+    for name, value in held.env.items():
+        if env.get(name, value) != value:
+            yield Left(name, say("it is in .env already, and stays"))
+    ours_too = read_words(home.identity_file).strip() if home.identity_file.exists() else None
+    if held.identity and not same and ours_too not in (None, held.identity.strip()):
+        yield Left("SOUL.md", say("there is one already, and it stays"))
+    for folder in held.skills:
+        if (home.skills / folder.name).exists():
+            yield Left(folder.name, say("there is a skill of that name already, and it stays"))
 
 
 def _in_full(settings: Mapping[tuple[str, ...], object]) -> Iterator[Left]:
