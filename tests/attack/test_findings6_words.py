@@ -117,7 +117,12 @@ async def test_the_plain_chat_offers_to_set_a_model_up_in_the_persons_language(t
                 screen.type("/quit\n")
             assert await screen.end() == 0
         said = screen.text
-    assert "Sandbox" not in said and "No model" not in said and "没有配置模型" not in said
+    assert (
+        "Sandbox" not in said
+        and ("hermes setup" in said) is (typed == "2")
+        and "No model" not in said
+        and "没有配置模型" not in said
+    )
 
 
 PLAIN = """
