@@ -14,6 +14,7 @@ from hermes.config.environment import process_environment
 from hermes.config.home import locate_home
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError
+from hermes.util.say import say
 
 
 def run(arguments: list[str], *, servers: tuple[FoundServer, ...] = USUAL_PORTS) -> int:
@@ -63,6 +64,7 @@ def _looking_around(given: argparse.Namespace, environ: Mapping[str, str], code:
 
     if code is None and nothing_configured(app_options(given), environ):
         given.provider = "local"
+        print(say("`hermes setup` sets a model up at any time."))
     return code
 
 

@@ -36,9 +36,11 @@ def run(arguments: list[str]) -> int:
     if given.as_json:
         print_json({"lines": lines, "checks": checks})
     else:
-        for line in lines:
-            print(translated(visible(line)))
-        print()
+        told = [check.said for check in checks if check.state not in _MARKS]
+        if len(lines) > 1 or not any(lines[0].startswith(f"{PROBLEM} {said}") for said in told):  # it is said once
+            for line in lines:
+                print(translated(visible(line)))
+            print()
         for check in checks:
             print(_line(check))
     wrong = any(line.startswith(PROBLEM) for line in lines)

@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from queue import SimpleQueue
 from types import FrameType
 
@@ -78,7 +79,8 @@ class Keyboard:
     def serve(self, conversation: Coroutine[object, object, int]) -> int:
         """Run the conversation beside this thread and read for it; returns its result or raises its error."""
         with self._signals(), terminal_kept(self._descriptor), ThreadPoolExecutor(1, "conversation") as thread:
-            ended = thread.submit(asyncio.run, self._hold(conversation))
+            # What was chosen here, the language above all, holds in that thread, too.
+            ended = thread.submit(copy_context().run, asyncio.run, self._hold(conversation))
             ended.add_done_callback(lambda _: self._wanted.put(None))
             while (question := self._wanted.get()) is not None:
                 self._answer(*question)

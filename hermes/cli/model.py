@@ -16,7 +16,7 @@ from hermes.cli.report import complain, explained, failed
 from hermes.config.environment import process_environment
 from hermes.core.errors import ConfigError, HermesError
 from hermes.util.local import number
-from hermes.util.say import say
+from hermes.util.say import say, translated
 from hermes.util.text import escaped
 
 STOPPED = 130
@@ -131,7 +131,7 @@ def about(shown: Plain) -> list[str]:
     tokens = say("{n} tokens", n=number(window)) if isinstance(window, int) else say("unknown")
     rows = [
         (say("model"), f"{shown['model']}", sources.get("model")),
-        (say("provider"), f"{shown['title']}{place}", sources.get("provider")),
+        (say("provider"), f"{translated(str(shown['title']))}{place}", sources.get("provider")),
         (say("key"), str(sources.get("key", say("none needed"))), None),
         (say("window"), tokens, None),
         (say("price"), _price(shown), None),

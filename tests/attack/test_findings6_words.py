@@ -93,6 +93,13 @@ async def test_the_status_in_chinese_has_no_english_sentence() -> None:
     assert "密钥" in done.stdout and "按键" not in done.stdout and "allowlist" not in done.stdout
 
 
+async def test_a_broken_file_of_settings_is_named_once() -> None:
+    with TempHome() as home:
+        (home.hermes / "config.yaml").write_text("model: [1\n  x: {\n")
+        done = await home.run(sys.executable, "-m", "hermes", "doctor")
+    assert done.code == 1 and done.stdout.count("not valid YAML") == 1 and done.stdout.count("Mend that line") == 1
+
+
 def test_an_answer_is_broken_at_spaces_however_it_comes() -> None:
     text = "one two three " * 20 + "\n" + "中文" * 60 + " end"
     for step in (1, 3, 50):
@@ -117,7 +124,8 @@ async def test_the_plain_chat_offers_to_set_a_model_up_in_the_persons_language(t
                 screen.type("/quit\n")
             assert await screen.end() == 0
         said = screen.text
-    assert "Sandbox" not in said and "No model" not in said and "没有配置模型" not in said
+    assert ("hermes setup" in said) is (typed == "2")
+    assert not any(words in said for words in ("Sandbox", "No model", "没有配置模型"))
 
 
 PLAIN = """

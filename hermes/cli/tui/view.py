@@ -7,6 +7,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from hermes.app.usage_lines import epoch_line
 from hermes.cli.tui.look import Look
 from hermes.cli.tui.speech import Speech
 from hermes.cli.tui.work import Work
@@ -301,8 +302,8 @@ class View:
             case Notice():
                 self._warn(translated(inert(event.text)), _STYLES[event.level])
             case EpochBegan() if event.number > 1:
-                reason = translated(inert(event.reason))
-                self._warn(say("The conversation is sent anew: {reason}.", reason=reason), "notice")
+                if said := epoch_line(event.reason, event.bytes):
+                    self._warn(said, "notice")
             case _:
                 pass
 
