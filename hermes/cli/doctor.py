@@ -36,15 +36,20 @@ def run(arguments: list[str]) -> int:
     if given.as_json:
         print_json({"lines": lines, "checks": checks})
     else:
-        told = [check.said for check in checks if check.state not in _MARKS]
-        if len(lines) > 1 or not any(lines[0].startswith(f"{PROBLEM} {said}") for said in told):  # it is said once
-            for line in lines:
-                print(translated(visible(line)))
-            print()
-        for check in checks:
-            print(_line(check))
+        _show(lines, checks)
     wrong = any(line.startswith(PROBLEM) for line in lines)
     return 1 if wrong or any(check.state not in _MARKS for check in checks) else 0
+
+
+def _show(lines: list[str], checks: list[Check]) -> None:
+    """What holds, then each check; a problem that a check tells too is said once."""
+    told = [check.said for check in checks if check.state not in _MARKS]
+    if len(lines) > 1 or not any(lines[0].startswith(f"{PROBLEM} {said}") for said in told):
+        for line in lines:
+            print(translated(visible(line)))
+        print()
+    for check in checks:
+        print(_line(check))
 
 
 async def _examined(*, fix: bool) -> tuple[list[str], list[Check]]:
