@@ -36,15 +36,21 @@ def run(arguments: list[str]) -> int:
     if given.as_json:
         print_json({"lines": lines, "checks": checks})
     else:
-        told = [check.said for check in checks if check.state not in _MARKS]
-        if len(lines) > 1 or not any(lines[0].startswith(f"{PROBLEM} {said}") for said in told):  # it is said once
-            for line in lines:
-                print(translated(visible(line)))
-            print()
+        _print_lines(lines, checks)
         for check in checks:
             print(_line(check))
     wrong = any(line.startswith(PROBLEM) for line in lines)
     return 1 if wrong or any(check.state not in _MARKS for check in checks) else 0
+
+
+def _print_lines(lines: list[str], checks: list[Check]) -> None:
+    """What holds; left out where it is one problem that a check below tells of, too."""
+    told = [check.said for check in checks if check.state not in _MARKS]
+    if len(lines) == 1 and any(lines[0].startswith(f"{PROBLEM} {said}") for said in told):
+        return
+    for line in lines:
+        print(translated(visible(line)))
+    print()
 
 
 async def _examined(*, fix: bool) -> tuple[list[str], list[Check]]:
