@@ -50,7 +50,9 @@ def test_large_texts_are_judged_within_bounds() -> None:
     script = 'if [ -f x ]; then\n  cp -r build/$x out && mv a b\nfi\nfoo=$(ls | wc -l)\necho "$foo"\n' * 1400
     assert least(heredoc) < 0.02
     assert least(script) < 0.6
-    assert analyse(heredoc, PLACES.workspace, PLACES).verdict(sandboxed=False) is Verdict.ALLOW
+    # The budget is CPU time: a neighbour of the machine may eat up one try, as with `least`.
+    judged = {analyse(heredoc, PLACES.workspace, PLACES).verdict(sandboxed=False) for _ in range(5)}
+    assert Verdict.ALLOW in judged
 
 
 PIECES = st.sampled_from(

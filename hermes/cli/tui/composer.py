@@ -13,6 +13,7 @@ from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import History
 
 from hermes.app.pictures import read_picture
@@ -117,7 +118,7 @@ class Composer:
             multiline=True,
             history=past,
             completer=completer,
-            complete_while_typing=True,
+            complete_while_typing=Condition(self._offers),
             auto_suggest=AutoSuggestFromHistory(),
             enable_history_search=False,
             accept_handler=self._accept,
@@ -148,6 +149,11 @@ class Composer:
         if prefilled and line in (f"{prefilled}/", f"{prefilled}!"):
             self.buffer.history.append_string(prefilled)
             self.buffer.reset(Document(line[-1]))
+
+    def _offers(self) -> bool:
+        """Whether something can be completed: to look for it at every key of plain words costs more than the key."""
+        line = self.buffer.text
+        return line.startswith("/") or "@" in line
 
     def complete(self) -> None:
         """Tab: the next that is offered; the first as soon as something is, however fast Tab came."""

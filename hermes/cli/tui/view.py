@@ -38,7 +38,7 @@ from hermes.util.text import inert, one_line, sentence
 
 SLICE = 0.008
 """Seconds of work after which the loop is let go on."""
-PAUSE = 0.12
+PAUSE = 0.15
 """Seconds between two drawings while text streams in; the first piece of an answer is shown at once."""
 JOINED = 1_500
 """Characters of text that are handed over at once."""
