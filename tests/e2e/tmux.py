@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from hermes.testing.home import TempHome
 
 NEEDED = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 """For the tests of a module."""
+_ROOM = "/dev/shm"
 POLL = 0.02
 """Seconds between two looks at a screen that has not changed to what is waited for."""
 DEADLINE = 10.0
@@ -171,7 +173,9 @@ async def in_tmux(
     """Run `hermes` with these arguments (or a shell's `program`) in a terminal; it is killed in the end."""
     folder = home.root / "tmux"
     folder.mkdir(exist_ok=True)
-    socket = folder / "socket"
+    # Apart from /tmp: sandboxes of tests that run beside this one hide every socket there, and it is gone in a moment.
+    room = Path(tempfile.mkdtemp(prefix="tmux-", dir=_ROOM if os.access(_ROOM, os.W_OK) else None))
+    socket = room / "socket"
     command = program or shlex.join([sys.executable, "-m", "hermes", *arguments])
     script = folder / "script.sh"
     script.write_text(_SHELL.format(folder=shlex.quote(str(folder)), program=command))
