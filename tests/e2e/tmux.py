@@ -203,6 +203,7 @@ async def in_tmux(
         async with asyncio.timeout(DEADLINE):
             while _lives(server):  # noqa: ASYNC110 - not a process of ours, which could be waited for
                 await asyncio.sleep(POLL)
+        shutil.rmtree(room)
 
 
 def _lives(pid: int) -> bool:
