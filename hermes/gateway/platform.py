@@ -152,7 +152,7 @@ class Platform(ABC):
         """Connect, and give what comes in; an empty `Batch` says that the connection stands.
 
         **When the next batch is asked for, the one before is on disk**: only then may it be acknowledged. Ends or raises
-        when the connection is lost: it is called again after a pause, with cursors as they were stored last. Raises
+        when the connection is lost: it is called again after a pause. Raises
         `PlatformRefusedError` when it makes no sense to try again.
         """
 
