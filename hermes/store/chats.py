@@ -4,81 +4,25 @@ from collections.abc import Sequence
 
 import apsw
 import msgspec
-from msgspec import Struct
 
-from hermes.core.chats import Arrival, Batch, DeliveryState, Outgoing, Place
+from hermes.core.chats import (
+    Arrival,
+    Batch,
+    Binding,
+    Delivery,
+    DeliveryState,
+    Outgoing,
+    Owed,
+    Place,
+    Posting,
+    StoredArrival,
+    Unanswered,
+)
 from hermes.store import inbox
 from hermes.store.access import Access
 from hermes.store.rows import InboxRow
 
 _OPEN = "state IN ('open', 'pending', 'attempting')"
-
-
-class StoredArrival(Struct, frozen=True):
-    """Something that came in, with its number in the journal."""
-
-    id: int
-    arrival: Arrival
-    letter_id: str = ""
-    turn_id: str = ""
-
-
-class DeliveryRow(Struct, frozen=True, kw_only=True):
-    """Something that is owed. `message_id` is what is shown of it already; times in seconds since the epoch."""
-
-    id: int
-    key: str
-    lane: str
-    message: Outgoing
-    state: DeliveryState
-    message_id: str = ""
-    attempts: int = 0
-    next_at: float = 0.0
-    made_at: float = 0.0
-    turn_id: str = ""
-
-
-class Owed(Struct, frozen=True, kw_only=True):
-    """Something that is to be owed from now on. With `state` open it is still being written."""
-
-    key: str
-    message: Outgoing
-    session_id: str = ""
-    turn_id: str = ""
-    state: DeliveryState = DeliveryState.PENDING
-
-
-class Binding(Struct, frozen=True, kw_only=True):
-    """Which session a conversation is, whose it is, and when something was said in it last."""
-
-    key: str
-    session_id: str
-    place: Place
-    person: str
-    last_at: float = 0.0
-
-
-class Letter(Struct, frozen=True, kw_only=True):
-    """Arrivals that are said to a session together."""
-
-    arrivals: tuple[int, ...]
-    letter_id: str
-    body: bytes
-    first: bool = False
-    """Before all that waits there."""
-
-
-class Unanswered(Struct, frozen=True, kw_only=True):
-    """Arrivals that became part of a session's work, whose answer nobody owes yet."""
-
-    session_id: str
-    turn_id: str
-    """Empty: they wait in the session's inbox."""
-    over: bool
-    """Whether the turn has ended."""
-    reason: str = ""
-    error: str = ""
-    arrivals: tuple[Arrival, ...] = ()
 
 
 class ChatAccess(Access):
@@ -93,7 +37,7 @@ class ChatAccess(Access):
         )
         return {str(name): str(value) for name, value in rows}
 
-    async def journal(self, platform: str, batch: Batch) -> list[StoredArrival]:
+    async def take_in(self, platform: str, batch: Batch) -> list[StoredArrival]:
         """Write down what came in, and the account's cursors; what of it was not known yet."""
         now = self._clock.now()
 
@@ -140,13 +84,15 @@ class ChatAccess(Access):
     async def dismiss(self, arrivals: Sequence[int], outcome: str) -> None:
         """Be done with arrivals that get no answer of their own; `outcome` says why."""
         await self._database.write(
-            lambda connection: connection.executemany(
-                "UPDATE arrivals SET state = 'done', outcome = ?, body = NULL WHERE id = ?",
-                [(outcome, one) for one in arrivals],
-            ).get
+            lambda connection: (
+                connection.executemany(
+                    "UPDATE arrivals SET state = 'done', outcome = ?, body = NULL WHERE id = ?",
+                    [(outcome, one) for one in arrivals],
+                ).get
+            )
         )
 
-    async def post_letter(self, binding: Binding, letter: Letter) -> None:
+    async def post_letter(self, binding: Binding, letter: Posting) -> None:
         """Put arrivals into the inbox of their conversation's session, all at once; the session must be there."""
         now = self._clock.now()
 
@@ -196,7 +142,9 @@ class ChatAccess(Access):
                 )
             )
         )
-        return [StoredArrival(int(number), _arrival(bytes(body)), str(letter), turn_id) for number, body, letter in rows]
+        return [
+            StoredArrival(int(number), _arrival(bytes(body)), str(letter), turn_id) for number, body, letter in rows
+        ]
 
     async def owe(self, owed: Sequence[Owed], *, answered: str = "", outcome: str = "answered") -> None:
         """Owe messages, all at once; what is owed under the same key already is put in its place, message id kept.
@@ -238,14 +186,16 @@ class ChatAccess(Access):
 
         await self._database.write(work)
 
-    async def open_delivery(self, turn_id: str) -> DeliveryRow | None:
+    async def open_delivery(self, turn_id: str) -> Delivery | None:
         """What a turn was writing last when its process died; None: nothing."""
         rows = await self._database.read(
-            lambda connection: _deliveries(connection, "turn_id = ? AND state = 'open' ORDER BY id DESC LIMIT 1", turn_id)
+            lambda connection: _deliveries(
+                connection, "turn_id = ? AND state = 'open' ORDER BY id DESC LIMIT 1", turn_id
+            )
         )
         return rows[0] if rows else None
 
-    async def due(self, lane: str, limit: int) -> list[DeliveryRow]:
+    async def due(self, lane: str, limit: int) -> list[Delivery]:
         """What is owed in a lane, in order; what is open stands in the way of what comes behind it."""
         return await self._database.read(
             lambda connection: _deliveries(connection, f"lane = ? AND {_OPEN} ORDER BY id LIMIT ?", lane, limit)
@@ -266,38 +216,47 @@ class ChatAccess(Access):
     async def attempting(self, number: int) -> None:
         """Note that a message is about to be sent."""
         await self._database.write(
-            lambda connection: connection.execute(
-                "UPDATE deliveries SET state = 'attempting', attempts = attempts + 1 WHERE id = ?", (number,)
-            ).get
+            lambda connection: (
+                connection.execute(
+                    "UPDATE deliveries SET state = 'attempting', attempts = attempts + 1 WHERE id = ?", (number,)
+                ).get
+            )
         )
 
     async def shown(self, number: int, message_id: str) -> None:
         """Note what is shown of something that is still being written."""
         await self._database.write(
-            lambda connection: connection.execute(
-                "UPDATE deliveries SET message_id = ? WHERE id = ?", (message_id, number)
-            ).get
+            lambda connection: (
+                connection.execute("UPDATE deliveries SET message_id = ? WHERE id = ?", (message_id, number)).get
+            )
         )
 
-    async def settle(self, number: int, state: DeliveryState, *, message_id: str = "", error: str = "") -> None:
+    async def settle_delivery(
+        self, number: int, state: DeliveryState, *, message_id: str = "", error: str = ""
+    ) -> None:
         """Note what has become of a message. Ended for good, its words go."""
         now = self._clock.now()
         await self._database.write(
-            lambda connection: connection.execute(
-                "UPDATE deliveries SET state = ?1, message_id = iif(?2 = '', message_id, ?2), error = ?3,"
-                " ended_at = iif(?4, ?5, NULL), body = iif(?4, NULL, body) WHERE id = ?6",
-                (state, message_id, error, state.ended, now, number),
-            ).get
+            lambda connection: (
+                connection.execute(
+                    "UPDATE deliveries SET state = ?1, message_id = iif(?2 = '', message_id, ?2), error = ?3,"
+                    " ended_at = iif(?4, ?5, NULL), body = iif(?4, NULL, body) WHERE id = ?6",
+                    (state, message_id, error, state.ended, now, number),
+                ).get
+            )
         )
 
     async def postpone(self, number: int, until: float, error: str, message: Outgoing | None = None) -> None:
         """Try a message again at `until`, in another form where one is given."""
         body = None if message is None else msgspec.json.encode(message)
         await self._database.write(
-            lambda connection: connection.execute(
-                "UPDATE deliveries SET state = 'pending', next_at = ?, error = ?, body = coalesce(?, body) WHERE id = ?",
-                (until, error, body, number),
-            ).get
+            lambda connection: (
+                connection.execute(
+                    "UPDATE deliveries SET state = 'pending', next_at = ?, error = ?, "
+                    " body = coalesce(?, body) WHERE id = ?",
+                    (until, error, body, number),
+                ).get
+            )
         )
 
     async def unanswered(self) -> list[Unanswered]:
@@ -307,7 +266,8 @@ class ChatAccess(Access):
         def work(connection: apsw.Connection) -> list[Unanswered]:
             rows = connection.execute(
                 "SELECT arrivals.session_id, coalesce(arrivals.turn_id, ''), coalesce(turns.ended_at IS NOT NULL, 0),"
-                " coalesce(turns.reason, ''), coalesce(turns.error, ''), json_group_array(json(CAST(arrivals.body AS TEXT)))"
+                " coalesce(turns.reason, ''), coalesce(turns.error, ''), "
+                " json_group_array(json(CAST(arrivals.body AS TEXT)))"
                 " FROM arrivals LEFT JOIN turns ON turns.id = arrivals.turn_id"
                 " WHERE arrivals.state = 'posted' GROUP BY 1, 2 ORDER BY min(arrivals.id)"
             )
@@ -343,8 +303,7 @@ class ChatAccess(Access):
 
         def work(connection: apsw.Connection) -> int:
             connection.execute(
-                "DELETE FROM arrivals WHERE id IN"
-                " (SELECT id FROM arrivals WHERE state = 'done' AND at < ? LIMIT ?)",
+                "DELETE FROM arrivals WHERE id IN (SELECT id FROM arrivals WHERE state = 'done' AND at < ? LIMIT ?)",
                 (before, limit),
             )
             gone = connection.changes()
@@ -409,14 +368,14 @@ def _bindings(connection: apsw.Connection, where: str, value: str, limit: int = 
     ]
 
 
-def _deliveries(connection: apsw.Connection, where: str, *values: object) -> list[DeliveryRow]:
+def _deliveries(connection: apsw.Connection, where: str, *values: object) -> list[Delivery]:
     rows = connection.execute(
         "SELECT id, key, lane, body, state, message_id, attempts, next_at, made_at, turn_id FROM deliveries"
         f" WHERE {where}",
         values,
     )
     return [
-        DeliveryRow(
+        Delivery(
             id=int(number),
             key=str(key),
             lane=str(lane),

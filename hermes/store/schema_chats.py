@@ -63,3 +63,56 @@ CREATE INDEX deliveries_open ON deliveries (lane, id) WHERE state IN ('open', 'p
 CREATE INDEX deliveries_turn ON deliveries (turn_id) WHERE state = 'open';
 CREATE INDEX deliveries_ended ON deliveries (ended_at) WHERE ended_at IS NOT NULL;
 """
+
+PEOPLE = """
+-- Who may talk with Hermes from chats, beside those whom the settings name. role: owner, admin, user, guest.
+CREATE TABLE people (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    role TEXT NOT NULL,
+    since REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Their accounts on platforms; account is the platform's own id, one person may have several.
+CREATE TABLE handles (
+    platform TEXT NOT NULL,
+    account TEXT NOT NULL,
+    person_id TEXT NOT NULL REFERENCES people ON DELETE CASCADE,
+    name TEXT NOT NULL DEFAULT '',
+    since REAL NOT NULL,
+    PRIMARY KEY (platform, account)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX handles_person ON handles (person_id);
+
+-- Codes by which somebody becomes known: a keyed hash of each, never the code. platform: empty for any.
+CREATE TABLE pairing_codes (
+    mark BLOB PRIMARY KEY,
+    platform TEXT NOT NULL,
+    role TEXT NOT NULL,
+    person_id TEXT NOT NULL DEFAULT '',
+    name TEXT NOT NULL DEFAULT '',
+    made_at REAL NOT NULL,
+    expires_at REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Wrong codes, by who sent them.
+CREATE TABLE pairing_failures (
+    platform TEXT NOT NULL,
+    account TEXT NOT NULL,
+    failures INTEGER NOT NULL,
+    last_at REAL NOT NULL,
+    PRIMARY KEY (platform, account)
+) STRICT, WITHOUT ROWID;
+
+-- Who did what from outside: turns begun, questions answered, people changed, unknown senders turned away.
+CREATE TABLE audit (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at REAL NOT NULL,
+    platform TEXT NOT NULL,
+    account TEXT NOT NULL,
+    person TEXT NOT NULL,
+    what TEXT NOT NULL,
+    detail TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX audit_at ON audit (at);
+"""
