@@ -146,20 +146,22 @@ class ChatAccess(Access):
             StoredArrival(int(number), _arrival(bytes(body)), str(letter), turn_id) for number, body, letter in rows
         ]
 
-    async def owe(self, owed: Sequence[Owed], *, answered: str = "", outcome: str = "answered") -> None:
-        """Owe messages, all at once; what is owed under the same key already is put in its place, message id kept.
+    async def owe(self, owed: Sequence[Owed], *, answered: str = "", outcome: str = "answered") -> list[int]:
+        """Owe messages, all at once; their numbers. What is owed under the same key already is put in its place, message
+        id kept; of what has ended under it nothing is owed again (its number is 0).
 
         With `answered` the arrivals that this turn answers are done, and what it had open and is not named here is
         closed.
         """
         now = self._clock.now()
 
-        def work(connection: apsw.Connection) -> None:
+        def work(connection: apsw.Connection) -> list[int]:
+            numbers = []
             for one in owed:
-                connection.execute(
+                number = connection.execute(
                     "INSERT INTO deliveries (key, platform, lane, session_id, turn_id, body, state, next_at, made_at)"
                     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE"
-                    f" SET body = excluded.body, state = excluded.state, next_at = excluded.next_at WHERE {_OPEN}",
+                    f" SET body = excluded.body, state = excluded.state, next_at = excluded.next_at WHERE {_OPEN} RETURNING id",
                     (
                         one.key,
                         one.message.place.platform,
@@ -171,7 +173,8 @@ class ChatAccess(Access):
                         now,
                         now,
                     ),
-                )
+                ).get
+                numbers.append(0 if number is None else int(number))
             if answered:
                 connection.execute(
                     "UPDATE arrivals SET state = 'done', outcome = ?, body = NULL"
@@ -183,8 +186,9 @@ class ChatAccess(Access):
                     " WHERE turn_id = ? AND state = 'open'",
                     (now, answered),
                 )
+            return numbers
 
-        await self._database.write(work)
+        return await self._database.write(work)
 
     async def open_delivery(self, turn_id: str) -> Delivery | None:
         """What a turn was writing last when its process died; None: nothing."""
@@ -195,10 +199,19 @@ class ChatAccess(Access):
         )
         return rows[0] if rows else None
 
+    async def message_of(self, key: str) -> tuple[DeliveryState, str] | None:
+        """How it stands with what is owed under a key, and what is shown of it."""
+        row = await self._database.read(
+            lambda connection: (
+                connection.execute("SELECT state, message_id FROM deliveries WHERE key = ?", (key,)).fetchone()
+            )
+        )
+        return None if row is None else (DeliveryState(str(row[0])), str(row[1]))
+
     async def due(self, lane: str, limit: int) -> list[Delivery]:
-        """What is owed in a lane, in order; what is open stands in the way of what comes behind it."""
+        """What is to be sent in a lane, in order; what is still being written is not."""
         return await self._database.read(
-            lambda connection: _deliveries(connection, f"lane = ? AND {_OPEN} ORDER BY id LIMIT ?", lane, limit)
+            lambda connection: _deliveries(connection, "lane = ? AND state IN ('pending', 'attempting') ORDER BY id LIMIT ?", lane, limit)
         )
 
     async def owing_lanes(self, platform: str) -> list[str]:
@@ -207,7 +220,7 @@ class ChatAccess(Access):
             lambda connection: [
                 str(lane)
                 for (lane,) in connection.execute(
-                    f"SELECT lane FROM deliveries WHERE platform = ? AND {_OPEN} GROUP BY lane ORDER BY min(id)",
+                    f"SELECT lane FROM deliveries WHERE platform = ? AND state IN ('pending', 'attempting') GROUP BY lane ORDER BY min(id)",
                     (platform,),
                 )
             ]
@@ -246,15 +259,14 @@ class ChatAccess(Access):
             )
         )
 
-    async def postpone(self, number: int, until: float, error: str, message: Outgoing | None = None) -> None:
-        """Try a message again at `until`, in another form where one is given."""
-        body = None if message is None else msgspec.json.encode(message)
+    async def postpone(self, number: int, until: float, error: str, message: Outgoing, state: DeliveryState) -> None:
+        """Try a message again at `until`, in this form. It stays `attempting` where it may have arrived."""
+        body = msgspec.json.encode(message)
         await self._database.write(
             lambda connection: (
                 connection.execute(
-                    "UPDATE deliveries SET state = 'pending', next_at = ?, error = ?, "
-                    " body = coalesce(?, body) WHERE id = ?",
-                    (until, error, body, number),
+                    "UPDATE deliveries SET state = ?, next_at = ?, error = ?, body = ? WHERE id = ?",
+                    (state, until, error, body, number),
                 ).get
             )
         )
