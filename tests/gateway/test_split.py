@@ -99,9 +99,10 @@ def test_cuts_stand_at_blank_lines_then_lines_then_sentences_then_words() -> Non
 def test_code_links_and_signs_stay_whole() -> None:
     assert split("some words `code with spaces` end", 20) == ["some words", "`code with spaces`", "end"]
     assert split("go to [the page](http://a.example/b) now", 35) == ["go to", "[the page](http://a.example/b) now"]
-    family = "👩‍👩‍👧"
-    assert split(family * 10, 16, utf16) == [family * 2] * 5
-    assert split("🇩🇪" * 8, 18, utf16) == ["🇩🇪" * 4] * 2
+    for sign in ("👩‍👩‍👧", "🇩🇪", "e\u0301", "👍🏽"):
+        pieces = split(sign * 40, 20, utf16)
+        assert "".join(pieces) == sign * 40
+        assert all(piece.count(sign) * len(sign) == len(piece) for piece in pieces)
 
 
 def test_an_item_that_begins_a_piece_is_no_code() -> None:

@@ -1,1 +1,1 @@
-"""What an answer's markdown becomes on the way to a chat: pieces, dialects, files, and nothing that fetches by itself."""
+"""What an answer's markdown becomes on the way to a chat: pieces, dialects, files; nothing fetches by itself."""
