@@ -7,11 +7,11 @@ that comes after this one goes on with the same message instead of a second one.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
-from hermes.app.tool_words import tool_line
+from hermes.app.tool_words import told
+from hermes.app.wiring import App
 from hermes.config.gateway import Streaming
 from hermes.core.chats import DeliveryState, Outgoing, Owed, Place
 from hermes.core.errors import StoreError
@@ -20,8 +20,7 @@ from hermes.core.stream import TextDelta
 from hermes.gateway.accounts import Account
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.platform import PlatformError
-from hermes.gateway.wording import Answer, answer_of, pieces
-from hermes.app.wiring import App
+from hermes.gateway.wording import File, answer_of, pieces
 
 _LOG = logging.getLogger(__name__)
 CURSOR = " ▉"
@@ -29,19 +28,27 @@ FIRST_CHARACTERS = 24
 """How much text there is before any of it is shown (X-57)."""
 PROGRESS_AFTER = 1.5
 """Seconds that a tool works before it is said."""
+PROGRESS_WIDTH = 80
 _LIVE_SECONDS = 15.0
 """How long the platform may take with a piece of what is being written."""
 
 
-class _Segment(Struct):
-    """A message that is being written."""
+class _Message(Struct):
+    """A message that is being written. `number` is that of its row, `shown` what stands in the chat."""
 
     key: str
-    text: str = ""
-    progress: str = ""
-    shown: str = ""
     number: int = 0
     message_id: str = ""
+    shown: str = ""
+
+
+class _Segment(Struct):
+    """What is said between two calls: a text, and the messages in which it is shown."""
+
+    text: str = ""
+    progress: str = ""
+    """What a tool is doing, while there is no text yet."""
+    messages: list[_Message] = field(default_factory=list)
 
 
 class Hearer(Struct, frozen=True):
@@ -62,16 +69,20 @@ class Speaker:
         self._account, self._place = hearer.account, hearer.place
         self._session_id, self._turn_id = session_id, turn_id
         self._count = 0
-        self._segment = self._fresh()
+        self._segment = _Segment()
         self._over: list[_Segment] = []
         """Segments that are written to their end and not owed yet."""
         self._dirty = asyncio.Event()
         self._live = self._account.can.edit and self._account.plan.settings.streaming is Streaming.AUTO
         self._tasks: list[asyncio.Task[None]] = []
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Begin: what was shown already by a process that died is gone on with."""
         if self._live:
+            known = await self._store.open_delivery(self._turn_id)
+            if known is not None:
+                self._count = int(known.key.rpartition(":")[2]) + 1
+                self._segment.messages.append(_Message(known.key, known.id, known.message_id))
             self._tasks.append(asyncio.create_task(self._show(), name=f"speak {self._turn_id}"))
         if self._account.can.typing:
             self._tasks.append(asyncio.create_task(self._typing(), name=f"type {self._turn_id}"))
@@ -81,125 +92,109 @@ class Speaker:
         match event:
             case TextDelta():
                 self._segment.text += event.text
-                self._segment.progress = ""
                 self._dirty.set()
             case ToolStarted() if self._live:
-                if self._segment.text.strip():
-                    self._next_segment()
+                self.pause()
                 if self._account.plan.settings.progress:
-                    self._segment.progress = tool_line(event)
+                    self._segment.progress = f"⚙ {told(event, PROGRESS_WIDTH)}"
                     self._dirty.set()
+            case ToolStarted():
+                self._segment.text = ""  # what is said on the way is not an answer
             case _:
                 pass
 
     def pause(self) -> None:
         """Something else is about to be said in this place, a question for one: what was written so far stands."""
         if self._live and self._segment.text.strip():
-            self._next_segment()
+            self._over.append(self._segment)
+            self._segment = _Segment()
+            self._dirty.set()
 
     async def finish(self, ended: TurnEnded) -> None:
         """Owe what is left to say; the turn counts as answered once that is on disk."""
-        await self._stop()
+        await self.close()
         answer = answer_of(ended)
-        await self.owe_answer(answer)
-
-    async def owe_answer(self, answer: Answer) -> None:
-        """Owe an answer in the place of what is shown so far."""
-        owed = [self._owed(one, one.text) for one in self._over]
-        texts = pieces(answer.text, self._account.can)
-        for number, text in enumerate(texts):
-            if number:
-                self._segment = self._fresh()
-            owed.append(self._owed(self._segment, text, reply=not number))
-        owed += [
-            Owed(
-                key=f"{self._turn_id}:file:{number}",
-                message=Outgoing(
-                    place=self._place, file=file.path, kind=file.kind, key=f"{self._turn_id}:file:{number}"
-                ),
-                session_id=self._session_id,
-                turn_id=self._turn_id,
-            )
-            for number, file in enumerate(answer.files)
-        ]
+        owed = [one for over in self._over for one in self._owed(over, over.text)]
+        last = self._owed(self._segment, answer.text)
+        if last and not owed and self._hearer.reply_to:
+            first = structs.replace(last[0].message, reply_to=self._hearer.reply_to)
+            last[0] = structs.replace(last[0], message=first)
+        owed += [*last, *(self._owed_file(number, file) for number, file in enumerate(answer.files))]
         await self._outbox.owe(owed, answered=self._turn_id, outcome=answer.outcome)
 
     async def close(self) -> None:
         """Say nothing more; what is shown stays as it is, and is gone on with when the turn is."""
-        await self._stop()
-
-    def recall(self, number: int, key: str, message_id: str) -> None:
-        """Go on with a message that a process before this one began."""
-        self._segment = _Segment(key, number=number, message_id=message_id, shown="…")
-        self._count = int(key.rpartition(":")[2]) + 1
-
-    async def _stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
         self._tasks.clear()
 
-    def _fresh(self) -> _Segment:
-        self._count += 1
-        return _Segment(f"{self._turn_id}:{self._count - 1}")
+    def _owed(self, segment: _Segment, text: str) -> list[Owed]:
+        """A segment's text as it is owed, each piece in the place of the message that shows it now."""
+        return [
+            self._owing(self._message(segment, number), piece, DeliveryState.PENDING)
+            for number, piece in enumerate(pieces(text, self._account.can))
+        ]
 
-    def _next_segment(self) -> None:
-        self._over.append(self._segment)
-        self._segment = self._fresh()
-        self._dirty.set()
+    def _owed_file(self, number: int, file: File) -> Owed:
+        key = f"{self._turn_id}:file:{number}"
+        message = Outgoing(place=self._place, file=file.path, kind=file.kind, key=key)
+        return Owed(key=key, message=message, session_id=self._session_id, turn_id=self._turn_id)
 
-    def _owed(
-        self, segment: _Segment, text: str, *, reply: bool = False, state: DeliveryState = DeliveryState.PENDING
-    ) -> Owed:
-        message = Outgoing(
-            place=self._place, text=text, key=segment.key, reply_to=self._hearer.reply_to if reply else ""
-        )
-        return Owed(
-            key=segment.key, message=message, session_id=self._session_id, turn_id=self._turn_id, state=state
-        )
+    def _owing(self, message: _Message, text: str, state: DeliveryState) -> Owed:
+        out = Outgoing(place=self._place, text=text, key=message.key)
+        return Owed(key=message.key, message=out, session_id=self._session_id, turn_id=self._turn_id, state=state)
+
+    def _message(self, segment: _Segment, number: int) -> _Message:
+        """The segment's message of this number, a fresh one where it has none yet."""
+        while len(segment.messages) <= number:
+            segment.messages.append(_Message(f"{self._turn_id}:{self._count}"))
+            self._count += 1
+        return segment.messages[number]
 
     async def _show(self) -> None:
         """Show what there is, at most every so often. What cannot be shown now is said in the end all the same."""
         with contextlib.suppress(PlatformError, StoreError, TimeoutError, OSError):
             while True:
                 await self._dirty.wait()
-                if self._segment.progress and not self._segment.shown:
+                if self._segment.progress and not self._segment.text:
                     await asyncio.sleep(PROGRESS_AFTER)
                 self._dirty.clear()
-                await self._show_now()
+                if not self._outbox.busy(self._place.lane):
+                    await self._show_now()
                 await asyncio.sleep(self._account.can.edit_seconds)
 
     async def _show_now(self) -> None:
-        while self._over and not self._outbox.busy(self._place.lane):
-            over = self._over[0]
-            await self._outbox.owe([self._owed(over, over.text)])
-            self._over.remove(over)
+        while self._over:
+            await self._outbox.owe(self._owed(self._over[0], self._over[0].text))
+            del self._over[0]
         segment = self._segment
-        parts = pieces(segment.text, self._account.can)
-        if len(parts) > 1:
-            rest = self._fresh()
-            segment.text, rest.text = parts[0], segment.text[len(parts[0]) :].lstrip()
-            self._over.append(segment)
-            self._segment = rest
-            self._dirty.set()
+        texts = pieces(segment.text, self._account.can)
+        if not texts and segment.progress:
+            texts = [segment.progress]
+        elif texts and len(segment.text) < FIRST_CHARACTERS and not segment.messages:
             return
-        text = _shown(segment)
-        if text and text != segment.shown and not self._over and not self._outbox.busy(self._place.lane):
-            await self._put(segment, text)
+        for number, text in enumerate(texts):
+            message = self._message(segment, number)
+            unfinished = number == len(texts) - 1 and bool(segment.text)
+            shown = (
+                text + CURSOR if unfinished and self._account.can.measure(text) + 2 <= self._account.can.limit else text
+            )
+            if shown != message.shown:
+                await self._put(message, shown)
 
-    async def _put(self, segment: _Segment, text: str) -> None:
-        message = Outgoing(place=self._place, text=text, key=segment.key, reply_to=self._hearer.reply_to, silent=True)
+    async def _put(self, message: _Message, text: str) -> None:
+        owed = self._owing(message, text, DeliveryState.OPEN)
         async with asyncio.timeout(_LIVE_SECONDS):
-            if segment.message_id:
-                await self._account.platform.edit(message, segment.message_id)
+            if message.message_id:
+                await self._account.platform.edit(owed.message, message.message_id)
             else:
-                if not segment.number:
-                    owed = self._owed(segment, text, reply=True, state=DeliveryState.OPEN)
-                    (segment.number,) = await self._store.owe([owed])
-                segment.message_id = await self._account.platform.send(message)
-                await self._store.shown(segment.number, segment.message_id)
-        segment.shown = text
+                if not message.number:
+                    (message.number,) = await self._store.owe([owed])
+                message.message_id = await self._account.platform.send(owed.message)
+                await self._store.shown(message.number, message.message_id)
+        message.shown = text
 
     async def _typing(self) -> None:
         with contextlib.suppress(PlatformError, TimeoutError, OSError):
@@ -207,17 +202,3 @@ class Speaker:
                 async with asyncio.timeout(_LIVE_SECONDS):
                     await self._account.platform.typing(self._place)
                 await asyncio.sleep(self._account.can.typing)
-
-
-def _shown(segment: _Segment) -> str:
-    """What a message that is being written looks like now; empty while there is too little of it."""
-    if segment.progress:
-        return segment.progress
-    if len(segment.text) < FIRST_CHARACTERS and not segment.message_id:
-        return ""
-    return segment.text.rstrip() + CURSOR if segment.text.strip() else ""
-
-
-def files_of(answer: Answer) -> Sequence[str]:
-    """The paths of an answer's files."""
-    return [one.path for one in answer.files]

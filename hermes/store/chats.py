@@ -202,16 +202,18 @@ class ChatAccess(Access):
     async def message_of(self, key: str) -> tuple[DeliveryState, str] | None:
         """How it stands with what is owed under a key, and what is shown of it."""
         row = await self._database.read(
-            lambda connection: (
-                connection.execute("SELECT state, message_id FROM deliveries WHERE key = ?", (key,)).fetchone()
-            )
+            lambda connection: connection.execute(
+                "SELECT state, message_id FROM deliveries WHERE key = ?", (key,)
+            ).fetchone()
         )
         return None if row is None else (DeliveryState(str(row[0])), str(row[1]))
 
     async def due(self, lane: str, limit: int) -> list[Delivery]:
         """What is to be sent in a lane, in order; what is still being written is not."""
         return await self._database.read(
-            lambda connection: _deliveries(connection, "lane = ? AND state IN ('pending', 'attempting') ORDER BY id LIMIT ?", lane, limit)
+            lambda connection: _deliveries(
+                connection, "lane = ? AND state IN ('pending', 'attempting') ORDER BY id LIMIT ?", lane, limit
+            )
         )
 
     async def owing_lanes(self, platform: str) -> list[str]:
@@ -220,7 +222,7 @@ class ChatAccess(Access):
             lambda connection: [
                 str(lane)
                 for (lane,) in connection.execute(
-                    f"SELECT lane FROM deliveries WHERE platform = ? AND state IN ('pending', 'attempting') GROUP BY lane ORDER BY min(id)",
+                    "SELECT lane FROM deliveries WHERE platform = ? AND state IN ('pending', 'attempting') GROUP BY lane ORDER BY min(id)",
                     (platform,),
                 )
             ]
