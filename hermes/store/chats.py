@@ -18,6 +18,7 @@ from hermes.core.chats import (
     StoredArrival,
     Unanswered,
 )
+from hermes.core.messages import Message
 from hermes.store import inbox
 from hermes.store.access import Access
 from hermes.store.rows import InboxRow
@@ -311,6 +312,19 @@ class ChatAccess(Access):
                 )
                 for session, turn, over, reason, error, bodies in rows
             ]
+
+        return await self._database.read(work)
+
+    async def last_answer(self, turn_id: str) -> str:
+        """The text that a turn ended with; empty when it ended without one."""
+
+        def work(connection: apsw.Connection) -> str:
+            body = connection.execute(
+                "SELECT body FROM messages WHERE turn_id = ? AND role = 'assistant' ORDER BY position DESC, id DESC"
+                " LIMIT 1",
+                (turn_id,),
+            ).get
+            return "" if body is None else msgspec.json.decode(bytes(body), type=Message).text
 
         return await self._database.read(work)
 
