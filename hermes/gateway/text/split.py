@@ -260,7 +260,7 @@ def _lines(text: str, room: int, measure: Callable[[str], int]) -> Iterator[_Lin
 
 
 def _table(lines: list[str], number: int, before: int) -> int:
-    """Which line of a table this one, which has a bar, is, from 1; 0 when it is none. `before`: what the one before was."""
+    """Which line of a table this one is, from 1; 0 when it is none. `before`: what the one before it was."""
     if before:
         return before + 1
     below = lines[number + 1] if number + 1 < len(lines) else ""
