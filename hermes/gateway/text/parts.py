@@ -10,20 +10,6 @@ from hermes.app.markdown.cells import filled, width_of
 from hermes.app.markdown.containers import QUOTE
 from hermes.app.markdown.inline import Span, spans_of
 
-    "QUOTE",
-    "Kind",
-    "Part",
-    "Span",
-    "aligned",
-    "bare",
-    "bars",
-    "is_marker",
-    "marks",
-    "parts_of",
-    "quotes",
-    "spans_of",
-]
-
 
 class Part(Struct, frozen=True):
     """A paragraph, heading, table, rule, or a whole piece of code (`CODE`)."""
