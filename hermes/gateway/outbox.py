@@ -1,7 +1,7 @@
-"""What is owed to chats, sent in the order in which it is owed there, until the platform has it or it is known not to.
+"""What is owed to chats, sent in the order in which it is owed there, until the platform has it or never will.
 
-Everything that is sent is a row first (`store/chats.py`). A row says `attempting` while the platform has it: one that is
-found so after a restart may have arrived, and is treated as the platform allows (`Resend`).
+Everything that is sent is a row first (`store/chats.py`). A row says `attempting` while the platform has it: one that
+is found so after a restart may have arrived, and is treated as the platform allows (`Resend`).
 """
 
 import asyncio

@@ -22,6 +22,7 @@ from hermes.store import inbox
 from hermes.store.access import Access
 from hermes.store.rows import InboxRow
 
+_DUE = "state IN ('pending', 'attempting')"
 _OPEN = "state IN ('open', 'pending', 'attempting')"
 
 
@@ -92,6 +93,21 @@ class ChatAccess(Access):
             )
         )
 
+    async def begin_command(self, number: int) -> None:
+        """Note that a command is about to be carried out; should the process die, it is known to have been begun."""
+        await self._database.write(
+            lambda connection: connection.execute("UPDATE arrivals SET state = 'begun' WHERE id = ?", (number,)).get
+        )
+
+    async def begun_commands(self) -> list[StoredArrival]:
+        """Commands that a process which died has begun, and maybe carried out."""
+        rows = await self._database.read(
+            lambda connection: list(
+                connection.execute("SELECT id, body FROM arrivals WHERE state = 'begun' ORDER BY id")
+            )
+        )
+        return [StoredArrival(int(number), _arrival(bytes(body))) for number, body in rows]
+
     async def post_letter(self, binding: Binding, letter: Posting) -> None:
         """Put arrivals into the inbox of their conversation's session, all at once; the session must be there."""
         now = self._clock.now()
@@ -147,8 +163,8 @@ class ChatAccess(Access):
         ]
 
     async def owe(self, owed: Sequence[Owed], *, answered: str = "", outcome: str = "answered") -> list[int]:
-        """Owe messages, all at once; their numbers. What is owed under the same key already is put in its place, message
-        id kept; of what has ended under it nothing is owed again (its number is 0).
+        """Owe messages, all at once; their numbers. What is owed under the same key already is put in its place, its
+        message id kept; of what has ended under it nothing is owed again (its number is 0).
 
         With `answered` the arrivals that this turn answers are done, and what it had open and is not named here is
         closed.
@@ -161,7 +177,8 @@ class ChatAccess(Access):
                 number = connection.execute(
                     "INSERT INTO deliveries (key, platform, lane, session_id, turn_id, body, state, next_at, made_at)"
                     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE"
-                    f" SET body = excluded.body, state = excluded.state, next_at = excluded.next_at WHERE {_OPEN} RETURNING id",
+                    f" SET body = excluded.body, state = excluded.state, next_at = excluded.next_at"
+                    f" WHERE {_OPEN} RETURNING id",
                     (
                         one.key,
                         one.message.place.platform,
@@ -211,9 +228,7 @@ class ChatAccess(Access):
     async def due(self, lane: str, limit: int) -> list[Delivery]:
         """What is to be sent in a lane, in order; what is still being written is not."""
         return await self._database.read(
-            lambda connection: _deliveries(
-                connection, "lane = ? AND state IN ('pending', 'attempting') ORDER BY id LIMIT ?", lane, limit
-            )
+            lambda connection: _deliveries(connection, f"lane = ? AND {_DUE} ORDER BY id LIMIT ?", lane, limit)
         )
 
     async def owing_lanes(self, platform: str) -> list[str]:
@@ -222,7 +237,7 @@ class ChatAccess(Access):
             lambda connection: [
                 str(lane)
                 for (lane,) in connection.execute(
-                    "SELECT lane FROM deliveries WHERE platform = ? AND state IN ('pending', 'attempting') GROUP BY lane ORDER BY min(id)",
+                    f"SELECT lane FROM deliveries WHERE platform = ? AND {_DUE} GROUP BY lane ORDER BY min(id)",
                     (platform,),
                 )
             ]
