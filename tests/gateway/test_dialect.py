@@ -204,35 +204,8 @@ def test_nobody_is_called(call: str) -> None:
         assert dialect.discord(raw).startswith("\\<")
 
 
-TAGS = set(
-    [
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "p",
-        "br",
-        "hr",
-        "ul",
-        "ol",
-        "li",
-        "blockquote",
-        "pre",
-        "code",
-        "strong",
-        "em",
-        "del",
-        "a",
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-    ]
-)
+TAGS = "<h1> <h2> <h3> <h4> <h5> <h6> <p> <br> <hr> <ul> <ol> <li> <blockquote> <pre> <code> <strong> <em> <del> <a> "
+TAGS += "<table> <thead> <tbody> <tr> <th> <td>"
 MARKS = some.text(alphabet="ab *_~`[]()<>#|-\\\n&!1.@天", max_size=60)
 
 
@@ -242,7 +215,7 @@ def test_html_has_no_tags_but_ours(text: str) -> None:
 
     class Reader(HTMLParser):
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            assert tag in TAGS
+            assert f"<{tag}>" in TAGS
             assert all(name in ("href", "class", "start") for name, _ in attrs)
             if tag not in ("br", "hr"):
                 stack.append(tag)
