@@ -146,7 +146,7 @@ class Ntfy(Platform):
             if answer.status != 200:
                 raise PlatformError(f"ntfy answered with HTTP {answer.status}.")
             size = 0
-            with open(target, "wb") as file:
+            with await asyncio.to_thread(target.open, "wb") as file:
                 async for chunk in answer.content.iter_chunked(1 << 16):
                     size += len(chunk)
                     if size > MEDIA_LIMIT:
@@ -158,13 +158,11 @@ class Ntfy(Platform):
 
     def _arrival(self, line: _Line) -> Arrival:
         topic = self._options.topic
-        files = ()
+        files: tuple[Attachment, ...] = ()
         if line.attachment is not None:
             given = line.attachment
             kind = MediaKind.IMAGE if given.type.startswith("image/") else MediaKind.DOCUMENT
-            files = (
-                Attachment(kind=kind, name=given.name, media_type=given.type, size=given.size, ref=given.url),
-            )
+            files = (Attachment(kind=kind, name=given.name, media_type=given.type, size=given.size, ref=given.url),)
         return Arrival(
             event_id=line.id,
             message_id=line.id,

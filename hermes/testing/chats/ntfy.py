@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from hermes.testing.chats.fake import FakeChat, Shown, ShownFile
-from hermes.testing.chats.served import Served
+from hermes.testing.chats.listener import Listener, broken
 
 TOPIC = "a-topic"
 
@@ -25,7 +25,13 @@ class Fake(FakeChat):
         self._lines: list[dict[str, object]] = []
         self._files: dict[str, ShownFile] = {}
         self._streams: set[asyncio.Queue[dict[str, object] | None]] = set()
-        self._server = Served(self._app)
+        self._server = Listener(
+            [
+                web.get(f"/{TOPIC}/json", self._subscribe),
+                web.post(f"/{TOPIC}", self._post),
+                web.get("/file/{name}", self._file),
+            ]
+        )
         self._count = 0
 
     def options(self) -> dict[str, object]:
@@ -39,12 +45,12 @@ class Fake(FakeChat):
     async def close(self) -> None:
         """Stop."""
         await self.drop()
-        await self._server.close()
+        await self._server.down()
 
     async def down(self) -> None:
         """Stop listening."""
         await self.drop()
-        await self._server.close()
+        await self._server.down()
 
     async def up(self) -> None:
         """Listen again."""
@@ -90,13 +96,6 @@ class Fake(FakeChat):
             one.put_nowait(made)
         return str(made["id"])
 
-    def _app(self) -> web.Application:
-        app = web.Application(client_max_size=64 << 20)
-        app.router.add_get(f"/{TOPIC}/json", self._subscribe)
-        app.router.add_post(f"/{TOPIC}", self._post)
-        app.router.add_get("/file/{name}", self._file)
-        return app
-
     async def _subscribe(self, request: web.Request) -> web.StreamResponse:
         since = request.query.get("since", "")
         stream: asyncio.Queue[dict[str, object] | None] = asyncio.Queue(10_000)
@@ -112,8 +111,8 @@ class Fake(FakeChat):
         self._streams.add(stream)
         try:
             await answer.write(b'{"event":"open"}\n')
-            while (line := await stream.get()) is not None:
-                await answer.write(msgspec.json.encode(line) + b"\n")
+            while (news := await stream.get()) is not None:
+                await answer.write(msgspec.json.encode(news) + b"\n")
         finally:
             self._streams.discard(stream)
         return answer
@@ -140,8 +139,8 @@ class Fake(FakeChat):
         return web.json_response({"id": message_id, "event": "message"})
 
     def _failed(self, request: web.Request, status: int, retry_after: float | None, *, drop: bool) -> web.Response:
-        if drop and request.transport is not None:
-            request.transport.abort()
+        if drop:
+            return broken(request)
         headers = {"Retry-After": str(int(retry_after))} if retry_after is not None else {}
         return web.json_response({"error": "failed"}, status=status, headers=headers)
 
