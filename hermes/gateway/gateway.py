@@ -12,16 +12,15 @@ from pathlib import Path
 from msgspec import structs
 
 from hermes.app.http import client_session
-from hermes.app.options import Options
 from hermes.app.wiring import App
 from hermes.core.chats import Batch, Outgoing, Owed, Unanswered
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
 from hermes.core.events import TurnEnded
-from hermes.core.messages import Message
 from hermes.core.outcomes import ExitReason
 from hermes.gateway.accounts import Account, Plan, plans_of
 from hermes.gateway.conversation import Conversation, Ground
 from hermes.gateway.conversations import Conversations
+from hermes.gateway.front import Wish
 from hermes.gateway.lanes import Lanes
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.people import People
@@ -133,23 +132,19 @@ class Gateway:
         await self.outbox.owe(owed)
 
     @contextlib.asynccontextmanager
-    async def session(
-        self,
-        session_id: str,
-        *,
-        options: Options,
-        create: bool = True,
-        system: str | None = None,
-        history: Sequence[Message] | None = None,
-    ) -> AsyncIterator[SessionActor]:
+    async def session(self, wish: Wish) -> AsyncIterator[SessionActor]:
         """A live session, held while the context lasts; see `Front`."""
 
         async def opening() -> SessionActor:
             return await self.app.open_session(
-                session_id, create=create, system=system, history=history, options=options
+                wish.session_id,
+                create=wish.create,
+                system=wish.system,
+                history=wish.history,
+                options=wish.options,
             )
 
-        async with self.sessions.hold(session_id, opening) as entry:
+        async with self.sessions.hold(wish.session_id, opening) as entry:
             yield entry.actor
 
     def health(self) -> Mapping[str, object]:

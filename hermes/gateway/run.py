@@ -17,8 +17,8 @@ _HANDLES = 65_536
 
 
 def serve(environ: Mapping[str, str], options: Options, report: Report) -> int:
-    """Run until a signal ends it: TERM and INT after what runs has come to its end, a second one at once. The exit code.
-    Raises HermesError when it cannot start."""
+    """Run until a signal ends it: TERM and INT after what runs has come to its end, a second one at once. Returns the
+    exit code; raises HermesError when it cannot start."""
     _raise_limits()
     with asyncio.Runner(loop_factory=_loop()) as runner:
         return runner.run(_serve(environ, options, report))

@@ -10,8 +10,8 @@ CREATE TABLE chat_cursors (
 ) STRICT, WITHOUT ROWID;
 
 -- What came in, once each: the platform's own id of an event tells a repetition. state: new, begun (a command), posted
--- (it waits in the session's inbox as letter_id, or is part of turn_id), done. outcome says how it ended. The body goes when it is
--- done; the row stays for as long as a platform may deliver it again.
+-- (it waits in the session's inbox as letter_id, or is part of turn_id), done. outcome says how it ended. The body goes
+-- when it is done; the row stays for as long as a platform may deliver it again.
 CREATE TABLE arrivals (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     platform TEXT NOT NULL,
