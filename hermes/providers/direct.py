@@ -131,7 +131,7 @@ class DirectTransport:
                         where.port,
                         ssl=context,
                         server_hostname=name,
-                        happy_eyeballs_delay=0.25 if context is not None else None,
+                        **({"happy_eyeballs_delay": 0.25} if context is not None else {}),
                     )
         except OSError as error:
             raise connect_failure(error, where, seconds, uds=self._uds) from error
