@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from ssl import SSLContext
 from types import TracebackType
+from typing import cast
 
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
@@ -156,8 +157,7 @@ class _Connection(asyncio.Protocol):
         self.idle_since = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if isinstance(transport, asyncio.Transport):
-            self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one without saying so
 
     def data_received(self, data: bytes) -> None:
         self.received = True
