@@ -236,14 +236,13 @@ class Birth:
         """Let the session's work be looked back at."""
         from hermes.app.memory import journal_of
         from hermes.app.reviewing import reviews_of
-        from hermes.app.skills import skills_of
 
         on, shelf = self._on, self._on.shelf
         journal = journal_of(shelf.home, shelf.settings, shelf.store, shelf.redactor)
         reviewing = reviews_of(
             actor,
             on.settings,
-            skills=skills_of(shelf.home, shelf.settings, shelf.environ, shelf.store),
+            skills=shelf.skills(),
             memory=journal if on.settings.memory.enabled else None,
             redactor=on.redactor,
             task=lambda: self._side_task("review", on.settings.auxiliary.review),

@@ -7,6 +7,7 @@ whose name begins with the file's (`browser.py`: `browser_click` ...). Nothing i
 import importlib
 import pkgutil
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from hermes.core.errors import ConfigError
@@ -23,12 +24,18 @@ _BUILTIN = "hermes.tools.builtin"
 _SUGGESTED = 40
 
 
+@cache
+def _builtin_files() -> Mapping[str, str]:
+    """Where each file of built-in tools is imported from, by its name; they come with the program and stay."""
+    folder = Path(__file__).with_name("builtin")
+    return {module.name: f"{_BUILTIN}.{module.name}" for module in pkgutil.iter_modules([str(folder)])}
+
+
 class Registry:
     """Every tool that exists: built-ins by folder scan, the rest as their owners register them."""
 
     def __init__(self) -> None:
-        folder = Path(__file__).with_name("builtin")
-        self._modules = {module.name: f"{_BUILTIN}.{module.name}" for module in pkgutil.iter_modules([str(folder)])}
+        self._modules = _builtin_files()
         self._tools: dict[str, Tool] = {}
         self._loaded: set[str] = set()
 
