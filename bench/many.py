@@ -14,7 +14,6 @@ closed. All sessions live in one `App`, in a process of its own, whose CPU is wh
 import argparse
 import asyncio
 import contextlib
-import gc
 import json
 import os
 import resource
@@ -38,6 +37,7 @@ from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Reply, Say
 from hermes.testing.server import ScriptedServer
+from hermes.util.collector import calm_collector
 
 TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 ASKED = "Read the file notes.txt as you are told"
@@ -196,7 +196,7 @@ async def work(options: argparse.Namespace, home: TempHome, url: str) -> dict[st
     async with App(environ, Options(platform="api_server", cwd=str(home.cwd))) as app:
         load = Load(app, url)
         await load.burst(2)
-        gc.collect()
+        calm_collector()
         load.__init__(app, url)  # type: ignore[misc]
         longest.found.clear()
         base, _ = memory()

@@ -83,6 +83,7 @@ class Birth:
     async def live(self) -> Live:
         """The live session; whatever it needs is pushed onto the stack. Raises ConfigError, StoreError."""
         on, plan, stack = self._on, self._plan, self._stack
+        stack.callback(self._let_go)
         engine, remark = self._engine()
         marked = Marked(
             starmap(Mark, await on.store.marked_files()),
@@ -123,6 +124,10 @@ class Birth:
 
         return Live(actor, tools, kept, route, self._manner, renew, self._keeper)
 
+    def _let_go(self) -> None:
+        """Forget the session that has ended: what knows it would keep it until the collector comes round."""
+        self._route = self._keeper = None
+
     async def _create(self) -> None:
         on, plan = self._on, self._plan
         endpoint = on.model.endpoint
@@ -153,8 +158,14 @@ class Birth:
 
         hints = SubfolderHints(plan.cwd, vouching(on.home, tools.context.marked), lambda: tools.state.seen)
         hints.recall(conversation.messages)
-        actor: SessionActor
-        keeper = self._keeper = self._opened_keeper(recorder, tools, lambda line: actor.notify(Level.WARNING, line))
+        met: list[SessionActor] = []
+        self._stack.callback(met.clear)
+
+        def warn(line: str) -> None:
+            for actor in met:
+                actor.notify(Level.WARNING, line)
+
+        keeper = self._keeper = self._opened_keeper(recorder, tools, warn)
         deps = Deps(
             toolbox=tools.toolbox,
             executor=self._executor(tools, approvals),
@@ -164,7 +175,7 @@ class Birth:
             epochs=epochs,
             meter=self._meter,
             publish=recorder.publish,
-            steering=lambda: [*tools.notices(), *hints.news(), *_news(keeper), *actor.joining()],
+            steering=lambda: [*tools.notices(), *hints.news(), *_news(keeper), *(one for actor in met for one in actor.joining())],
         )
         parts = Parts(
             deps=deps,
@@ -177,6 +188,7 @@ class Birth:
         )
         waiting = () if plan.fresh else await on.store.inbox(plan.session_id)
         actor = SessionActor(conversation, parts, waiting=waiting)
+        met.append(actor)
         if keeper is not None:
             self._stack.push_async_callback(keeper.close)
             if conversation.lost is not None:
