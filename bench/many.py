@@ -317,12 +317,13 @@ def number(found: dict[str, object], name: str, form: str = ".2f") -> str:
     return format(value, form) if isinstance(value, int | float) else "-"
 
 
-HEAD = "load|loop|CPU ms a turn|of it system|model's server|wall s|first s|median|p99|last|opened at most|out of place|base MB|peak MB"
+HEAD = "load|loop|CPU ms a turn|of it system|model's server|wall s|first s|median|p99|last|opened at most|out of place|of nine tenths|base MB|peak MB"
 
 
 def row(name: str, loop: str, found: dict[str, object]) -> list[str]:
     more = [number(found, one) for one in ("wall", "first", "median", "p99", "last", "opened")]
-    ends = [number(found, "moved", ".1%"), number(found, "base", ".0f"), number(found, "peak", ".0f")]
+    ends = [number(found, one, ".1%") for one in ("moved", "moved_p90")]
+    ends += [number(found, "base", ".0f"), number(found, "peak", ".0f")]
     return [name, loop, *(number(found, one, ".1f") for one in ("cpu", "system", "server")), *more, *ends]
 
 
