@@ -71,6 +71,7 @@ class Campaign:
             for name in self.names:
                 self.fakes[name] = await stack.enter_async_context(FAKES[name.partition("-")[0]]())
             home = stack.enter_context(self._home(server.url))
+            await self._one_life(home, 0.0, patient=True)
             people = asyncio.create_task(self._talk())
             for number in range(self.kills):
                 await self._one_life(home, self.random.uniform(0.3, 3.0))
@@ -106,19 +107,19 @@ class Campaign:
             stderr=asyncio.subprocess.STDOUT,
         )
 
-    async def _one_life(self, home: TempHome, seconds: float) -> None:
+    async def _one_life(self, home: TempHome, seconds: float, *, patient: bool = False) -> None:
         process = await self._start(home)
         reader = asyncio.create_task(self._read(process))
-        await self._ready(process)
+        await self._ready(process, patient=patient)
         await asyncio.sleep(seconds)
         if process.returncode is None:
             process.send_signal(signal.SIGKILL)
         await process.wait()
         await reader
 
-    async def _ready(self, process: asyncio.subprocess.Process) -> None:
+    async def _ready(self, process: asyncio.subprocess.Process, *, patient: bool) -> None:
         """Sometimes it is killed while it starts; mostly not."""
-        if self.random.random() < 0.2:
+        if not patient and self.random.random() < 0.2:
             return
         until = time.monotonic() + 15
         mark = len(self.output)
@@ -135,8 +136,8 @@ class Campaign:
     async def _last_life(self, home: TempHome) -> None:
         process = await self._start(home)
         reader = asyncio.create_task(self._read(process))
-        until = time.monotonic() + 15
-        while time.monotonic() < until and self._missing() :
+        until = time.monotonic() + 60
+        while time.monotonic() < until and self._missing():
             await asyncio.sleep(0.2)
         await asyncio.sleep(1.0)
         process.send_signal(signal.SIGTERM)
