@@ -99,8 +99,11 @@ async def test_sending_and_its_errors(fake: Fake, bot: Bot) -> None:
         await bot.send_message(1001, "x")
     async with aiohttp.ClientSession() as session, session.post(f"{fake.url}/botwrong/getMe") as answer:
         assert answer.status == 401
+    wrong = client(fake, "4242:wrong")
     with pytest.raises(InvalidToken):
-        await client(fake, "4242:wrong").initialize()
+        await wrong.initialize()
+    for request in wrong._request:
+        await request.shutdown()
 
 
 async def test_it_fails_as_it_is_told(fake: Fake, bot: Bot) -> None:
