@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from msgspec import Struct, field
 
@@ -11,16 +11,35 @@ from hermes.core.chats import Arrival, Button, DeliveryState, Outgoing, Owed, Pl
 from hermes.core.errors import StoreError
 from hermes.core.events import ApprovalAnswered, ApprovalAsked
 from hermes.core.outcomes import AnswerScope
+from hermes.gateway.accounts import Account
 from hermes.gateway.people import Person
 from hermes.gateway.platform import PlatformError
+from hermes.runtime.actor import SessionActor
 from hermes.util.say import say, translated
 from hermes.util.text import excerpt, visible
 
-if TYPE_CHECKING:
-    from hermes.gateway.conversation import Conversation
-
 _LONGEST_LABEL = 40
 _EDIT_SECONDS = 15.0
+
+
+class Floor(Protocol):
+    """Where questions are shown: a conversation."""
+
+    actor: SessionActor
+    account: Account
+    place: Place
+
+    async def owe(self, owed: Sequence[Owed]) -> None:
+        """Owe messages."""
+        ...
+
+    async def message_of(self, key: str) -> tuple[DeliveryState, str] | None:
+        """What has become of a message."""
+        ...
+
+    def may_answer(self, person: Person) -> bool:
+        """Whether somebody may answer what the session asks."""
+        ...
 
 
 class Menu(Struct, eq=False):
@@ -49,7 +68,7 @@ class Approval(Struct, eq=False):
 class Questions:
     """The questions of one conversation."""
 
-    def __init__(self, conversation: "Conversation") -> None:
+    def __init__(self, conversation: Floor) -> None:
         self._conversation = conversation
         self._approvals: dict[str, Approval] = {}
         self._menus: list[Menu] = []
@@ -68,7 +87,7 @@ class Questions:
             labels.append((AnswerScope.ALWAYS, say("Allow always")))
         labels.append((AnswerScope.DENY, say("No")))
         token = secrets.token_hex(8)
-        text = _question(event, buttons=self._conversation.can.buttons)
+        text = _question(event, buttons=self._conversation.account.can.buttons)
         rows = tuple(
             (Button(label, f"a:{token}:{scope.value}", danger=scope is AnswerScope.ALWAYS),) for scope, label in labels
         )
@@ -170,14 +189,14 @@ class Questions:
 
     async def _owe(self, key: str, text: str, buttons: tuple[tuple[Button, ...], ...]) -> None:
         conversation = self._conversation
-        shown = buttons if conversation.can.buttons else ()
+        shown = buttons if conversation.account.can.buttons else ()
         message = Outgoing(place=conversation.place, text=text, key=key, buttons=shown)
         await conversation.owe([Owed(key=key, message=message, session_id=conversation.actor.session_id)])
 
     async def _close(self, key: str, text: str) -> None:
         """Take the buttons away from a question, where the platform lets messages be changed; else nothing is shown."""
         conversation = self._conversation
-        if not conversation.can.edit:
+        if not conversation.account.can.edit:
             return
         try:
             known = await conversation.message_of(key)

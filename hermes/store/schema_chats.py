@@ -9,9 +9,9 @@ CREATE TABLE chat_cursors (
     PRIMARY KEY (platform, name)
 ) STRICT, WITHOUT ROWID;
 
--- What came in, once each: the platform's own id of an event tells a repetition. state: new, begun (a command), posted (its words wait in
--- the session's inbox as letter_id, or are part of turn_id), done. outcome says how it ended. The body goes when it is
--- done; the row stays for as long as a platform may deliver it again.
+-- What came in, once each: the platform's own id of an event tells a repetition. state: new, begun (a command), posted
+-- (it waits in the session's inbox as letter_id, or is part of turn_id), done. outcome says how it ended. The body goes
+-- when it is done; the row stays for as long as a platform may deliver it again.
 CREATE TABLE arrivals (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     platform TEXT NOT NULL,
