@@ -18,6 +18,7 @@ from hermes.store.branches import BranchAccess
 from hermes.store.checkpoints import CheckpointAccess
 from hermes.store.db import Database
 from hermes.store.goals import GoalAccess
+from hermes.store.jobs import JobAccess
 from hermes.store.keys import KeyAccess, any_key_notes
 from hermes.store.ledger import SpendAccess
 from hermes.store.marks import MarkAccess
@@ -50,6 +51,7 @@ class Store(
     BranchAccess,
     CheckpointAccess,
     GoalAccess,
+    JobAccess,
 ):
     """One folder's `hermes.db` and `search.db`, used from one event loop; any number of processes may have it open.
 
