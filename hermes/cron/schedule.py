@@ -1,7 +1,7 @@
 """When a job is due: the text that a person wrote, and the instants that it means. Pure; instants are Unix seconds.
 
-Three kinds: once (`30m`, `in 2 hours`, an ISO time), at intervals from a moment on (`every 2h`), and by the clock on the
-wall of a time zone (five fields of cron, `@daily`). What daylight saving time does to the last kind:
+Three kinds: once (`30m`, `in 2 hours`, an ISO time), at intervals from a moment on (`every 2h`), and by the clock on
+the wall of a time zone (five fields of cron, `@daily`). What daylight saving time does to the last kind:
 
 - A fixed time (neither minute nor hour begins with `*`) comes exactly once a day. In an hour that is left out it comes
   when that hour would begin, that is at the first moment after the gap; in an hour that comes twice, the first time.
@@ -9,6 +9,7 @@ wall of a time zone (five fields of cron, `@daily`). What daylight saving time d
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -37,6 +38,7 @@ _NAMED = {
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?")
 _NEAR = timedelta(hours=3)
 """No zone moves its clock by more than this, and none twice within as long."""
+_AHEAD = timedelta(hours=12)
 _EXAMPLES = phrase("Examples: `30m`, `every 2h`, `0 9 * * 1-5`, `@daily`, `2030-05-01T09:00`.")
 
 
@@ -120,6 +122,7 @@ class _Wall(Schedule):
         self._fields = _fields(text)
         parts = self._fields.split()
         self._fixed = not parts[0].startswith("*") and not parts[1].startswith("*")
+        self._listed: list[float] = []
         self._matching = CronSim(self._fields, datetime(2000, 1, 1))
 
     def after(self, instant: float) -> float | None:
@@ -141,16 +144,27 @@ class _Wall(Schedule):
         return say("{when} ({zone})", when=Expression(parts).explain(), zone=self._name)
 
     def _near(self, instant: float, wall: datetime) -> float | None:
-        """The same where the clock is moved near by: all candidates around are made, and the first one is taken."""
-        best: float | None = None
-        last: datetime | None = None
+        """The same where the clock is moved near by: all instants around are listed, and the first one is taken."""
+        if not self._listed or not self._listed[0] <= instant < self._listed[-1]:
+            self._listed = self._around(instant, wall)
+        at = bisect_right(self._listed, instant)
+        return self._listed[at] if at < len(self._listed) else None
+
+    def _around(self, instant: float, wall: datetime) -> list[float]:
+        """`instant`, and every instant behind it up to a moment, one at least."""
+        found: list[float] = []
+        until: datetime | None = None
         for candidate in self._walls(wall - _NEAR):
-            if last is not None and candidate > last:
+            if until is not None and candidate > until:
                 break
-            for found in self._instants(candidate):
-                if found > instant and (best is None or found < best):
-                    best, last = found, candidate + _NEAR
-        return best
+            more = [one for one in self._instants(candidate) if one > instant]
+            if more and until is None:
+                until = max(candidate, wall + _AHEAD) + 2 * _NEAR
+            found += more
+        # What lies within the last hours may have others before it that were not reached.
+        found = sorted(set(found))
+        sure = max(instant + (_AHEAD - _NEAR).total_seconds(), found[0]) if found else instant
+        return [instant, *found[: bisect_right(found, sure)]]
 
     def _instants(self, wall: datetime) -> Iterator[float]:
         """The instants at which a clock on the wall shows this, or stands for it."""

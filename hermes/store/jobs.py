@@ -105,6 +105,8 @@ class Accounted(Struct, frozen=True, kw_only=True):
     reason: str = ""
     through: float | None = None
     instants: int = 1
+    owed: bool = False
+    """Whether somebody is to be told."""
 
 
 class Accounting(Struct, frozen=True, kw_only=True):
@@ -122,8 +124,6 @@ class Accounting(Struct, frozen=True, kw_only=True):
     wake_at: float | None
     overlap: str = "skip"
     repeat: int | None = None
-    owed: bool = False
-    """Whether missed ones are owed to somebody as news."""
     keep: int = KEEP
 
 
@@ -136,6 +136,9 @@ class End(Struct, frozen=True, kw_only=True):
     nano: int = 0
     output: str = ""
     owed: bool = False
+    deliverer: str = ""
+    """The process that is about to deliver it; empty: whoever can."""
+    until: float = 0.0
 
 
 class Glance(Struct, frozen=True):
@@ -296,7 +299,7 @@ class JobAccess(Access):
         def work(connection: apsw.Connection) -> bool:
             connection.execute(
                 "UPDATE job_instants SET state = ?, reason = ?, session_id = ?, nano = ?, output = ?, delivery = ?,"
-                " ended_at = ?, owner = '', until = 0 WHERE job_id = ? AND at = ? AND fence = ? AND state = 'claimed'",
+                " ended_at = ?, owner = ?, until = ? WHERE job_id = ? AND at = ? AND fence = ? AND state = 'claimed'",
                 (
                     end.state,
                     end.reason,
@@ -305,6 +308,8 @@ class JobAccess(Access):
                     end.output,
                     Delivery.OWED if end.owed else Delivery.NONE,
                     now,
+                    end.deliverer,
+                    end.until,
                     job_id,
                     at,
                     fence,
@@ -358,13 +363,26 @@ class JobAccess(Access):
         """Those whose words are still owed to somebody, the earliest first."""
         return await self._instants("WHERE delivery = 'owed' ORDER BY at, job_id LIMIT ?", (limit,))
 
+    async def take_delivery(self, row: InstantRow, *, owner: str, until: float) -> bool:
+        """Be the one who delivers what is owed, in the place of `row.owner`."""
+
+        def work(connection: apsw.Connection) -> bool:
+            connection.execute(
+                "UPDATE job_instants SET owner = ?, until = ? WHERE job_id = ? AND at = ? AND owner = ?"
+                " AND delivery = 'owed'",
+                (owner, until, row.job_id, row.at, row.owner),
+            ).fetchall()
+            return connection.changes() > 0
+
+        return await self._database.write(work)
+
     async def settle_delivery(self, job_id: str, ats: Sequence[float], delivery: Delivery, why: str = "") -> None:
         """Say what became of words that were owed."""
 
         def work(connection: apsw.Connection) -> None:
             for at in ats:
                 connection.execute(
-                    "UPDATE job_instants SET delivery = ?, delivery_why = ?"
+                    "UPDATE job_instants SET delivery = ?, delivery_why = ?, owner = '', until = 0"
                     " WHERE job_id = ? AND at = ? AND delivery = 'owed'",
                     (delivery, why, job_id, at),
                 ).fetchall()
@@ -429,16 +447,16 @@ def _account(connection: apsw.Connection, step: Accounting) -> bool:
         return False
     waiting, running = _under_way(connection, step.job_id)
     begun = 0
-    for row in step.rows:
+    for one in step.rows:
+        row = one
         if row.state is InstantState.DUE:
             if _is_taken(connection, step.job_id, row.at):
                 continue
             why = _in_the_way(step.overlap, waiting, running)
             begun += not why
             skipped = Accounted(at=row.at, state=InstantState.SKIPPED, reason=why)
-            _insert(connection, step.job_id, skipped if why else row)
-            continue
-        _insert(connection, step.job_id, row, owed=step.owed and row.state is InstantState.MISSED)
+            row = skipped if why else row
+        _insert(connection, step.job_id, row)
     if begun and step.overlap == "stop" and running:
         why = phrase("the next instant came")
         connection.execute(
@@ -480,11 +498,9 @@ def _is_taken(connection: apsw.Connection, job_id: str, at: float) -> bool:
     return found.get is not None
 
 
-def _insert(
-    connection: apsw.Connection, job_id: str, row: Accounted, *, by_hand: bool = False, owed: bool = False
-) -> None:
+def _insert(connection: apsw.Connection, job_id: str, row: Accounted, *, by_hand: bool = False) -> None:
     through = row.at if row.through is None else row.through
-    delivery = Delivery.OWED if owed else Delivery.NONE
+    delivery = Delivery.OWED if row.owed else Delivery.NONE
     connection.execute(
         "INSERT OR IGNORE INTO job_instants (job_id, at, through, instants, state, reason, by_hand, delivery)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
