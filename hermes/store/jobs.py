@@ -332,6 +332,17 @@ class JobAccess(Access):
 
         return await self._database.write(work)
 
+    async def skip(self, job_id: str, at: float, why: str) -> None:
+        """Let an instant that waits for a run have none."""
+        now = self._clock.now()
+        await self._database.write(
+            lambda connection: connection.execute(
+                "UPDATE job_instants SET state = 'skipped', reason = ?, ended_at = ?"
+                " WHERE job_id = ? AND at = ? AND state = 'due'",
+                (why, now, job_id, at),
+            ).fetchall()
+        )
+
     async def ask_to_stop(self, job_id: str, why: str) -> int:
         """Have the job's run end, and what waits behind it fail; how many instants that are."""
         now = self._clock.now()
