@@ -1,4 +1,4 @@
-"""What jobs owe to people: answers, failures, and what was missed. A row says that it is owed until it was taken over."""
+"""What jobs owe to people: answers, failures, what was missed. A row says that it is owed until it was taken over."""
 
 import asyncio
 import logging

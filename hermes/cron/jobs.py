@@ -14,7 +14,6 @@ from hermes.cron.output import Outputs
 from hermes.cron.schedule import Schedule
 from hermes.cron.scripts import Scripts
 from hermes.cron.targets import checked_targets
-from hermes.safety.suspicion import marks
 from hermes.store.jobs import JobAccess, JobRow, JobState
 from hermes.util.clock import Clock
 from hermes.util.say import phrase
@@ -43,9 +42,9 @@ class Wish(Struct, frozen=True, kw_only=True):
     no_agent: bool | UnsetType = UNSET
     context_from: tuple[str, ...] | UnsetType = UNSET
     """Names or ids of jobs."""
-    repeat: int | None | UnsetType = UNSET
-    max_cost: float | None | UnsetType = UNSET
-    grace: float | None | UnsetType = UNSET
+    repeat: int | UnsetType | None = UNSET
+    max_cost: float | UnsetType | None = UNSET
+    grace: float | UnsetType | None = UNSET
     catch_up: CatchUp | UnsetType = UNSET
     catch_up_limit: int | UnsetType = UNSET
     overlap: Overlap | UnsetType = UNSET
@@ -219,11 +218,6 @@ class Jobs:
             raise UsageError(phrase("A job without a model needs a script."))
         if not (spec.prompt or spec.script or spec.skills):
             raise UsageError(phrase("A job needs a prompt, a skill or a script."))
-        if spec.made_by == "model" and (found := marks(spec.prompt)):
-            raise UsageError(
-                phrase("The prompt reads like an order to an agent from elsewhere: {what}.", what=", ".join(found)),
-                phrase("Say what is to be done, in words of your own."),
-            )
         if spec.script:
             self._on.scripts.check(spec.script)
         if len(spec.skills) > _MOST_NAMED or len(spec.context_from) > _MOST_NAMED:
