@@ -161,5 +161,14 @@ def _skills(_plan: Plan, shelf: Shelf) -> Kept:
     )
 
 
-OWNERS: Sequence[Callable[[Plan, Shelf], Kept]] = (_skills, _past, _memory)
+def _jobs(plan: Plan, shelf: Shelf) -> Kept:
+    """The tool for jobs on a clock; the run of a job has none."""
+    if shelf.platform == "cron":
+        return Kept()
+    from hermes.app.cron_tool import session_jobs
+
+    return session_jobs(plan, shelf)
+
+
+OWNERS: Sequence[Callable[[Plan, Shelf], Kept]] = (_skills, _past, _memory, _jobs)
 """Who adds something, in the order in which it stands in the prompt."""

@@ -97,11 +97,12 @@ class App:
         system: str | None = None,
         history: Sequence[Message] | None = None,
         asker: Asker | None = None,
+        origin: str = "",
     ) -> SessionActor:
         """A live session: a fresh one, the one that `name` means, or the `latest`.
 
         With `create` a session of that exact name is made when there is none. `history` is put before the first
-        message of a session that has none. Raises NotFoundError, BusyError when another process has it, ConfigError.
+        message of a session that has none. `origin` is the chat that it is held in, as a target of deliveries. Raises NotFoundError, BusyError when another process has it, ConfigError.
         """
         from hermes.app.birth import Birth
         from hermes.app.toolbox import Plan
@@ -115,6 +116,7 @@ class App:
                 history=tuple(history or ()),
                 cwd=self.options.cwd or os.getcwd(),
                 asker=asker,
+                origin=origin,
                 lock=await stack.enter_async_context(session_lock(self._on.home.locks, session_id)),
             )
             live = await Birth(self._on, plan, stack).live()

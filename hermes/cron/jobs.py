@@ -191,6 +191,12 @@ class Jobs:
         self._on.changed()
         return stopped
 
+    async def due_now(self, job: Job) -> float:
+        """Let it be run once by whoever runs jobs, whatever its schedule says; the instant of its row."""
+        at = await self._on.store.add_by_hand(job.id, round(self._on.clock.now(), 3))
+        self._on.changed()
+        return at
+
     async def _changed(self, row: JobRow, *, forget_after: float | None = None) -> Job:
         if not await self._on.store.change_job(row, forget_after=forget_after):
             raise BusyError(phrase("The job {name} was changed meanwhile.", name=row.name), phrase("Try again."))
