@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
-from itertools import starmap
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -22,11 +21,11 @@ from hermes.config.environment import with_dotenv
 from hermes.config.home import Home, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
-from hermes.core.errors import ConfigError, HermesError, UsageError
+from hermes.core.errors import ConfigError, HermesError
 from hermes.core.parts import TextPart
 from hermes.cron.execution import Means
 from hermes.cron.job import Job, job_of
-from hermes.cron.jobs import THE_PERSON, Grounds, Jobs, Maker, Wish
+from hermes.cron.jobs import THE_PERSON, Grounds, Jobs, Maker, Wish, wish_of
 from hermes.cron.output import Outputs
 from hermes.cron.running import Courier, NoCourier
 from hermes.cron.scheduler import Scheduler
@@ -34,8 +33,8 @@ from hermes.cron.scripts import Scripts
 from hermes.cron.shown import instant_shown, job_shown
 from hermes.safety.secrets import Redactor
 from hermes.skills.command import skill_part
+from hermes.store.jobs import JobRow
 from hermes.store.store import Store
-from hermes.tools.marked import Mark, Marked
 from hermes.util.clock import Clock, SystemClock
 from hermes.util.owner import this_process
 from hermes.util.say import phrase
@@ -52,7 +51,6 @@ class CronBase(Struct, frozen=True, kw_only=True):
     store: Store
     redactor: Redactor
     clock: Clock
-    marked: Marked
 
     @property
     def environ(self) -> dict[str, str]:
@@ -67,7 +65,7 @@ class CronBase(Struct, frozen=True, kw_only=True):
     @property
     def scripts(self) -> Scripts:
         """What may run before a job. They get no variable of `.env`."""
-        return Scripts(self.home.root / "scripts", self.process, self.redactor.redact, self.marked.sources)
+        return Scripts(self.home.root / "scripts", self.process, self.redactor.redact)
 
 
 def jobs_of(base: CronBase, *, changed: Callable[[], None] = lambda: None) -> Jobs:
@@ -161,9 +159,14 @@ class CronDesk:
         self.base = base
         self.jobs = jobs_of(base)
 
+    @staticmethod
+    def wish(**values: object) -> Wish:
+        """A wish of what is given by name. Raises UsageError for a value of a wrong kind."""
+        return wish_of(values)
+
     async def rows(self) -> list[Plain]:
         """Every job; of one that cannot be read, why."""
-        return [await self._row(row.id, row.name, lambda row=row: job_of(row)) for row in await self.jobs.all()]
+        return [_row(row) for row in await self.jobs.all()]
 
     async def row(self, name: str) -> Plain:
         """One job."""
@@ -204,6 +207,12 @@ class CronDesk:
         text = await asyncio.to_thread(self.base.outputs.read, row.output) if row.output else ""
         return instant_shown(row, job.name) | {"text": text or ""}
 
+    async def run_elsewhere(self, name: str) -> Plain:
+        """Have it run by the process that runs jobs; the job."""
+        job = await self.jobs.find(name)
+        await self.jobs.due_now(job)
+        return _plain(job)
+
     async def tick(self) -> int:
         """Do once what a gateway does all the time, and wait for what was begun; how many runs that were."""
         scheduler = self.scheduler()
@@ -224,31 +233,17 @@ class CronDesk:
         """Whether a process runs jobs now."""
         return gateway_running(self.base.home)
 
-    async def _row(self, job_id: str, name: str, read: Callable[[], Job]) -> Plain:
-        try:
-            return _plain(read())
-        except HermesError as error:
-            return {"id": job_id, "name": name, "state": "unreadable", "wrong": str(error)}
+
+def _row(row: JobRow) -> Plain:
+    try:
+        return _plain(job_of(row))
+    except HermesError as error:
+        return {"id": row.id, "name": row.name, "state": "unreadable", "wrong": str(error)}
 
 
 def _plain(job: Job) -> Plain:
     row: Plain = to_builtins(job_shown(job))
     return row | {"wrong": ""}
-
-
-def checked_wish(values: Mapping[str, object]) -> Wish:
-    """A wish of what was given by name. Raises UsageError for a value of a wrong kind."""
-    import msgspec
-
-    try:
-        return msgspec.convert(dict(values), Wish)
-    except msgspec.ValidationError as error:
-        raise UsageError(str(error)) from None
-
-
-async def marked_of(store: Store) -> Marked:
-    """The files that hold strangers' words, as far as is known."""
-    return Marked(starmap(Mark, await store.marked_files()))
 
 
 @asynccontextmanager
@@ -268,7 +263,6 @@ async def open_cron(environ: Mapping[str, str], clock: Clock | None = None) -> A
             store=store,
             redactor=redactor,
             clock=clock or SystemClock(),
-            marked=await marked_of(store),
         )
         yield CronDesk(base)
     finally:

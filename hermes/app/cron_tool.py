@@ -7,11 +7,10 @@ from hermes.app.keeping import Kept, Shelf
 from hermes.app.toolbox import Plan
 from hermes.cron.tool import Desk, cronjob_tool
 from hermes.runtime.actor import SessionActor
-from hermes.tools.marked import Marked
 from hermes.util.clock import SystemClock
 
 
-def session_jobs(plan: Plan, shelf: Shelf, marked: Marked) -> Kept:
+def session_jobs(plan: Plan, shelf: Shelf) -> Kept:
     """The tool for the session of `plan`."""
     live: list[SessionActor] = []
 
@@ -25,7 +24,6 @@ def session_jobs(plan: Plan, shelf: Shelf, marked: Marked) -> Kept:
         store=shelf.store,
         redactor=shelf.redactor,
         clock=SystemClock(),
-        marked=marked,
     )
     desk = Desk(
         jobs=jobs_of(base),

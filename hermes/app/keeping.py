@@ -20,6 +20,7 @@ from hermes.safety.secrets import Redactor
 from hermes.store.store import Store
 from hermes.tools.marked import Marked
 from hermes.tools.tool import Tool
+from hermes.tools.toolsets import EVERYTHING, TOOLSETS, resolve
 
 if TYPE_CHECKING:
     from hermes.skills.skills import Skills
@@ -38,6 +39,8 @@ class Shelf(Struct, frozen=True, kw_only=True):
     environ: dict[str, str]
     platform: str
     window: int | None
+    toolsets: tuple[str, ...] = ()
+    """The tool sets that were asked for; none: the usual ones."""
 
 
 class Kept(Struct, frozen=True, kw_only=True):
@@ -85,6 +88,17 @@ def _surroundings(plan: Plan, shelf: Shelf, marked: Marked) -> Kept:
     limit = shelf.settings.context_file_max_chars
     project = ProjectFiles(plan.cwd, vouching(shelf.home, marked), window=shelf.window, limit=limit)
     return Kept(sections=(Surroundings(shelf.environ), project))
+
+
+def _jobs(plan: Plan, shelf: Shelf) -> Kept:
+    """The tool for jobs on a clock, in chats of platforms and where its set is named: it and the two tools that find it
+    are not worth their bytes in every request. The run of a job never has it."""
+    named = any("cronjob" in resolve(one) for one in shelf.toolsets if one in TOOLSETS or one in EVERYTHING)
+    if shelf.platform == "cron" or not (named or (plan.origin and not shelf.toolsets)):
+        return Kept()
+    from hermes.app.cron_tool import session_jobs
+
+    return session_jobs(plan, shelf)
 
 
 def _past(_plan: Plan, shelf: Shelf) -> Kept:
@@ -159,15 +173,6 @@ def _skills(_plan: Plan, shelf: Shelf) -> Kept:
         opening=(skills.settle,),
         attending=(partial(_measure, skills),),
     )
-
-
-def _jobs(plan: Plan, shelf: Shelf) -> Kept:
-    """The tool for jobs on a clock; the run of a job has none."""
-    if shelf.platform == "cron":
-        return Kept()
-    from hermes.app.cron_tool import session_jobs
-
-    return session_jobs(plan, shelf)
 
 
 OWNERS: Sequence[Callable[[Plan, Shelf], Kept]] = (_skills, _past, _memory, _jobs)

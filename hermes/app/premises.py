@@ -99,6 +99,9 @@ class Premises:
             environ=self.environ,
             platform=self.options.platform,
             window=self.model.endpoint.context_length,
+            toolsets=tuple(
+                settings.toolsets if self.options.enabled_toolsets is None else self.options.enabled_toolsets
+            ),
         )
 
     async def close(self) -> None:

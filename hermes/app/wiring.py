@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hermes.app.beside import Beside
     from hermes.app.birth import Live
     from hermes.app.context_bar import Share
+    from hermes.app.cron import CronDesk
     from hermes.app.memory import MemoryDesk
     from hermes.app.premises import Premises
     from hermes.app.prompting import Size
@@ -102,7 +103,8 @@ class App:
         """A live session: a fresh one, the one that `name` means, or the `latest`.
 
         With `create` a session of that exact name is made when there is none. `history` is put before the first
-        message of a session that has none. `origin` is the chat that it is held in, as a target of deliveries. Raises NotFoundError, BusyError when another process has it, ConfigError.
+        message of a session that has none. `origin` is the chat that it is held in, as a target of deliveries. Raises
+        NotFoundError, BusyError when another process has it, ConfigError.
         """
         from hermes.app.birth import Birth
         from hermes.app.toolbox import Plan
@@ -205,6 +207,21 @@ class App:
 
         on = self._on
         return MemoryDesk(journal_of(on.home, on.settings, on.store, on.redactor))
+
+    def cron(self) -> "CronDesk":
+        """What the person can do with jobs on a clock."""
+        from hermes.app.cron import CronBase, CronDesk
+
+        on = self._on
+        base = CronBase(
+            home=on.home,
+            settings=on.settings,
+            process=self._process,
+            store=on.store,
+            redactor=on.redactor,
+            clock=self._clock,
+        )
+        return CronDesk(base)
 
     def undoing(self, actor: SessionActor) -> "UndoDesk":
         """Undo for a live session: of files, of turns, and its branches."""

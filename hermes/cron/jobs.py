@@ -2,9 +2,10 @@
 
 import re
 import secrets
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from hermes.core.errors import BusyError, NotFoundError, UsageError
@@ -243,6 +244,14 @@ class Jobs:
         taken = {row.name.lower() for row in await self._on.store.jobs()}
         numbered = (f"{name[:58]} {number}" for number in range(2, len(taken) + 3))
         return name if name.lower() not in taken else next(one for one in numbered if one.lower() not in taken)
+
+
+def wish_of(values: Mapping[str, object]) -> Wish:
+    """A wish of values by name; their types are checked. Raises UsageError."""
+    try:
+        return msgspec.convert(values, Wish)
+    except msgspec.ValidationError as error:
+        raise UsageError(str(error)) from None
 
 
 def _started(job: Job, now: float) -> JobRow:

@@ -10,7 +10,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -33,19 +33,12 @@ class Said(Struct, frozen=True):
 
 
 class Scripts:
-    """The scripts of a home. `doubted` names the untrusted sources whose words a file holds, as far as is known."""
+    """The scripts of a home."""
 
-    def __init__(
-        self,
-        folder: Path,
-        environ: Mapping[str, str],
-        redact: Callable[[str], str],
-        doubted: Callable[[str], Sequence[str]] = lambda _: (),
-    ) -> None:
+    def __init__(self, folder: Path, environ: Mapping[str, str], redact: Callable[[str], str]) -> None:
         self._folder = folder
         self._environ = environ
         self._redact = redact
-        self._doubted = doubted
 
     def check(self, name: str) -> list[str]:
         """The command that runs a script. Raises UsageError for a path that is not allowed, ConfigError for a file that
@@ -61,12 +54,6 @@ class Scripts:
             raise ConfigError(
                 phrase("{path} is not a plain file of yours.", path=path),
                 phrase("It must belong to you, and nobody else may write it."),
-            )
-        sources = self._doubted(str(path))
-        if sources:
-            raise ConfigError(
-                phrase("{path} holds words of strangers ({sources}).", path=path, sources=", ".join(sources)),
-                phrase("Read it, then `hermes trust` vouches for it."),
             )
         if path.suffix == ".py":
             return [sys.executable, str(path)]

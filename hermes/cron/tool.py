@@ -5,12 +5,11 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta, Struct
 
-from hermes.core.errors import HermesError, ToolError, UsageError
+from hermes.core.errors import HermesError, ToolError
 from hermes.cron.job import CatchUp, Job, Overlap, job_of
-from hermes.cron.jobs import Jobs, Maker, Wish
+from hermes.cron.jobs import Jobs, Maker, Wish, wish_of
 from hermes.cron.schedule import zone_of
 from hermes.safety.findings import Finding, Verdict
 from hermes.safety.suspicion import marks
@@ -154,14 +153,6 @@ def _wish(ctx: ToolContext, call: CronCall) -> Wish:
     }
     chosen |= {name: value for name, value in optional.items() if value is not None}
     return wish_of(chosen)
-
-
-def wish_of(values: dict[str, object]) -> Wish:
-    """A wish of values by name; their types are checked. Raises UsageError."""
-    try:
-        return msgspec.convert(values, Wish)
-    except msgspec.ValidationError as error:
-        raise UsageError(str(error)) from None
 
 
 def _plainly(jobs: Sequence[Job], more: Sequence[str] = (), *, whole: bool = False) -> ToolOutput:
