@@ -1,10 +1,11 @@
 """A job's run as a session of its own: a fresh one, with nobody there to ask."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
 
 from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.core.events import Event, TurnEnded
 from hermes.core.parts import ImagePart, TextPart
 from hermes.cron.job import Job
@@ -20,11 +21,23 @@ _LOOK = 5.0
 """Seconds between looks at whether a run still gives signs of life."""
 
 
+class Opens(Protocol):
+    """What a run needs of an `App`."""
+
+    async def open_session(self) -> SessionActor:
+        """A fresh session."""
+        ...
+
+
+OpenApp = Callable[[Options], AbstractAsyncContextManager[Opens]]
+"""Opens a Hermes with these choices. Leaving it ends all that it started."""
+
+
 class SessionRunner:
     """Runs each job in a Hermes of its own, so that its model, tool sets, folder and cap are its own, too."""
 
-    def __init__(self, environ: Mapping[str, str], clock: Clock, *, cwd: str) -> None:
-        self._environ = environ
+    def __init__(self, open_app: OpenApp, clock: Clock, *, cwd: str) -> None:
+        self._open_app = open_app
         self._clock = clock
         self._cwd = cwd
         self._live: dict[str, SessionActor] = {}
@@ -40,7 +53,7 @@ class SessionRunner:
             platform=PLATFORM,
             cwd=spec.cwd or self._cwd,
         )
-        async with App(self._environ, options, clock=self._clock) as app:
+        async with self._open_app(options) as app:
             actor = await app.open_session()
             self._live[job.id] = actor
             try:

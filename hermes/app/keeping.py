@@ -21,6 +21,7 @@ from hermes.store.store import Store
 from hermes.tools.marked import Marked
 from hermes.tools.tool import Tool
 from hermes.tools.toolsets import EVERYTHING, TOOLSETS, resolve
+from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
     from hermes.skills.skills import Skills
@@ -37,6 +38,7 @@ class Shelf(Struct, frozen=True, kw_only=True):
     store: Store
     redactor: Redactor
     environ: dict[str, str]
+    clock: Clock
     platform: str
     window: int | None
     toolsets: tuple[str, ...] = ()
@@ -96,9 +98,19 @@ def _jobs(plan: Plan, shelf: Shelf) -> Kept:
     named = any("cronjob" in resolve(one) for one in shelf.toolsets if one in TOOLSETS or one in EVERYTHING)
     if shelf.platform == "cron" or not (named or (plan.origin and not shelf.toolsets)):
         return Kept()
+    from hermes.app.cron_base import CronBase
     from hermes.app.cron_tool import session_jobs
 
-    return session_jobs(plan, shelf)
+    base = CronBase(
+        home=shelf.home,
+        settings=shelf.settings,
+        process=shelf.environ,
+        store=shelf.store,
+        redactor=shelf.redactor,
+        clock=shelf.clock,
+    )
+    tool, attend = session_jobs(base, plan.origin)
+    return Kept(tools=(tool,), attending=(attend,))
 
 
 def _past(_plan: Plan, shelf: Shelf) -> Kept:

@@ -210,7 +210,8 @@ class App:
 
     def cron(self) -> "CronDesk":
         """What the person can do with jobs on a clock."""
-        from hermes.app.cron import CronBase, CronDesk
+        from hermes.app.cron import CronDesk
+        from hermes.app.cron_base import CronBase
 
         on = self._on
         base = CronBase(
@@ -221,7 +222,7 @@ class App:
             redactor=on.redactor,
             clock=self._clock,
         )
-        return CronDesk(base)
+        return CronDesk(base, lambda options: App(self._process, options, clock=self._clock))
 
     def undoing(self, actor: SessionActor) -> "UndoDesk":
         """Undo for a live session: of files, of turns, and its branches."""

@@ -5,8 +5,9 @@ import asyncio
 import os
 from collections.abc import Sequence
 
-from hermes.app.cron import CronDesk, open_cron
+from hermes.app.cron import CronDesk
 from hermes.app.cron_lines import history_lines, idle_line, job_line, job_lines
+from hermes.app.cron_open import open_cron
 from hermes.app.openai_form import Plain
 from hermes.cli.arguments import Parser
 from hermes.cli.output import agreed, print_json
@@ -63,9 +64,7 @@ def _parser() -> Parser:
     for verb in ("add", "edit"):
         _wishes(parsers[verb])
     parsers["remove"].add_argument("--yes", action="store_true", help=say("do not ask"))
-    parsers["history"].add_argument(
-        "job", nargs="?", help=say("its name, or the beginning of its id; all jobs without")
-    )
+    parsers["history"].add_argument("job", nargs="?", help=say("a job; all of them without"))
     parsers["history"].add_argument("--limit", type=int, default=30, metavar="N", help=say("how many, 30 by default"))
     return made
 
@@ -85,7 +84,7 @@ def _wishes(parser: argparse.ArgumentParser) -> None:
         action="append",
         dest="skills",
         metavar="NAME",
-        help=say("a skill that it is told first (repeatable)"),
+        help=say("a skill to tell it first (repeatable)"),
     )
     add("--model", help=say("the model that answers"))
     add("--provider", help=say("who serves it"))
@@ -110,29 +109,11 @@ def _wishes(parser: argparse.ArgumentParser) -> None:
     add("--quiet", action=argparse.BooleanOptionalAction, default=None, help=say("tell nobody of failures"))
 
 
-_WISHES = [
-    "name",
-    "zone",
-    "deliver",
-    "skills",
-    "model",
-    "provider",
-    "toolsets",
-    "script",
-    "no_agent",
-    "context_from",
-    "repeat",
-    "max_cost",
-    "grace",
-    "catch_up",
-    "catch_up_limit",
-    "overlap",
-    "jitter",
-    "repeatable",
-    "quiet",
-    "schedule",
-    "prompt",
-]
+_WISHES = (
+    *("name", "zone", "deliver", "skills", "model", "provider", "toolsets", "script", "no_agent", "context_from"),
+    *("repeat", "max_cost", "grace", "catch_up", "catch_up_limit", "overlap", "jitter", "repeatable", "quiet"),
+    *("schedule", "prompt"),
+)
 
 
 def _wished(given: argparse.Namespace) -> dict[str, object]:

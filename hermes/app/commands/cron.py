@@ -37,8 +37,8 @@ async def cron(call: Call) -> None:
         case ["stop", name]:
             lines, served = [say("It is being stopped.") if await desk.stop(name) else say("It does not run.")], True
         case ["history"] | ["history", _]:
-            name = call.words[1] if len(call.words) == 2 else None
-            lines = history_lines(await desk.history(name, 20)) or [say("Nothing was due yet.")]
+            which = call.words[1] if len(call.words) == 2 else None
+            lines = history_lines(await desk.history(which, 20)) or [say("Nothing was due yet.")]
             served = True
         case _:
             raise UsageError(_USAGE)
