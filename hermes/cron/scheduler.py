@@ -80,11 +80,13 @@ class Scheduler:
         return glance
 
     async def drain(self) -> None:
-        """Wait until nothing runs here any more, what follows from it included."""
-        while self._running:
-            await asyncio.wait(set(self._running.values()))
+        """Tick and wait until nothing runs here any more and nothing follows from what ran. Not beside `run`."""
+        self._news.set()
+        while self._running or self._news.is_set():
+            self._news.clear()
+            if self._running:
+                await asyncio.wait(set(self._running.values()))
             await self.tick()
-        await self.tick()
 
     async def close(self) -> None:
         """End all runs by name."""
@@ -191,6 +193,7 @@ class Scheduler:
         task = asyncio.create_task(execution.run(), name=f"instant of {job.name}")
         self._running[job.id, at] = task
         task.add_done_callback(lambda done: self._ended(job, at, done))
+        await asyncio.sleep(0)  # a task that is cancelled before its first step could not say how it ended
         return task
 
     def _ended(self, job: Job, at: float, task: "asyncio.Task[None]") -> None:
