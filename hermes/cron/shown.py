@@ -1,6 +1,7 @@
 """Jobs and instants as plain values, for whoever shows them."""
 
-from msgspec import Struct, to_builtins
+import msgspec
+from msgspec import Struct
 
 from hermes.core.money import NANO
 from hermes.cron.job import Job
@@ -35,7 +36,7 @@ def job_shown(job: Job) -> JobShown:
         next_at=row.next_at,
         begun=row.begun,
         made_at=row.made_at,
-        spec=to_builtins(job.spec),
+        spec=msgspec.json.decode(row.spec),
     )
 
 
