@@ -120,7 +120,7 @@ screens: $(VENV)/dev.stamp
 	@$(BIN)/python scripts/screens.py
 
 lock:
-	UV_CUSTOM_COMPILE_COMMAND="make lock" uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet --extra local requirements/build.in pyproject.toml -o requirements/run.txt
+	UV_CUSTOM_COMPILE_COMMAND="make lock" uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet --extra local --extra gateway requirements/build.in pyproject.toml -o requirements/run.txt
 	UV_CUSTOM_COMPILE_COMMAND="make lock" uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet --no-deps requirements/model.in -o requirements/model.txt
 	UV_CUSTOM_COMPILE_COMMAND="make lock" uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet --group dev -c requirements/run.txt -o requirements/dev.txt
 

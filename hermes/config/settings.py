@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from hermes.config.display import DisplaySettings
+from hermes.config.gateway import GatewaySettings
 from hermes.core.secret import KeyHolder
 
 Count = Annotated[int, Meta(ge=0)]
@@ -517,6 +518,9 @@ class Settings(Struct, frozen=True):
     skills: SkillSettings = SkillSettings()
     memory: MemorySettings = MemorySettings()
     display: DisplaySettings = DisplaySettings()
+    gateway: GatewaySettings = GatewaySettings()
+    platforms: Mapping[str, Mapping[str, object]] = {}
+    """Accounts on chat platforms by name, and the API server; see `gateway.md`."""
     toolsets: tuple[str, ...] = ()
     """Tool sets that are on; empty: the front-end's own default."""
     disabled_toolsets: tuple[str, ...] = ()

@@ -47,7 +47,7 @@ class Deliveries:
         if row.owner and row.owner != self._means.owner and not self._dead(row):
             return False
         owner, until = self._means.owner, self._means.clock.now() + LEASE
-        return await self._means.store.take_delivery(row, owner=owner, until=until)
+        return await self._means.store.take_words(row, owner=owner, until=until)
 
     async def _answer(self, job: Job, row: InstantRow, places: Sequence[str]) -> None:
         text = await asyncio.to_thread(self._means.outputs.read, row.output)
@@ -79,7 +79,7 @@ class Deliveries:
 
     async def _settle(self, row: InstantRow, wrong: str) -> None:
         delivery = Delivery.FAILED if wrong else Delivery.DELIVERED
-        await self._means.store.settle_delivery(row.job_id, (row.at,), delivery, wrong)
+        await self._means.store.settle_words(row.job_id, (row.at,), delivery, wrong)
 
 
 def missed_text(found: Sequence[tuple[Job, InstantRow]]) -> str:

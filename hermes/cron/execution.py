@@ -133,7 +133,7 @@ class Execution:
                 row = await store.instant(self.job.id, self.at)
                 held = row is not None and row.state is InstantState.CLAIMED and row.fence == self._fence
                 if held and clock.monotonic() - renewed >= LEASE / 4:
-                    held = await store.renew(self.job.id, self.at, fence=self._fence, until=clock.now() + LEASE)
+                    held = await store.renew_instant(self.job.id, self.at, fence=self._fence, until=clock.now() + LEASE)
                     renewed = clock.monotonic()
             except HermesError as error:
                 _LOG.warning("the claim of the job %s could not be looked at: %s", self.job.name, error)
@@ -152,7 +152,7 @@ class Execution:
     async def _closed(self) -> None:
         """Hermes ends while this runs."""
         if self.job.spec.repeatable:
-            await self._means.store.release(self.job.id, self.at, fence=self._fence)
+            await self._means.store.release_instant(self.job.id, self.at, fence=self._fence)
         else:
             await self._end(Outcome(ok=False, reason=phrase("Hermes was closed")))
 
@@ -183,7 +183,7 @@ class Execution:
             deliverer=means.owner if mine else "",
             until=means.clock.now() + LEASE if mine else 0.0,
         )
-        if not await means.store.end(job.id, self.at, fence=self._fence, end=end):
+        if not await means.store.end_instant(job.id, self.at, fence=self._fence, end=end):
             _LOG.warning("the job %s ended after its claim was lost", job.name)
 
 

@@ -105,7 +105,7 @@ class Scheduler:
         at = await store.add_by_hand(job.id, round(now, 3))
         task = await self._begun(job, at)
         if task is None:
-            await store.skip(job.id, at, phrase("an earlier run was still going on"))
+            await store.skip_instant(job.id, at, phrase("an earlier run was still going on"))
             raise BusyError(
                 phrase("The job {name} runs already.", name=job.name), phrase("`hermes cron stop` ends its run.")
             )
@@ -162,9 +162,9 @@ class Scheduler:
             job = await self._job(row.job_id)
             if job is None:
                 end = End(state=InstantState.FAILED, reason=phrase("the process ended"))
-                await store.end(row.job_id, row.at, fence=row.fence, end=end)
+                await store.end_instant(row.job_id, row.at, fence=row.fence, end=end)
             elif job.spec.repeatable and row.fence < _TRIES:
-                await store.release(row.job_id, row.at, fence=row.fence)
+                await store.release_instant(row.job_id, row.at, fence=row.fence)
             else:
                 await Execution(self._means, job, row.at, row.fence).lost()
 
@@ -186,7 +186,7 @@ class Scheduler:
 
     async def _begun(self, job: Job, at: float) -> "asyncio.Task[None] | None":
         means = self._means
-        fence = await means.store.claim(job.id, at, owner=means.owner, until=means.clock.now() + LEASE)
+        fence = await means.store.claim_instant(job.id, at, owner=means.owner, until=means.clock.now() + LEASE)
         if fence is None:
             return None
         execution = Execution(means, job, at, fence)

@@ -265,7 +265,7 @@ class JobAccess(Access):
 
         return await self._database.write(work)
 
-    async def claim(self, job_id: str, at: float, *, owner: str, until: float) -> int | None:
+    async def claim_instant(self, job_id: str, at: float, *, owner: str, until: float) -> int | None:
         """Take a due instant whose job has no run; the fence that its end must name. None: it is not to be had."""
         now = self._clock.now()
         fence = await self._database.write(
@@ -280,7 +280,7 @@ class JobAccess(Access):
         )
         return None if fence is None else int(fence)
 
-    async def renew(self, job_id: str, at: float, *, fence: int, until: float) -> bool:
+    async def renew_instant(self, job_id: str, at: float, *, fence: int, until: float) -> bool:
         """Hold a claim longer; False when it is somebody else's by now, or gone."""
 
         def work(connection: apsw.Connection) -> bool:
@@ -292,7 +292,7 @@ class JobAccess(Access):
 
         return await self._database.write(work)
 
-    async def end(self, job_id: str, at: float, *, fence: int, end: End) -> bool:
+    async def end_instant(self, job_id: str, at: float, *, fence: int, end: End) -> bool:
         """End a claimed instant; False, with nothing changed, when the claim was lost."""
         now = self._clock.now()
 
@@ -319,7 +319,7 @@ class JobAccess(Access):
 
         return await self._database.write(work)
 
-    async def release(self, job_id: str, at: float, *, fence: int) -> bool:
+    async def release_instant(self, job_id: str, at: float, *, fence: int) -> bool:
         """Let a claimed instant be due again."""
 
         def work(connection: apsw.Connection) -> bool:
@@ -332,7 +332,7 @@ class JobAccess(Access):
 
         return await self._database.write(work)
 
-    async def skip(self, job_id: str, at: float, why: str) -> None:
+    async def skip_instant(self, job_id: str, at: float, why: str) -> None:
         """Let an instant that waits for a run have none."""
         now = self._clock.now()
         await self._database.write(
@@ -374,7 +374,7 @@ class JobAccess(Access):
         """Those whose words are still owed to somebody, the earliest first."""
         return await self._instants("WHERE delivery = 'owed' ORDER BY at, job_id LIMIT ?", (limit,))
 
-    async def take_delivery(self, row: InstantRow, *, owner: str, until: float) -> bool:
+    async def take_words(self, row: InstantRow, *, owner: str, until: float) -> bool:
         """Be the one who delivers what is owed, in the place of `row.owner`."""
 
         def work(connection: apsw.Connection) -> bool:
@@ -387,7 +387,7 @@ class JobAccess(Access):
 
         return await self._database.write(work)
 
-    async def settle_delivery(self, job_id: str, ats: Sequence[float], delivery: Delivery, why: str = "") -> None:
+    async def settle_words(self, job_id: str, ats: Sequence[float], delivery: Delivery, why: str = "") -> None:
         """Say what became of words that were owed."""
 
         def work(connection: apsw.Connection) -> None:

@@ -14,14 +14,17 @@ from hermes.core.messages import Message, Role
 from hermes.store import erasure
 from hermes.store.access import SessionAccess, TranscriptAccess, TurnAccess
 from hermes.store.approvals import ApprovalAccess
+from hermes.store.arrivals import ArrivalAccess
 from hermes.store.branches import BranchAccess
 from hermes.store.checkpoints import CheckpointAccess
 from hermes.store.db import Database
+from hermes.store.deliveries import DeliveryAccess
 from hermes.store.goals import GoalAccess
 from hermes.store.jobs import JobAccess
 from hermes.store.keys import KeyAccess, any_key_notes
 from hermes.store.ledger import SpendAccess
 from hermes.store.marks import MarkAccess
+from hermes.store.people import PeopleAccess
 from hermes.store.revisions import RevisionAccess
 from hermes.store.rows import Hit, IndexReport, Search
 from hermes.store.schema import HERMES
@@ -52,6 +55,9 @@ class Store(
     CheckpointAccess,
     GoalAccess,
     JobAccess,
+    ArrivalAccess,
+    DeliveryAccess,
+    PeopleAccess,
 ):
     """One folder's `hermes.db` and `search.db`, used from one event loop; any number of processes may have it open.
 

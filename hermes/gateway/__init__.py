@@ -1,0 +1,1 @@
+"""The gateway: one process that answers on every platform."""

@@ -1,0 +1,1 @@
+"""Chat platforms, a file or a folder each; found by their names."""

@@ -1,0 +1,1 @@
+"""Fakes of chat platforms: servers on loopback that speak the platforms' own wires."""
