@@ -71,7 +71,7 @@ def jobs_of(base: CronBase, *, changed: Callable[[], None] = lambda: None) -> Jo
             clock=base.clock,
             scripts=base.scripts,
             outputs=base.outputs,
-            platforms=platform_names(),
+            platforms=tuple(base.settings.platforms),
             zone=partial(machine_zone, base.settings, base.process),
             toolsets=known_sets,
             skills=known_skills,
@@ -83,15 +83,6 @@ def jobs_of(base: CronBase, *, changed: Callable[[], None] = lambda: None) -> Jo
 def gateway_running(home: Home) -> bool:
     """Whether a gateway runs, which is who runs jobs."""
     return is_held(home.locks / "gateway.lock")
-
-
-def platform_names() -> tuple[str, ...]:
-    """The platforms that there are, told by their files; nothing is imported."""
-    folder = Path(__file__).parent.parent / "gateway" / "platforms"
-    if not folder.is_dir():
-        return ()
-    names = (entry.name.removesuffix(".py") for entry in folder.iterdir() if entry.suffix == ".py" or entry.is_dir())
-    return tuple(sorted(name for name in names if not name.startswith(("_", "."))))
 
 
 def machine_zone(settings: Settings, environ: Mapping[str, str]) -> str:

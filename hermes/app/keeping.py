@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from hermes.agent.turn import TurnState
 from hermes.app.toolbox import Plan
@@ -17,6 +17,7 @@ from hermes.core.events import TurnEnded
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.bringing import Bringer
 from hermes.safety.secrets import Redactor
+from hermes.skills.catalogue import Catalogue, Roots
 from hermes.store.store import Store
 from hermes.tools.marked import Marked
 from hermes.tools.tool import Tool
@@ -41,8 +42,19 @@ class Shelf(Struct, frozen=True, kw_only=True):
     clock: Clock
     platform: str
     window: int | None
-    toolsets: tuple[str, ...] = ()
-    """The tool sets that were asked for; none: the usual ones."""
+    catalogues: dict[Roots, Catalogue] = field(default_factory=dict)
+    """The catalogue of skills, by where skills are; only the newest is kept."""
+
+    def skills(self) -> "Skills":
+        """The skills, over one catalogue for all sessions as long as they are in the same places."""
+        from hermes.app.skills import roots_of, skills_over
+
+        roots = roots_of(self.home, self.settings)
+        found = self.catalogues.get(roots)
+        if found is None:
+            self.catalogues.clear()
+            found = self.catalogues[roots] = Catalogue(roots, self.environ)
+        return skills_over(found, self.home, self.store)
 
 
 class Kept(Struct, frozen=True, kw_only=True):
@@ -95,8 +107,9 @@ def _surroundings(plan: Plan, shelf: Shelf, marked: Marked) -> Kept:
 def _jobs(plan: Plan, shelf: Shelf) -> Kept:
     """The tool for jobs on a clock, in chats of platforms and where its set is named: it and the two tools that find it
     are not worth their bytes in every request. The run of a job never has it."""
-    named = any("cronjob" in resolve(one) for one in shelf.toolsets if one in TOOLSETS or one in EVERYTHING)
-    if shelf.platform == "cron" or not (named or (plan.origin and not shelf.toolsets)):
+    asked = shelf.settings.toolsets if plan.options.enabled_toolsets is None else plan.options.enabled_toolsets
+    named = any("cronjob" in resolve(one) for one in asked if one in TOOLSETS or one in EVERYTHING)
+    if shelf.platform == "cron" or not (named or (plan.options.origin and not asked)):
         return Kept()
     from hermes.app.cron_base import CronBase
     from hermes.app.cron_tool import session_jobs
@@ -109,7 +122,7 @@ def _jobs(plan: Plan, shelf: Shelf) -> Kept:
         redactor=shelf.redactor,
         clock=shelf.clock,
     )
-    tool, attend = session_jobs(base, plan.origin)
+    tool, attend = session_jobs(base, plan.options.origin)
     return Kept(tools=(tool,), attending=(attend,))
 
 
@@ -169,12 +182,12 @@ async def _measure(skills: "Skills", actor: SessionActor, _stack: AsyncExitStack
 
 def _skills(_plan: Plan, shelf: Shelf) -> Kept:
     """The skills: their index, their tools, and `/name`."""
-    from hermes.app.skills import brought, skills_of
+    from hermes.app.skills import brought
     from hermes.skills.section import SkillsSection
     from hermes.skills.tool import skill_tools
 
     chosen = shelf.settings.skills
-    skills = skills_of(shelf.home, shelf.settings, shelf.environ, shelf.store)
+    skills = shelf.skills()
     writes = chosen.evolution is not Evolution.OFF
     automatic = chosen.evolution is Evolution.AUTOMATIC and not chosen.write_approval
     return Kept(

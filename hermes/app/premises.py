@@ -100,9 +100,6 @@ class Premises:
             clock=self.clock,
             platform=self.options.platform,
             window=self.model.endpoint.context_length,
-            toolsets=tuple(
-                settings.toolsets if self.options.enabled_toolsets is None else self.options.enabled_toolsets
-            ),
         )
 
     async def close(self) -> None:

@@ -43,8 +43,6 @@ class Plan(Struct, frozen=True, kw_only=True):
     asker: Asker | None
     lock: int
     """The handle of the session's lock."""
-    origin: str = ""
-    """The chat that it is held in, as a target of deliveries (`PLATFORM:CHAT[:THREAD]`)."""
 
 
 class Process(Struct, frozen=True, kw_only=True):

@@ -99,14 +99,12 @@ class App:
         history: Sequence[Message] | None = None,
         asker: Asker | None = None,
         options: Options | None = None,
-        origin: str = "",
     ) -> SessionActor:
         """A live session: a fresh one, the one that `name` means, or the `latest`.
 
         With `create` a session of that exact name is made when there is none. `history` is put before the first
         message of a session that has none; `options` stand in the place of the process's own for what concerns a single
-        session. `origin` is the chat that it is held in, as a target of deliveries. Raises NotFoundError, BusyError
-        when another process has it, ConfigError.
+        session. Raises NotFoundError, BusyError when another process has it, ConfigError.
         """
         from hermes.app.birth import Birth
         from hermes.app.toolbox import Plan
@@ -121,7 +119,6 @@ class App:
                 cwd=(options or self.options).cwd or os.getcwd(),
                 options=options or self.options,
                 asker=asker,
-                origin=origin,
                 lock=await stack.enter_async_context(session_lock(self._on.home.locks, session_id)),
             )
             live = await Birth(self._on, plan, stack).live()

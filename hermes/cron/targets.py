@@ -8,7 +8,7 @@ from hermes.cron.job import ALL, LOCAL, ORIGIN, Spec
 from hermes.plugins import suggestion
 from hermes.util.say import phrase
 
-_PLACE = re.compile(r"([a-z][a-z0-9_-]{0,31}):(\S{1,256})")
+_PLACE = re.compile(r"(\w[\w.-]{0,63}):(\S{1,256})")
 MOST = 8
 
 
@@ -28,18 +28,16 @@ def _checked(text: str, platforms: Collection[str], *, origin: str) -> str:
         )
     if text.lower() in (LOCAL, ORIGIN, ALL):
         return text.lower()
-    platform, _, rest = text.partition(":")
-    match = _PLACE.fullmatch(f"{platform.lower()}:{rest}")
+    match = _PLACE.fullmatch(text)
     if match is None:
         raise UsageError(
             phrase("{text!r} is no target.", text=text[:80]),
             phrase("Targets are `local`, `origin`, `all`, and PLATFORM:CHAT or PLATFORM:CHAT:THREAD."),
         )
     if match[1] not in platforms:
-        known = phrase("Platforms: {known}.", known=", ".join(sorted(platforms)) or "-")
-        raise UsageError(
-            phrase("There is no platform {name!r}.", name=match[1]), suggestion(match[1], platforms) or known
-        )
+        known = phrase("Those set up: {known}.", known=", ".join(sorted(platforms)))
+        hint = suggestion(match[1], platforms) or (known if platforms else phrase("None is set up yet."))
+        raise UsageError(phrase("No platform {name!r} is set up here.", name=match[1]), hint)
     return f"{match[1]}:{match[2]}"
 
 

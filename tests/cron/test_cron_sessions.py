@@ -117,7 +117,7 @@ async def test_the_tool_makes_a_job_where_somebody_is_there() -> None:
     async with ScriptedServer([Say(calls=(MAKE,)), Say("Made.")]) as server:
         with TempHome.for_server(server.url) as home:
             async with App(home.environ, _options(home)) as app:
-                actor = await app.open_session(origin="telegram:42")
+                actor = await app.open_session(options=structs.replace(_options(home), origin="telegram:42"))
                 actor.approvals.can_ask = True
                 await actor.post(Inbound(text="every day, say hello", cwd=str(home.cwd)))
                 (row,) = await app.cron().rows()

@@ -41,7 +41,7 @@ def script(rig: Rig, name: str, text: str, mode: int = 0o700) -> Path:
     [
         ({}, "needs a prompt"),
         ({"prompt": "x" * 20_001}, "at most 20000"),
-        ({"prompt": "x", "deliver": ("smoke:signals",)}, "no platform 'smoke'"),
+        ({"prompt": "x", "deliver": ("smoke:signals",)}, "No platform 'smoke'"),
         ({"prompt": "x", "deliver": ("telegramm:7",)}, "Did you mean 'telegram'"),
         ({"prompt": "x", "deliver": ("somewhere",)}, "no target"),
         ({"prompt": "x", "deliver": ("origin",)}, "not made in one"),
