@@ -147,9 +147,10 @@ async def test_what_is_said_comes_in_once(rig: Rig) -> None:
     assert (arrival.place.platform, arrival.place.kind, arrival.place.thread) == ("here", ChatKind.DM, "")
     assert arrival.event_id
     assert arrival.verified
-    stranger = await rig.hear(await rig.fake.say("me too", person=rig.fake.stranger))
-    assert stranger.sender.id == rig.fake.stranger
-    assert stranger.place.lane != arrival.place.lane
+    other = await rig.hear(await rig.fake.say("me too", person=rig.fake.stranger))
+    if rig.can.senders:
+        assert other.sender.id == rig.fake.stranger
+        assert other.place.lane != arrival.place.lane
     assert [one.text for one in rig.arrivals] == ["hello, world", "me too"]
     assert len({one.event_id for one in rig.arrivals}) == 2
 

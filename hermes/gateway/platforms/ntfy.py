@@ -6,6 +6,7 @@ JSON out. A message carries no sender; what the agent wrote itself comes back an
 
 import asyncio
 from collections.abc import AsyncGenerator
+from email.header import Header
 from pathlib import Path
 
 import aiohttp
@@ -28,6 +29,8 @@ from hermes.gateway.platform import (
     utf8,
 )
 
+LIMIT = 4_096
+"""Bytes of one message; longer ones become attachments on the server's side."""
 _OWN = "hermes"
 """The tag by which the agent's own messages are known."""
 _LIVENESS = 90.0
@@ -107,10 +110,16 @@ class Ntfy(Platform):
             headers["Priority"] = "2"
         if message.file:
             path = Path(message.file)
-            body = await asyncio.to_thread(path.read_bytes)
+            try:
+                body = await asyncio.to_thread(path.read_bytes)
+            except OSError as error:
+                raise SendError(Fault.NOT_FOUND, f"The file cannot be read: {error.strerror}.") from None
+            headers["Message"] = Header(message.text, "utf-8", maxlinelen=100_000).encode()
             headers["Filename"] = path.name.encode("ascii", "replace").decode().replace("\n", " ")
         else:
             body = message.text.encode("utf-8", "replace")
+            if len(body) > LIMIT:
+                raise SendError(Fault.TOO_LONG, f"The text has {len(body)} bytes; {LIMIT} fit.")
             headers["Markdown"] = "no" if message.plain else "yes"
         limit = aiohttp.ClientTimeout(total=_SECONDS)
         try:
@@ -197,8 +206,9 @@ def _failure(status: int, retry_after: str | None, said: bytes) -> SendError:
         return SendError(Fault.RATE_LIMITED, why, retry_after=wait)
     if status == 413:
         return SendError(Fault.TOO_LONG, why)
-    if status in (401, 403, 404):
-        return SendError(Fault.FORBIDDEN, why)
+    known = {400: Fault.BAD_FORMAT, 401: Fault.FORBIDDEN, 403: Fault.FORBIDDEN, 404: Fault.NOT_FOUND}
+    if status in known:
+        return SendError(known[status], why)
     return SendError(Fault.TRANSIENT if status >= 500 else Fault.UNKNOWN, why)
 
 
@@ -211,12 +221,13 @@ PLATFORM = Descriptor(
     title="ntfy",
     options=NtfyOptions,
     can=Capabilities(
-        limit=4_096,
+        limit=LIMIT,
         measure=utf8,
         media=True,
         media_limit=15_000_000,
         history=True,
         resend=Resend.CHECK,
+        senders=False,
         dm_only=True,
     ),
     open=_open,
