@@ -22,12 +22,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from hermes.testing.chats.fake import FakeChat
 from hermes.testing.chats.ntfy import Fake as Ntfy
+from hermes.testing.chats.telegram import Fake as Telegram
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
-FAKES: Mapping[str, Callable[[], FakeChat]] = {"ntfy": Ntfy}
+FAKES: Mapping[str, Callable[[], FakeChat]] = {"ntfy": Ntfy, "telegram": Telegram}
 _NUMBER = re.compile(r"#(\d+)#")
 _REPEATED = "↻"
 
@@ -85,7 +86,7 @@ class Campaign:
 
     def _home(self, url: str) -> TempHome:
         accounts = {
-            name: {"platform": name.partition("-")[0], "batch_seconds": 0.02, **fake.options()}
+            name: {"platform": name.partition("-")[0], "batch_seconds": 0.02, "owners": [fake.person], **fake.options()}
             for name, fake in self.fakes.items()
         }
         return TempHome.for_server(url, more_config={"platforms": accounts})
@@ -147,7 +148,9 @@ class Campaign:
 
     async def _integrity(self, home: TempHome) -> None:
         done = await home.run(
-            sys.executable, "-c", "import apsw,sys;print(list(apsw.Connection(sys.argv[1]).execute('pragma integrity_check')))",
+            sys.executable,
+            "-c",
+            "import apsw,sys;print(list(apsw.Connection(sys.argv[1]).execute('pragma integrity_check')))",
             str(home.hermes / "hermes.db"),
         )
         if "('ok',)" not in done.stdout:
