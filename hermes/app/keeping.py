@@ -107,9 +107,10 @@ def _surroundings(plan: Plan, shelf: Shelf, marked: Marked) -> Kept:
 def _jobs(plan: Plan, shelf: Shelf) -> Kept:
     """The tool for jobs on a clock, in chats of platforms and where its set is named: it and the two tools that find it
     are not worth their bytes in every request. The run of a job never has it."""
-    asked = shelf.settings.toolsets if plan.options.enabled_toolsets is None else plan.options.enabled_toolsets
+    asked = plan.options.enabled_toolsets if plan.options.enabled_toolsets is not None else shelf.settings.toolsets
     named = any("cronjob" in resolve(one) for one in asked if one in TOOLSETS or one in EVERYTHING)
-    if shelf.platform == "cron" or not (named or (plan.options.origin and not asked)):
+    usual = plan.options.enabled_toolsets is None and not asked
+    if shelf.platform == "cron" or not (named or (usual and plan.options.origin)):
         return Kept()
     from hermes.app.cron_base import CronBase
     from hermes.app.cron_tool import session_jobs
@@ -122,7 +123,7 @@ def _jobs(plan: Plan, shelf: Shelf) -> Kept:
         redactor=shelf.redactor,
         clock=shelf.clock,
     )
-    tool, attend = session_jobs(base, plan.options.origin)
+    tool, attend = session_jobs(base, plan.options)
     return Kept(tools=(tool,), attending=(attend,))
 
 

@@ -62,6 +62,8 @@ class Desk(Struct, frozen=True, kw_only=True):
     store: JobAccess
     origin: str = ""
     """The chat of the session, as a target."""
+    limit: tuple[str, ...] | None = None
+    """The tool sets that the session was given; its jobs have no others. None: no limit."""
     attended: Callable[[], bool]
     """Whether somebody can be asked."""
     runs: Callable[[], bool]
@@ -102,9 +104,9 @@ async def _done(desk: Desk, ctx: ToolContext, call: CronCall) -> ToolOutput:
         case "run":
             said = await _run(desk, name)
         case "create":
-            said = f"Made. {_line(await jobs.make(_wish(ctx, call), maker))}{'' if desk.runs() else _IDLE}"
+            said = f"Made. {_line(await jobs.make(_wish(desk, ctx, call), maker))}{'' if desk.runs() else _IDLE}"
         case "update":
-            said = f"Changed. {_line(await jobs.edit(name, _wish(ctx, call), maker))}"
+            said = f"Changed. {_line(await jobs.edit(name, _wish(desk, ctx, call), maker))}"
         case "pause":
             said = f"Paused. {_line(await jobs.pause(name))}"
         case "resume":
@@ -126,8 +128,12 @@ async def _run(desk: Desk, name: str) -> str:
     return f"{found.name} runs now; what comes of it goes to {', '.join(found.spec.deliver)}."
 
 
-def _wish(ctx: ToolContext, call: CronCall) -> Wish:
-    """What a call names; what it leaves empty is not given."""
+def _wish(desk: Desk, ctx: ToolContext, call: CronCall) -> Wish:
+    """What a call names; what it leaves empty is not given. A new job works where its session does, with no more
+    tools."""
+    if desk.limit is not None and (beyond := [one for one in call.enabled_toolsets if one not in desk.limit]):
+        raise ToolError(f"This session does not have the tool sets {', '.join(beyond)}, so its jobs cannot either.")
+    fresh = call.action == "create"
     if ctx.redact(call.prompt) != call.prompt:
         raise ToolError("The prompt holds what looks like a key or password. Leave it out; name its variable.")
     given: dict[str, object] = {
@@ -140,8 +146,8 @@ def _wish(ctx: ToolContext, call: CronCall) -> Wish:
         "model": call.model,
         "script": call.script,
         "context_from": call.context_from,
-        "toolsets": call.enabled_toolsets,
-        "cwd": str(ctx.resolve(call.workdir)) if call.workdir else "",
+        "toolsets": call.enabled_toolsets or (desk.limit if fresh else None),
+        "cwd": str(ctx.resolve(call.workdir)) if call.workdir else ctx.places.workspace if fresh else "",
     }
     chosen = {name: value for name, value in given.items() if value}
     optional = {
@@ -201,6 +207,10 @@ def _doubts(arguments: Arguments, *, attended: bool) -> list[Finding]:
         return []
     if not attended:
         return [Finding(Verdict.ASK, "job-unattended", "it makes or changes what runs later", f"cronjob {action}")]
+    chosen = [name for name in ("workdir", "script", "enabled_toolsets") if arguments.get(name)]
+    if chosen:
+        reason = f"the job is to have its own {', '.join(chosen)}"
+        return [Finding(Verdict.ASK, "job-reach", reason, f"cronjob {action} {' '.join(chosen)}")]
     if found := marks(str(arguments.get("prompt") or "")):
         reason = f"the job's prompt reads like an order to an agent ({found[0].rule})"
         return [Finding(Verdict.ASK, "job-suspect", reason, f"cronjob {action} suspect")]

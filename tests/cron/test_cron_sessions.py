@@ -21,8 +21,8 @@ from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say
 from hermes.testing.server import ScriptedServer
 
 HANGING = Say("never ends", delivery=Delivery(ending=Ending.HANG, at=2))
-MAKE = Call("tool_call", {"name": "cronjob", "arguments": {"action": "create", "schedule": "@daily",
-                                                           "prompt": "Say hello.", "name": "hello"}})  # fmt: skip
+MAKE_ARGUMENTS = {"action": "create", "schedule": "@daily", "prompt": "Say hello.", "name": "hello"}
+MAKE = Call("tool_call", {"name": "cronjob", "arguments": MAKE_ARGUMENTS})
 
 
 async def cron(home: TempHome, *words: str) -> Finished:
@@ -123,11 +123,28 @@ async def test_the_tool_makes_a_job_where_somebody_is_there() -> None:
                 (row,) = await app.cron().rows()
         assert (row["name"], row["schedule"]) == ("hello", "@daily")
         assert row["spec"] == {"prompt": "Say hello.", "deliver": ["origin"], "origin": "telegram:42",
-                               "made_by": "model"}  # fmt: skip
+                               "made_by": "model", "cwd": str(home.cwd),
+                               "toolsets": ["file", "terminal", "cronjob"]}  # fmt: skip
         (result,) = server.requests[1].results.values()
         assert result.startswith("Made.") and "`hermes gateway` runs" in result
         names = [tool["function"]["name"] for tool in server.requests[0].tools]
         assert "cronjob" not in names and "tool_search" in names
+
+
+async def test_a_job_has_no_more_than_the_session_that_makes_it() -> None:
+    more = {**MAKE_ARGUMENTS, "enabled_toolsets": ["web"]}
+    elsewhere = {**MAKE_ARGUMENTS, "workdir": "/"}
+    replies: list[Reply] = [
+        Say(calls=(Call("tool_call", {"name": "cronjob", "arguments": one}),)) for one in (more, elsewhere)
+    ]
+    async with ScriptedServer([*replies, Say("No.")]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with App(home.environ, _options(home)) as app:
+                actor = await app.open_session()
+                asked = _answering(actor, AnswerScope.DENY)
+                await actor.post(Inbound(text="every day, say hello", cwd=str(home.cwd)))
+                assert await app.cron().rows() == []
+        assert [one.rule for one in asked] == ["job-reach", "job-reach"]
 
 
 async def test_with_nobody_there_no_job_is_made() -> None:
