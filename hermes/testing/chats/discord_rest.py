@@ -345,8 +345,11 @@ class Rest:
             raise Refused(404, 10062, "Unknown interaction")
         if self.waiting[interaction]:
             raise Refused(400, 40060, "Interaction has already been acknowledged.")
-        self.waiting[interaction] = int((await request.json())["type"])
+        kind = int((await request.json())["type"])
+        self.waiting[interaction] = kind
         self._fake.news()
+        if request.query.get("with_response") in ("1", "true"):
+            return answer({"interaction": {"id": interaction, "type": 3}, "resource": {"type": kind}})
         return web.Response(status=204)
 
     async def _download(self, request: web.Request) -> web.StreamResponse:
