@@ -151,9 +151,9 @@ class Platform(ABC):
     def receive(self) -> AsyncIterator[Batch]:
         """Connect, and give what comes in; an empty `Batch` says that the connection stands.
 
-        **When the next batch is asked for, the one before is on disk**: only then may it be acknowledged. Ends or raises
-        when the connection is lost: it is called again after a pause, with cursors as they were stored last. Raises
-        `PlatformRefusedError` when it makes no sense to try again.
+        **When the next batch is asked for, the one before is on disk**: only then may it be acknowledged. Ends or
+        raises when the connection is lost: it is called again after a pause, with cursors as they were stored last.
+        Raises `PlatformRefusedError` when it makes no sense to try again.
         """
 
     @abstractmethod

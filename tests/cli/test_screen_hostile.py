@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.cli.screen.cells import cut, lines_of, safe, width_of
+from hermes.app.markdown.cells import cut, lines_of, safe, width_of
 from hermes.cli.screen.diff import shown as shown_diff
 from hermes.cli.screen.markdown import Markdown
 from hermes.cli.screen.theme import Depth, Theme

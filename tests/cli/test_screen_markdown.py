@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.cli.screen.cells import cut, width_of
+from hermes.app.markdown.cells import cut, width_of
 from hermes.cli.screen.markdown import Markdown
 from hermes.cli.screen.theme import Depth, Theme
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from hermes.cli.screen.inline import Run
+from hermes.app.markdown.inline import Run
 
 LONGEST = 1_000
 """Characters of a line beyond which it is shown without colours."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from hermes.cli.screen.cells import cut, safe
+from hermes.app.markdown.cells import cut, safe
 from hermes.cli.screen.theme import Theme
 from hermes.util.say import say_many
 

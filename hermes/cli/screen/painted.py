@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from hermes.cli.screen.cells import Range, lines_of
-from hermes.cli.screen.inline import Run
+from hermes.app.markdown.cells import Range, lines_of
+from hermes.app.markdown.inline import Run
 from hermes.cli.screen.theme import Theme
 
 

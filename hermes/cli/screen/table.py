@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from hermes.cli.screen.blocks import MOST_ROWS, cells_of_row
-from hermes.cli.screen.cells import width_of
-from hermes.cli.screen.inline import Run, runs_of
+from hermes.app.markdown.blocks import MOST_ROWS, cells_of_row
+from hermes.app.markdown.cells import width_of
+from hermes.app.markdown.inline import Run, runs_of
 from hermes.cli.screen.painted import line, wrapped
 from hermes.cli.screen.theme import Depth, Theme
 

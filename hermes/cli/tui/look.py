@@ -113,7 +113,7 @@ class Look:
 
     def paint(self, style: str, text: str) -> str:
         """One line in that style."""
-        from hermes.cli.screen.cells import safe
+        from hermes.app.markdown.cells import safe
 
         return self.theme.paint(style, safe(text))
 
@@ -123,18 +123,18 @@ class Look:
 
     def cut(self, text: str, width: int) -> str:
         """As much of the text as fits into `width` cells, on one line."""
-        from hermes.cli.screen.cells import cut, safe
+        from hermes.app.markdown.cells import cut, safe
 
         return cut(safe(text), width, "…" if self.unicode else "...")
 
     def wrapped(self, style: str, text: str, indent: int = 0) -> list[str]:
         """The text wrapped at words; lines after the first one are indented."""
-        from hermes.cli.screen.cells import safe
+        from hermes.app.markdown.cells import safe
 
         return [one for line in text.split("\n") for one in self._wrapped(style, safe(line).rstrip(), indent)]
 
     def _wrapped(self, style: str, line: str, indent: int) -> list[str]:
-        from hermes.cli.screen.cells import lines_of, width_of
+        from hermes.app.markdown.cells import lines_of, width_of
 
         room = self.room
         lead = line[:indent] if width_of(line[:indent]) == indent and room - indent >= _NARROWEST else ""

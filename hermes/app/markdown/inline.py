@@ -1,10 +1,11 @@
 """The marks inside a line of markdown: emphasis, code, links."""
 
 import re
+from collections.abc import Callable
 
 from msgspec import Struct
 
-from hermes.cli.screen.cells import safe
+from hermes.app.markdown.cells import safe
 
 STRONG, EMPHASIS, STRIKE = range(3)
 _STYLES = ("strong", "emphasis", "strike")
@@ -31,6 +32,8 @@ _END_OF_URL = ".,;:!?*_~"
 
 Run = tuple[str, str]
 """A text and the parts of its style."""
+Span = tuple[str, str, str]
+"""A text, the parts of its style, and the address that it leads to: empty where it is no link."""
 
 
 class _Opener(Struct):
@@ -46,14 +49,14 @@ class _Reader:
 
     def __init__(self, base: str) -> None:
         self._base = base
-        self.pieces: list[Run] = []
+        self.pieces: list[Span] = []
         self._changes: dict[int, list[tuple[int, int]]] = {}
         """Per place: which style begins (1) or ends (-1) before that piece."""
         self._openers: list[_Opener] = []
 
-    def text(self, words: str, style: str = "") -> None:
+    def text(self, words: str, style: str = "", href: str = "") -> None:
         if words:
-            self.pieces.append((words, style))
+            self.pieces.append((words, style, href))
 
     def run(self, marks: str, before: str, after: str) -> None:
         """A run of `*`, `_` or `~~`, which opens or closes a style, by the letters at its sides."""
@@ -63,7 +66,7 @@ class _Reader:
             left = self._close(marks[0], left)
         if left and opens and left <= 3:
             self._openers.append(_Opener(marks[0], left, len(self.pieces)))
-            self.pieces.append((marks[0] * left, "mark"))
+            self.pieces.append((marks[0] * left, "mark", ""))
         elif left:
             self.text(marks[0] * left)
 
@@ -80,23 +83,23 @@ class _Reader:
             self._changes.setdefault(len(self.pieces), []).append((style, -1))
             opener.left -= used
             left -= used
-            self.pieces[opener.at] = (mark * opener.left, "mark")
+            self.pieces[opener.at] = (mark * opener.left, "mark", "")
             if not opener.left:
                 self._openers.pop()
         return 0
 
-    def runs(self) -> list[Run]:
-        """What was read, as runs of one style each."""
-        found: list[Run] = []
+    def spans(self) -> list[Span]:
+        """What was read, in parts of one style each."""
+        found: list[Span] = []
         on = [0, 0, 0]
         now = self._base
-        for place, (words, style) in enumerate(self.pieces):
+        for place, (words, style, href) in enumerate(self.pieces):
             if place in self._changes:
                 for which, step in self._changes[place]:
                     on[which] += step
                 now = " ".join([self._base, *(name for name, count in zip(_STYLES, on, strict=True) if count > 0)])
             if words:
-                found.append((words, now if style in ("", "mark") else f"{now} {style}"))
+                found.append((words, now if style in ("", "mark") else f"{now} {style}", href))
         return found
 
 
@@ -105,11 +108,20 @@ def runs_of(text: str, base: str) -> list[Run]:
     if not _MARKS.search(text):
         return [(text, base)]
     reader = _Reader(base)
-    _read(reader, text)
-    return reader.runs()
+    _read(reader, text, _link)
+    return [(words, style) for words, style, _ in reader.spans()]
 
 
-def _read(reader: _Reader, text: str) -> None:
+def spans_of(text: str) -> list[Span]:
+    """The text in parts of one style each, links with their addresses; pictures are of the style `image`."""
+    if not _MARKS.search(text):
+        return [(text, "", "")]
+    reader = _Reader("")
+    _read(reader, text, _leading)
+    return [(words, style.strip(), href) for words, style, href in reader.spans()]
+
+
+def _read(reader: _Reader, text: str, link: Callable[[_Reader, re.Match[str]], None]) -> None:
     at, size = 0, len(text)
     missing: set[str] = set()
     while at < size:
@@ -124,13 +136,14 @@ def _read(reader: _Reader, text: str) -> None:
         elif match["run"]:
             reader.run(match["run"], text[begin - 1] if begin else "", text[end] if end < size else "")
         elif match["link"]:
-            _link(reader, match)
+            link(reader, match)
         elif match["url"]:
             words = _trimmed(match["url"])
-            reader.text(words, "link")
+            reader.text(words, "link", words)
             end = begin + len(words)
         elif match["auto"]:
-            reader.text(match["auto"], "link")
+            auto = match["auto"]
+            reader.text(auto, "link", auto if ":" in auto else f"mailto:{auto}")
         elif match["escape"]:
             reader.text(match["escape"][1])
         elif kind == "entity":
@@ -174,6 +187,15 @@ def _link(reader: _Reader, match: re.Match[str]) -> None:
         reader.text(" (" if words else "")
         reader.text(place, "address")
         reader.text(")" if words else "")
+
+
+def _leading(reader: _Reader, match: re.Match[str]) -> None:
+    """A link's or a picture's words with their address."""
+    words, place = match["words"], _place(match)
+    kind = "image" if match["link"].startswith("!") else "link"
+    words = words or ("image" if kind == "image" else place)
+    for inner, style in runs_of(words, "") if _MARKS.search(words) else [(words, "")]:
+        reader.text(inner, f"{style.strip()} {kind}".strip(), place)
 
 
 def _place(match: re.Match[str]) -> str:

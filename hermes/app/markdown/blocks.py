@@ -7,8 +7,8 @@ from enum import Enum
 
 from msgspec import Struct
 
-from hermes.cli.screen.cells import safe
-from hermes.cli.screen.containers import QUOTE, Containers, Level, indent_of, unquoted
+from hermes.app.markdown.cells import safe
+from hermes.app.markdown.containers import QUOTE, Containers, Level, indent_of, unquoted
 
 LONGEST_LINE = 4_000
 """Characters after which a line without an end is cut."""
@@ -85,12 +85,17 @@ class Block(Struct, frozen=True):
     """Of a heading: 1 to 6."""
     label: str = ""
     """Of code: the language."""
+    joint: str = "\n"
+    """What stood between it and the part before it, when it goes on with that."""
 
 
 class Splitter:
     """Takes a text in pieces of any size. What it holds is bounded: the unfinished block, a few kilobytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tabs: bool = False) -> None:
+        self._tabs = tabs
+        """Whether tabs stay as they are; else they are spaces."""
+        self._joint = "\n"
         self._rest = ""
         self._cut = False
         """Whether `rest` goes on with a line whose beginning has been cut off."""
@@ -128,6 +133,7 @@ class Splitter:
                 self._take(text[start:end])
                 self._cut = True
                 self._part()
+                self._joint = " " if text[end - 1] == " " else ""
                 start = end
             else:
                 break
@@ -161,7 +167,8 @@ class Splitter:
     # A line.
 
     def _take(self, line: str) -> None:
-        line = safe(line.rstrip("\r"))
+        line = line.rstrip("\r")
+        line = "\t".join([safe(one) for one in line.split("\t")]) if self._tabs and "\t" in line else safe(line)
         if self._cut:
             self._more(line)
             return
@@ -391,8 +398,9 @@ class Splitter:
 
     def _emit(self, kind: Kind, text: str = "", *, first: bool = True, level: int = 0, label: str = "") -> None:
         gap, self._blank = self._blank, False
+        joint, self._joint = self._joint, "\n"
         self._loose = False
-        self._out.append(Block(kind, text, self._around.told(), first, gap, level, label))
+        self._out.append(Block(kind, text, self._around.told(), first, gap, level, label, joint))
 
 
 def _begins_list(mark: str) -> bool:
