@@ -75,6 +75,8 @@ class Birth:
         self._plan = plan
         self._stack = stack
         self._meter: SpendMeter = premises.spending.meter_for(plan.session_id)
+        self._framing = premises.framing_for(plan.options)
+        self._shelf = premises.shelf_for(plan.options)
         self._born: list[Conversation] = []
         self._manner = Manner()
         self._route: SessionRoute | None = None
@@ -88,12 +90,12 @@ class Birth:
             starmap(Mark, await on.store.marked_files()),
             lambda mark: on.store.mark_file(mark.path, mark.digest, mark.sources),
         )
-        kept = kept_for(plan, on.shelf, marked)
+        kept = kept_for(plan, self._shelf, marked)
         for ready in kept.opening:
             await ready()
         more = (*kept.tools, *engine.tools())
         tools = session_tools(
-            plan, home=on.home, settings=on.settings, options=on.options, process=on.shared, more=more, marked=marked
+            plan, home=on.home, settings=on.settings, options=plan.options, process=on.shared, more=more, marked=marked
         )
         stack.push_async_callback(tools.close)
         on.remark([*tools.remarks, *([remark] if remark else [])])
@@ -129,7 +131,7 @@ class Birth:
         await on.store.create_session(
             NewSession(
                 id=plan.session_id,
-                source=on.options.platform,
+                source=plan.options.platform,
                 provider=endpoint.record.name,
                 model=endpoint.model,
                 cwd=plan.cwd,
@@ -173,7 +175,7 @@ class Birth:
             approvals=approvals,
             mailbox=Mailbox(),
             guard=guard_limits(on.settings.tool_loop_guardrails),
-            max_turns=_chosen(on.options.max_turns, on.settings.agent.max_turns),
+            max_turns=_chosen(plan.options.max_turns, on.settings.agent.max_turns),
         )
         waiting = () if plan.fresh else await on.store.inbox(plan.session_id)
         actor = SessionActor(conversation, parts, waiting=waiting)
@@ -206,13 +208,13 @@ class Birth:
         on = self._on
         if conversation.messages or conversation.lost is not None:
             recall_written(await _said(conversation, on.store), tools.toolbox, tools.context)
-        if on.options.save_trajectories or on.settings.agent.save_trajectories:
+        if self._plan.options.save_trajectories or on.settings.agent.save_trajectories:
             actor.on_turn_end.append(_saving_trajectories(on.home.trajectories, actor))
         actor.on_turn_end += [_flush(self._meter), _tell_notices(tools, actor)]
         actor.bringing.bringers.append(_references(tools, actor, on.model.endpoint.context_length))
-        if on.options.reviews and on.settings.skills.evolution is not Evolution.OFF:
+        if self._plan.options.reviews and on.settings.skills.evolution is not Evolution.OFF:
             self._review(actor)
-        if self._plan.fresh and on.options.reviews:
+        if self._plan.fresh and self._plan.options.reviews:
             self._title(actor, tools)
         if tools.servers:
             notify = partial(actor.notify, Level.WARNING)
@@ -238,7 +240,7 @@ class Birth:
         from hermes.app.reviewing import reviews_of
         from hermes.app.skills import skills_of
 
-        on, shelf = self._on, self._on.shelf
+        on, shelf = self._on, self._shelf
         journal = journal_of(shelf.home, shelf.settings, shelf.store, shelf.redactor)
         reviewing = reviews_of(
             actor,
@@ -286,7 +288,7 @@ class Birth:
             tools.gate,
             approver=approvals,
             reviewer=self._reviewer(),
-            tool_delay=_chosen(self._on.options.tool_delay, self._on.settings.agent.tool_delay),
+            tool_delay=_chosen(self._plan.options.tool_delay, self._on.settings.agent.tool_delay),
         )
 
     def _reviewer(self) -> Reviewer | None:
@@ -301,10 +303,10 @@ class Birth:
         """How the session's epochs are framed; what there is to say about the prompt is noted."""
 
         def frame(endpoint: Endpoint) -> EpochFrame:
-            made = self._on.framing.frame(endpoint, tools.toolbox.schemas(), kept, self._plan.system, self._manner)
+            made = self._framing.frame(endpoint, tools.toolbox.schemas(), kept, self._plan.system, self._manner)
             for section in kept.sections:
                 self._on.remark(section.remarks())
-            self._on.remark(self._on.framing.remarks)
+            self._on.remark(self._framing.remarks)
             return made
 
         return frame

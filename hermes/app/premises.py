@@ -161,6 +161,18 @@ class Premises:
             self._mcp.start()
         return self._mcp
 
+    def framing_for(self, options: Options) -> Framing:
+        """Who frames the epochs of a session with these options."""
+        if options is self.options:
+            return self.framing
+        return Framing(self.home, self.settings, options, self.redactor)
+
+    def shelf_for(self, options: Options) -> Shelf:
+        """What is kept beyond sessions, as a session with these options has it."""
+        if options.platform == self.options.platform:
+            return self.shelf
+        return structs.replace(self.shelf, platform=options.platform)
+
     def remark(self, lines: Sequence[str]) -> None:
         """Note what the person should know, once."""
         self.notices += [line for line in lines if line not in self.notices]

@@ -1,6 +1,8 @@
 """What the tools and their sets are for, in words for people; what a model reads of them is another text."""
 
+from hermes.core.events import ToolStarted
 from hermes.util.say import phrase, say
+from hermes.util.text import inert, one_line
 
 _TOOLS = {
     "read_file": phrase("read a file"),
@@ -49,3 +51,12 @@ def told_of(tool: str) -> str:
 def told_of_set(name: str) -> str:
     """What the tools of a set do; empty for one that is not known here."""
     return say(_SETS[name]) if name in _SETS else ""
+
+
+def told(event: ToolStarted, width: int) -> str:
+    """What a call does, in few words; the tool's name is left out where the summary begins with the same verb."""
+    summary = one_line(inert(event.summary or event.arguments), width)
+    verb = event.name.partition("_")[0]
+    if event.summary and summary.partition(" ")[0] == verb:
+        return summary
+    return one_line(f"{inert(event.name)} {summary}".rstrip(), width)

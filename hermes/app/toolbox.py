@@ -38,6 +38,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     system: str | None
     history: tuple[Message, ...]
     cwd: str
+    options: Options
+    """What was chosen for this session; usually what was chosen for the process."""
     asker: Asker | None
     lock: int
     """The handle of the session's lock."""

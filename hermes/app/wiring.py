@@ -97,11 +97,13 @@ class App:
         system: str | None = None,
         history: Sequence[Message] | None = None,
         asker: Asker | None = None,
+        options: Options | None = None,
     ) -> SessionActor:
         """A live session: a fresh one, the one that `name` means, or the `latest`.
 
         With `create` a session of that exact name is made when there is none. `history` is put before the first
-        message of a session that has none. Raises NotFoundError, BusyError when another process has it, ConfigError.
+        message of a session that has none; `options` stand in the place of the process's own for what concerns a single
+        session. Raises NotFoundError, BusyError when another process has it, ConfigError.
         """
         from hermes.app.birth import Birth
         from hermes.app.toolbox import Plan
@@ -113,7 +115,8 @@ class App:
                 fresh=fresh,
                 system=system,
                 history=tuple(history or ()),
-                cwd=self.options.cwd or os.getcwd(),
+                cwd=(options or self.options).cwd or os.getcwd(),
+                options=options or self.options,
                 asker=asker,
                 lock=await stack.enter_async_context(session_lock(self._on.home.locks, session_id)),
             )

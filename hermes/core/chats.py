@@ -157,3 +157,90 @@ class DeliveryState(StrEnum):
     def ended(self) -> bool:
         """Whether nothing more will be done about it."""
         return self in (DeliveryState.DELIVERED, DeliveryState.UNCERTAIN, DeliveryState.FAILED)
+
+
+class StoredArrival(Struct, frozen=True):
+    """Something that came in, with its number in the journal."""
+
+    id: int
+    arrival: Arrival
+    letter_id: str = ""
+    turn_id: str = ""
+
+
+class Delivery(Struct, frozen=True, kw_only=True):
+    """Something that is owed. `message_id` is what is shown of it already; times in seconds since the epoch."""
+
+    id: int
+    key: str
+    lane: str
+    message: Outgoing
+    state: DeliveryState
+    message_id: str = ""
+    attempts: int = 0
+    next_at: float = 0.0
+    made_at: float = 0.0
+    turn_id: str = ""
+
+
+class Owed(Struct, frozen=True, kw_only=True):
+    """Something that is to be owed from now on. With `state` open it is still being written."""
+
+    key: str
+    message: Outgoing
+    session_id: str = ""
+    turn_id: str = ""
+    state: DeliveryState = DeliveryState.PENDING
+
+
+class Binding(Struct, frozen=True, kw_only=True):
+    """Which session a conversation is, whose it is, and when something was said in it last."""
+
+    key: str
+    session_id: str
+    place: Place
+    person: str
+    last_at: float = 0.0
+
+
+class Posting(Struct, frozen=True, kw_only=True):
+    """Arrivals that are said to a session together."""
+
+    arrivals: tuple[int, ...]
+    letter_id: str
+    body: bytes
+    first: bool = False
+    """Before all that waits there."""
+
+
+class Unanswered(Struct, frozen=True, kw_only=True):
+    """Arrivals that became part of a session's work, whose answer nobody owes yet."""
+
+    session_id: str
+    turn_id: str
+    """Empty: they wait in the session's inbox."""
+    over: bool
+    """Whether the turn has ended."""
+    reason: str = ""
+    error: str = ""
+    arrivals: tuple[Arrival, ...] = ()
+
+
+class KnownPerson(Struct, frozen=True, kw_only=True):
+    """Somebody who was paired or added."""
+
+    id: str
+    name: str
+    role: str
+    since: float = 0.0
+
+
+class Deed(Struct, frozen=True, kw_only=True):
+    """Something that somebody did from outside."""
+
+    platform: str
+    account: str
+    person: str
+    what: str
+    detail: str = ""
+    at: float = 0.0

@@ -6,12 +6,11 @@ again, orders, splits, streams, retries, and keeps what is owed.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct
 
 from hermes.core.chats import Attachment, Batch, Outgoing, Place
@@ -83,7 +82,7 @@ def utf8(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Options(Struct, frozen=True, kw_only=True):
     """The settings of one account on a platform, beside those that every account has; each platform has its own."""
 
 
@@ -148,12 +147,12 @@ class Platform(ABC):
     """
 
     @abstractmethod
-    def receive(self) -> AsyncIterator[Batch]:
+    def receive(self) -> AsyncGenerator[Batch, None]:
         """Connect, and give what comes in; an empty `Batch` says that the connection stands.
 
         **When the next batch is asked for, the one before is on disk**: only then may it be acknowledged. Ends or
-        raises when the connection is lost: it is called again after a pause, with cursors as they were stored last.
-        Raises `PlatformRefusedError` when it makes no sense to try again.
+        raises when the connection is lost, and is called again after a pause. Raises `PlatformRefusedError` when it
+        makes no sense to try again.
         """
 
     @abstractmethod
@@ -200,13 +199,13 @@ class Descriptor(Struct, frozen=True, kw_only=True):
     """Its name, as people write it."""
     options: type[Options]
     can: Capabilities
-    open: Callable[[msgspec.Raw | object, Surroundings], Awaitable[Platform]]
+    open: Callable[[Options, Surroundings], Awaitable[Platform]]
     """Start one account with its options (of the type above). Raises `PlatformRefusedError`."""
     variables: Mapping[str, str] = {}
     """Options that may stand in the environment or `.env` instead: the variable of each."""
     secrets: tuple[str, ...] = ()
     """Options that are secrets."""
-    identity: Callable[[object], str] | None = None
+    identity: Callable[[Options], str] | None = None
     """What two gateways must not use at once, made of the options: the token, or host and account."""
     hint: str = ""
     """What the model is told of the platform's form."""

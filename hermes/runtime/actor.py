@@ -131,6 +131,27 @@ class SessionActor:
         self._mailbox.steer(letter)
         return letter.ended
 
+    def forward(
+        self, letter_id: str, inbound: Inbound, *, joins: bool = False, first: bool = False
+    ) -> "asyncio.Future[TurnEnded]":
+        """Say what stands in the store's inbox as `letter_id` already. It waits for a turn of its own, or (`joins`) may
+        become part of the running one; with `first` that one is stopped, and this is answered before all that waits.
+
+        Of a session that is open no letter is lost by a full mailbox. Raises StoreError as `post` does.
+        """
+        if self._broken is not None:
+            raise self._broken
+        letter = Letter(inbound, letter_id)
+        if first:
+            self.stop()
+        self.resume()
+        self._start()
+        if joins and self.busy and not inbound.images and not self._mailbox.crowded:
+            self._mailbox.steer(letter)
+        else:
+            self._mailbox.put(letter, first=first)
+        return letter.ended
+
     def interrupt(self, inbound: Inbound) -> "asyncio.Future[TurnEnded]":
         """Stop the running turn and answer this next, before all that waits."""
         self._mailbox.check_room()
@@ -327,42 +348,25 @@ class SessionActor:
             await finished(self._turn)
         finally:
             unsubscribe()
-        result = self._result(state, ends)
+        result, broken = _turn_result(self._turn, state, ends)
+        self._broken = broken or self._broken
+        if not ends:
+            self._recorder.publish(result)
         self.conversation.messages.extend(state.messages)
         for hook in self.on_turn_end:
             await hook(state, result)
         return result
-
-    def _result(self, state: TurnState, ends: Sequence[TurnEnded]) -> TurnEnded:
-        """The turn's end: as it was emitted, or what an error that the loop could not name says."""
-        assert self._turn is not None
-        if ends:
-            return ends[-1]
-        if self._turn.cancelled():  # stopped before its first step: nothing of it was begun
-            ended = TurnEnded(turn_id=state.turn_id, reason=ExitReason.INTERRUPTED)
-            self._recorder.publish(ended)
-            return ended
-        error = self._turn.exception()
-        if isinstance(error, HermesError):
-            self._broken = error
-            ended = TurnEnded(
-                turn_id=state.turn_id,
-                reason=ExitReason.LOCAL_ERROR,
-                text=state.redact("".join(state.answer)),
-                error=state.redact(str(error)),
-                calls=state.requests,
-                usage=state.usage,
-            )
-            self._recorder.publish(ended)
-            return ended
-        return self._turn.result()
 
     def joining(self) -> list[TextPart]:
         """The words that join the running turn now; with the next message they leave the store's inbox."""
         letters = [one for one in self._mailbox.take_steering() if not one.failed]
         self._joined += letters
         self._recorder.take([one.letter_id for one in letters if one.letter_id])
-        return [TextPart(text=clean_surrogates(one.inbound.text), provenance=PERSON) for one in letters]
+        return [
+            part
+            for one in letters
+            for part in (TextPart(text=clean_surrogates(one.inbound.text), provenance=PERSON), *one.inbound.quoted)
+        ]
 
 
 def _turn_state(
@@ -395,7 +399,7 @@ def _user_message(
     conversation: Conversation, inbound: Inbound, joining: Sequence[ImagePart | TextPart], now: float
 ) -> Message:
     """The person's message, with date, time and folder frozen into it where they are news."""
-    more: list[ImagePart | TextPart] = [*inbound.images, *joining]
+    more: list[ImagePart | TextPart] = [*inbound.images, *inbound.quoted, *joining]
     if conversation.frame.tools:
         note = turn_note(now, cwd=inbound.cwd, last_told=conversation.last_told, last_cwd=conversation.last_cwd)
         if note is not None:
@@ -403,3 +407,25 @@ def _user_message(
             conversation.last_told = now
             conversation.last_cwd = inbound.cwd
     return user_message(clean_surrogates(inbound.text), *more)
+
+
+def _turn_result(
+    turn: "asyncio.Task[TurnEnded]", state: TurnState, ends: Sequence[TurnEnded]
+) -> tuple[TurnEnded, HermesError | None]:
+    """The turn's end: as it was emitted, or what an error that the loop could not name says; and that error."""
+    if ends:
+        return ends[-1], None
+    if turn.cancelled():  # stopped before its first step: nothing of it was begun
+        return TurnEnded(turn_id=state.turn_id, reason=ExitReason.INTERRUPTED), None
+    error = turn.exception()
+    if not isinstance(error, HermesError):
+        return turn.result(), None
+    ended = TurnEnded(
+        turn_id=state.turn_id,
+        reason=ExitReason.LOCAL_ERROR,
+        text=state.redact("".join(state.answer)),
+        error=state.redact(str(error)),
+        calls=state.requests,
+        usage=state.usage,
+    )
+    return ended, error

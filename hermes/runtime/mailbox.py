@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from hermes.core.errors import BusyError
 from hermes.core.events import TurnEnded
-from hermes.core.parts import ImagePart
+from hermes.core.parts import ImagePart, TextPart
 
 LIMIT = 256
 
@@ -20,6 +20,8 @@ class Inbound(Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str
     images: tuple[ImagePart, ...] = ()
     cwd: str = ""
+    quoted: tuple[TextPart, ...] = ()
+    """What comes along and is not the person's own words, each with where it comes from."""
 
     def encode(self) -> bytes:
         """The form in which it waits in the store."""

@@ -64,6 +64,12 @@ def delete_session(connection: apsw.Connection, session_id: str, now: float) -> 
         return len(held)
     gone = 0
     for name in sessions.lineage(connection, session_id) or [session_id]:
+        connection.execute("DELETE FROM deliveries WHERE session_id = ?", (name,))
+        connection.execute(
+            "UPDATE arrivals SET state = 'done', outcome = 'the session was deleted', body = NULL"
+            " WHERE session_id = ? AND state <> 'done'",
+            (name,),
+        )
         connection.execute(
             "INSERT INTO changes (message_id, erase) SELECT id, 1 FROM messages WHERE session_id = ?", (name,)
         )

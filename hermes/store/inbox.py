@@ -20,3 +20,14 @@ def waiting(connection: apsw.Connection, session_id: str) -> list[InboxRow]:
         "SELECT id, body, posted_at FROM inbox WHERE session_id = ? ORDER BY place, number", (session_id,)
     )
     return [InboxRow(str(name), bytes(body), float(at)) for name, body, at in rows]
+
+
+def taken(connection: apsw.Connection, turn_id: str | None, letters: tuple[str, ...]) -> None:
+    """Note that letters have become part of the transcript: they wait no more, and what came in from chats with them is
+    answered by this turn."""
+    if letters:
+        connection.executemany("DELETE FROM inbox WHERE id = ?", [(name,) for name in letters])
+        connection.executemany(
+            "UPDATE arrivals SET turn_id = ? WHERE letter_id = ? AND state = 'posted'",
+            [(turn_id, name) for name in letters],
+        )

@@ -5,6 +5,7 @@ is stored, an effect's arguments and result once the turn has ended. So a delete
 """
 
 from hermes.store.migrations import Schema
+from hermes.store.schema_chats import CHATS, PEOPLE
 
 _FIRST = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -319,4 +320,56 @@ CREATE TABLE goals (
 ) STRICT, WITHOUT ROWID;
 """
 
-HERMES = Schema(application_id=0x4845524D, steps=(_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH))
+_EIGHTH = """
+-- Jobs on a clock. schedule is as it was written, zone an IANA name, anchor the moment from which intervals count; spec
+-- is JSON (prompt, targets, policies: cron/job.py). state: active, paused, done. next_at is the first due instant that
+-- no row accounts for, wake_at when somebody has to look at it (later by the job's jitter); NULL: nothing is due.
+-- begun counts the instants that were given to a run, for `repeat`.
+CREATE TABLE jobs (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL COLLATE NOCASE UNIQUE,
+    state TEXT NOT NULL,
+    schedule TEXT NOT NULL,
+    zone TEXT NOT NULL,
+    anchor REAL NOT NULL,
+    spec BLOB NOT NULL,
+    version INTEGER NOT NULL,
+    next_at REAL,
+    wake_at REAL,
+    begun INTEGER NOT NULL DEFAULT 0,
+    made_at REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX jobs_wake ON jobs (wake_at) WHERE wake_at IS NOT NULL;
+
+-- What became of each due instant. state: due, claimed, then one of ran, skipped, missed, failed. A row may stand for
+-- several missed ones: `instants` of them from at to through. owner, until and fence are the lease of a claimed one;
+-- delivery: none, owed, delivered, failed.
+CREATE TABLE job_instants (
+    job_id TEXT NOT NULL REFERENCES jobs ON DELETE CASCADE,
+    at REAL NOT NULL,
+    through REAL NOT NULL,
+    instants INTEGER NOT NULL DEFAULT 1,
+    state TEXT NOT NULL,
+    reason TEXT NOT NULL DEFAULT '',
+    by_hand INTEGER NOT NULL DEFAULT 0,
+    owner TEXT NOT NULL DEFAULT '',
+    until REAL NOT NULL DEFAULT 0,
+    fence INTEGER NOT NULL DEFAULT 0,
+    stop TEXT NOT NULL DEFAULT '',
+    began_at REAL,
+    ended_at REAL,
+    session_id TEXT NOT NULL DEFAULT '',
+    nano INTEGER NOT NULL DEFAULT 0,
+    output TEXT NOT NULL DEFAULT '',
+    delivery TEXT NOT NULL DEFAULT 'none',
+    delivery_why TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (job_id, at)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX job_instants_open ON job_instants (job_id, at) WHERE state IN ('due', 'claimed');
+CREATE INDEX job_instants_owed ON job_instants (job_id, at) WHERE delivery = 'owed';
+"""
+
+HERMES = Schema(
+    application_id=0x4845524D,
+    steps=(_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH, CHATS, PEOPLE),
+)

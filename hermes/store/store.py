@@ -15,12 +15,14 @@ from hermes.store import erasure
 from hermes.store.access import SessionAccess, TranscriptAccess, TurnAccess
 from hermes.store.approvals import ApprovalAccess
 from hermes.store.branches import BranchAccess
+from hermes.store.chats import ChatAccess
 from hermes.store.checkpoints import CheckpointAccess
 from hermes.store.db import Database
 from hermes.store.goals import GoalAccess
 from hermes.store.keys import KeyAccess, any_key_notes
 from hermes.store.ledger import SpendAccess
 from hermes.store.marks import MarkAccess
+from hermes.store.people import PeopleAccess
 from hermes.store.revisions import RevisionAccess
 from hermes.store.rows import Hit, IndexReport, Search
 from hermes.store.schema import HERMES
@@ -50,6 +52,8 @@ class Store(
     BranchAccess,
     CheckpointAccess,
     GoalAccess,
+    ChatAccess,
+    PeopleAccess,
 ):
     """One folder's `hermes.db` and `search.db`, used from one event loop; any number of processes may have it open.
 

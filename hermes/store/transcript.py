@@ -10,6 +10,7 @@ from hermes.core.errors import NotFoundError
 from hermes.core.messages import Message, Role
 from hermes.core.parts import Provenance, Source
 from hermes.core.usage import Usage
+from hermes.store import inbox
 from hermes.store.rows import MessageState, StoredMessage
 from hermes.store.sessions import lineage, must_have_changed
 from hermes.store.turns import must_own
@@ -83,7 +84,7 @@ def append(connection: apsw.Connection, entry: Entry, now: float, *, position: i
             (last, entry.session_id, entry.epoch, entry.turn_id, message.role, place, now, *tokens, encode(message)),
         )
         ids.append(last)
-    connection.executemany("DELETE FROM inbox WHERE id = ?", [(name,) for name in entry.taken])
+    inbox.taken(connection, entry.turn_id, entry.taken)
     if entry.turn_id is not None:
         connection.execute("UPDATE turns SET text = '' WHERE id = ? AND text <> ''", (entry.turn_id,))
     return ids

@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from hermes.cli.screen import table
 from hermes.app.markdown.blocks import Block, Kind, Splitter
 from hermes.app.markdown.cells import width_of
-from hermes.cli.screen.code import Colours
 from hermes.app.markdown.containers import QUOTE
 from hermes.app.markdown.inline import runs_of
+from hermes.cli.screen import table
+from hermes.cli.screen.code import Colours
 from hermes.cli.screen.painted import line, wrapped
 from hermes.cli.screen.theme import Depth, Theme
 from hermes.util.say import say

@@ -4,23 +4,14 @@ from collections import Counter
 
 from msgspec import Struct, field
 
-from hermes.core.events import ToolEnded, ToolStarted
+from hermes.core.events import ToolEnded
 from hermes.core.parts import ToolStatus
 from hermes.util.say import say, say_many
-from hermes.util.text import inert, one_line
+from hermes.util.text import one_line
 
 CHANGING = ("patch", "write_file")
 _RUNNING = ("terminal", "process", "execute_code")
 _READING = ("read_file", "search_files", "web_search", "web_extract", "session_search", "skill_view")
-
-
-def told(event: ToolStarted, width: int) -> str:
-    """What a call does, in few words; the tool's name is left out where the summary begins with the same verb."""
-    summary = one_line(inert(event.summary or event.arguments), width)
-    verb = event.name.partition("_")[0]
-    if event.summary and summary.partition(" ")[0] == verb:
-        return summary
-    return one_line(f"{inert(event.name)} {summary}".rstrip(), width)
 
 
 class Running(Struct):

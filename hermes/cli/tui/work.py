@@ -5,8 +5,9 @@ import re
 from collections import deque
 from collections.abc import Sequence
 
+from hermes.app.tool_words import told
 from hermes.cli.tui.look import Look
-from hermes.cli.tui.progress import CHANGING, Deeds, Running, told
+from hermes.cli.tui.progress import CHANGING, Deeds, Running
 from hermes.config.display import ToolProgress
 from hermes.core.events import ToolEnded, ToolStarted
 from hermes.core.parts import ToolStatus

@@ -1,0 +1,45 @@
+"""What the gateway offers to platforms that are asked and answer at once, such as the API server and webhooks."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from hermes.app.options import Options
+from hermes.app.wiring import App
+from hermes.core.chats import Owed
+from hermes.core.messages import Message
+from hermes.runtime.actor import SessionActor
+
+
+class Front(Protocol):
+    """The gateway, as a platform sees it."""
+
+    @property
+    def app(self) -> App:
+        """The process's Hermes."""
+        ...
+
+    def session(
+        self,
+        session_id: str,
+        *,
+        options: Options,
+        create: bool = True,
+        system: str | None = None,
+        history: Sequence[Message] | None = None,
+    ) -> AbstractAsyncContextManager[SessionActor]:
+        """A live session, held for as long as the context lasts: it is opened where it is not open yet, and stays in
+        memory for a while behind it. Raises what `App.open_session` raises."""
+        ...
+
+    async def owe(self, owed: Sequence[Owed]) -> None:
+        """Owe messages to chats of any account; they are on disk when this returns."""
+        ...
+
+    def health(self) -> Mapping[str, object]:
+        """How things stand: the accounts and their state, sessions, what is owed."""
+        ...
+
+    def metrics(self) -> str:
+        """The same and more, in the text format of Prometheus."""
+        ...

@@ -1,0 +1,405 @@
+"""What comes in from chats and what is owed to them: journal and obligations, each step of which is one transaction."""
+
+from collections.abc import Sequence
+
+import apsw
+import msgspec
+
+from hermes.core.chats import (
+    Arrival,
+    Batch,
+    Binding,
+    Delivery,
+    DeliveryState,
+    Outgoing,
+    Owed,
+    Place,
+    Posting,
+    StoredArrival,
+    Unanswered,
+)
+from hermes.store import inbox
+from hermes.store.access import Access
+from hermes.store.rows import InboxRow
+
+_OPEN = "state IN ('open', 'pending', 'attempting')"
+
+
+class ChatAccess(Access):
+    """The verbs about chats."""
+
+    async def chat_cursors(self, platform: str) -> dict[str, str]:
+        """From where an account goes on."""
+        rows = await self._database.read(
+            lambda connection: list(
+                connection.execute("SELECT name, value FROM chat_cursors WHERE platform = ?", (platform,))
+            )
+        )
+        return {str(name): str(value) for name, value in rows}
+
+    async def take_in(self, platform: str, batch: Batch) -> list[StoredArrival]:
+        """Write down what came in, and the account's cursors; what of it was not known yet."""
+        now = self._clock.now()
+
+        def work(connection: apsw.Connection) -> list[StoredArrival]:
+            fresh = []
+            for one in batch.arrivals:
+                row = connection.execute(
+                    "INSERT INTO arrivals (platform, event_id, lane, body, at) VALUES (?, ?, ?, ?, ?)"
+                    " ON CONFLICT DO NOTHING RETURNING id",
+                    (platform, one.event_id, one.place.lane, msgspec.json.encode(one), now),
+                ).get
+                if row is not None:
+                    fresh.append(StoredArrival(int(row), one))
+            connection.executemany(
+                "REPLACE INTO chat_cursors (platform, name, value) VALUES (?, ?, ?)",
+                [(platform, name, value) for name, value in batch.cursors],
+            )
+            return fresh
+
+        return await self._database.write(work)
+
+    async def new_arrivals(self, lane: str, limit: int) -> list[StoredArrival]:
+        """What was said in a lane and nobody has looked at, in order."""
+        rows = await self._database.read(
+            lambda connection: list(
+                connection.execute(
+                    "SELECT id, body FROM arrivals WHERE lane = ? AND state = 'new' ORDER BY id LIMIT ?", (lane, limit)
+                )
+            )
+        )
+        return [StoredArrival(int(number), _arrival(bytes(body))) for number, body in rows]
+
+    async def waiting_lanes(self) -> list[str]:
+        """The lanes in which something is new, oldest first."""
+        return await self._database.read(
+            lambda connection: [
+                str(lane)
+                for (lane,) in connection.execute(
+                    "SELECT lane FROM arrivals WHERE state = 'new' GROUP BY lane ORDER BY min(id)"
+                )
+            ]
+        )
+
+    async def dismiss(self, arrivals: Sequence[int], outcome: str) -> None:
+        """Be done with arrivals that get no answer of their own; `outcome` says why."""
+        await self._database.write(
+            lambda connection: (
+                connection.executemany(
+                    "UPDATE arrivals SET state = 'done', outcome = ?, body = NULL WHERE id = ?",
+                    [(outcome, one) for one in arrivals],
+                ).get
+            )
+        )
+
+    async def post_letter(self, binding: Binding, letter: Posting) -> None:
+        """Put arrivals into the inbox of their conversation's session, all at once; the session must be there."""
+        now = self._clock.now()
+
+        def work(connection: apsw.Connection) -> None:
+            _bind(connection, binding, now)
+            inbox.put(connection, binding.session_id, InboxRow(letter.letter_id, letter.body, now), first=letter.first)
+            connection.executemany(
+                "UPDATE arrivals SET state = 'posted', session_id = ?, letter_id = ? WHERE id = ?",
+                [(binding.session_id, letter.letter_id, one) for one in letter.arrivals],
+            )
+
+        await self._database.write(work)
+
+    async def binding(self, key: str) -> Binding | None:
+        """The session of a conversation."""
+        found = await self._database.read(lambda connection: _bindings(connection, "key = ?", key))
+        return found[0] if found else None
+
+    async def bindings_of(self, session_id: str) -> list[Binding]:
+        """The conversations that a session is, the one used last first."""
+        return await self._database.read(lambda connection: _bindings(connection, "session_id = ?", session_id))
+
+    async def bindings(self, platform: str, limit: int = 1000) -> list[Binding]:
+        """The conversations on a platform, the one used last first."""
+        return await self._database.read(
+            lambda connection: _bindings(connection, "json_extract(place, '$.platform') = ?", platform, limit)
+        )
+
+    async def bind(self, binding: Binding) -> None:
+        """Let a conversation be another session from now on; the session must be there."""
+        now = self._clock.now()
+        await self._database.write(lambda connection: _bind(connection, binding, now))
+
+    async def unbind(self, key: str) -> None:
+        """Let a conversation begin anew with its next message."""
+        await self._database.write(
+            lambda connection: connection.execute("DELETE FROM chat_sessions WHERE key = ?", (key,)).get
+        )
+
+    async def turn_arrivals(self, turn_id: str) -> list[StoredArrival]:
+        """What a turn answers, in order."""
+        rows = await self._database.read(
+            lambda connection: list(
+                connection.execute(
+                    "SELECT id, body, letter_id FROM arrivals WHERE turn_id = ? AND state = 'posted' ORDER BY id",
+                    (turn_id,),
+                )
+            )
+        )
+        return [
+            StoredArrival(int(number), _arrival(bytes(body)), str(letter), turn_id) for number, body, letter in rows
+        ]
+
+    async def owe(self, owed: Sequence[Owed], *, answered: str = "", outcome: str = "answered") -> list[int]:
+        """Owe messages, all at once; their numbers. What is owed under the same key already is put in its place, message
+        id kept; of what has ended under it nothing is owed again (its number is 0).
+
+        With `answered` the arrivals that this turn answers are done, and what it had open and is not named here is
+        closed.
+        """
+        now = self._clock.now()
+
+        def work(connection: apsw.Connection) -> list[int]:
+            numbers = []
+            for one in owed:
+                number = connection.execute(
+                    "INSERT INTO deliveries (key, platform, lane, session_id, turn_id, body, state, next_at, made_at)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE"
+                    f" SET body = excluded.body, state = excluded.state, next_at = excluded.next_at WHERE {_OPEN} RETURNING id",
+                    (
+                        one.key,
+                        one.message.place.platform,
+                        one.message.place.lane,
+                        one.session_id,
+                        one.turn_id,
+                        msgspec.json.encode(one.message),
+                        one.state,
+                        now,
+                        now,
+                    ),
+                ).get
+                numbers.append(0 if number is None else int(number))
+            if answered:
+                connection.execute(
+                    "UPDATE arrivals SET state = 'done', outcome = ?, body = NULL"
+                    " WHERE turn_id = ? AND state = 'posted'",
+                    (outcome, answered),
+                )
+                connection.execute(
+                    "UPDATE deliveries SET state = 'delivered', ended_at = ?, body = NULL"
+                    " WHERE turn_id = ? AND state = 'open'",
+                    (now, answered),
+                )
+            return numbers
+
+        return await self._database.write(work)
+
+    async def open_delivery(self, turn_id: str) -> Delivery | None:
+        """What a turn was writing last when its process died; None: nothing."""
+        rows = await self._database.read(
+            lambda connection: _deliveries(
+                connection, "turn_id = ? AND state = 'open' ORDER BY id DESC LIMIT 1", turn_id
+            )
+        )
+        return rows[0] if rows else None
+
+    async def message_of(self, key: str) -> tuple[DeliveryState, str] | None:
+        """How it stands with what is owed under a key, and what is shown of it."""
+        row = await self._database.read(
+            lambda connection: connection.execute(
+                "SELECT state, message_id FROM deliveries WHERE key = ?", (key,)
+            ).fetchone()
+        )
+        return None if row is None else (DeliveryState(str(row[0])), str(row[1]))
+
+    async def due(self, lane: str, limit: int) -> list[Delivery]:
+        """What is to be sent in a lane, in order; what is still being written is not."""
+        return await self._database.read(
+            lambda connection: _deliveries(
+                connection, "lane = ? AND state IN ('pending', 'attempting') ORDER BY id LIMIT ?", lane, limit
+            )
+        )
+
+    async def owing_lanes(self, platform: str) -> list[str]:
+        """The lanes in which something is owed, oldest first."""
+        return await self._database.read(
+            lambda connection: [
+                str(lane)
+                for (lane,) in connection.execute(
+                    "SELECT lane FROM deliveries WHERE platform = ? AND state IN ('pending', 'attempting') GROUP BY lane ORDER BY min(id)",
+                    (platform,),
+                )
+            ]
+        )
+
+    async def attempting(self, number: int) -> None:
+        """Note that a message is about to be sent."""
+        await self._database.write(
+            lambda connection: (
+                connection.execute(
+                    "UPDATE deliveries SET state = 'attempting', attempts = attempts + 1 WHERE id = ?", (number,)
+                ).get
+            )
+        )
+
+    async def shown(self, number: int, message_id: str) -> None:
+        """Note what is shown of something that is still being written."""
+        await self._database.write(
+            lambda connection: (
+                connection.execute("UPDATE deliveries SET message_id = ? WHERE id = ?", (message_id, number)).get
+            )
+        )
+
+    async def settle_delivery(
+        self, number: int, state: DeliveryState, *, message_id: str = "", error: str = ""
+    ) -> None:
+        """Note what has become of a message. Ended for good, its words go."""
+        now = self._clock.now()
+        await self._database.write(
+            lambda connection: (
+                connection.execute(
+                    "UPDATE deliveries SET state = ?1, message_id = iif(?2 = '', message_id, ?2), error = ?3,"
+                    " ended_at = iif(?4, ?5, NULL), body = iif(?4, NULL, body) WHERE id = ?6",
+                    (state, message_id, error, state.ended, now, number),
+                ).get
+            )
+        )
+
+    async def postpone(self, number: int, until: float, error: str, message: Outgoing, state: DeliveryState) -> None:
+        """Try a message again at `until`, in this form. It stays `attempting` where it may have arrived."""
+        body = msgspec.json.encode(message)
+        await self._database.write(
+            lambda connection: (
+                connection.execute(
+                    "UPDATE deliveries SET state = ?, next_at = ?, error = ?, body = ? WHERE id = ?",
+                    (state, until, error, body, number),
+                ).get
+            )
+        )
+
+    async def unanswered(self) -> list[Unanswered]:
+        """What came in and became part of a session's work, and is not answered: turns that ended before their answer
+        was owed, turns that a process left, and words that wait."""
+
+        def work(connection: apsw.Connection) -> list[Unanswered]:
+            rows = connection.execute(
+                "SELECT arrivals.session_id, coalesce(arrivals.turn_id, ''), coalesce(turns.ended_at IS NOT NULL, 0),"
+                " coalesce(turns.reason, ''), coalesce(turns.error, ''), "
+                " json_group_array(json(CAST(arrivals.body AS TEXT)))"
+                " FROM arrivals LEFT JOIN turns ON turns.id = arrivals.turn_id"
+                " WHERE arrivals.state = 'posted' GROUP BY 1, 2 ORDER BY min(arrivals.id)"
+            )
+            return [
+                Unanswered(
+                    session_id=str(session),
+                    turn_id=str(turn),
+                    over=bool(over),
+                    reason=str(reason),
+                    error=str(error),
+                    arrivals=msgspec.json.decode(str(bodies), type=tuple[Arrival, ...]),
+                )
+                for session, turn, over, reason, error, bodies in rows
+            ]
+
+        return await self._database.read(work)
+
+    async def lost_arrivals(self) -> int:
+        """Be done with arrivals whose session was deleted, or whose words left its inbox another way; how many."""
+
+        def work(connection: apsw.Connection) -> int:
+            connection.execute(
+                "UPDATE arrivals SET state = 'done', outcome = 'the session was deleted', body = NULL"
+                " WHERE state = 'posted' AND turn_id IS NULL"
+                " AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.id = arrivals.letter_id)"
+            )
+            return connection.changes()
+
+        return await self._database.write(work)
+
+    async def forget_chats(self, before: float, limit: int = 2_000) -> int:
+        """Forget rows of arrivals and deliveries that ended before a time; how many were."""
+
+        def work(connection: apsw.Connection) -> int:
+            connection.execute(
+                "DELETE FROM arrivals WHERE id IN (SELECT id FROM arrivals WHERE state = 'done' AND at < ? LIMIT ?)",
+                (before, limit),
+            )
+            gone = connection.changes()
+            connection.execute(
+                "DELETE FROM deliveries WHERE id IN"
+                " (SELECT id FROM deliveries WHERE ended_at IS NOT NULL AND ended_at < ? LIMIT ?)",
+                (before, limit),
+            )
+            return gone + connection.changes()
+
+        return await self._database.write(work)
+
+    async def delivery_counts(self) -> dict[tuple[str, str], int]:
+        """How many obligations there are, by platform and state."""
+        rows = await self._database.read(
+            lambda connection: list(
+                connection.execute("SELECT platform, state, count(*) FROM deliveries GROUP BY 1, 2")
+            )
+        )
+        return {(str(platform), str(state)): int(count) for platform, state, count in rows}
+
+    async def doubtful(self, limit: int = 50) -> list[tuple[str, str, str, float]]:
+        """Messages that failed or are in doubt, newest first: lane, state, error, and when."""
+        rows = await self._database.read(
+            lambda connection: list(
+                connection.execute(
+                    "SELECT lane, state, error, ended_at FROM deliveries WHERE ended_at IS NOT NULL"
+                    " AND state IN ('failed', 'uncertain') ORDER BY ended_at DESC LIMIT ?",
+                    (limit,),
+                )
+            )
+        )
+        return msgspec.convert(rows, list[tuple[str, str, str, float]])
+
+
+def _arrival(body: bytes) -> Arrival:
+    return msgspec.json.decode(body, type=Arrival)
+
+
+def _bind(connection: apsw.Connection, binding: Binding, now: float) -> None:
+    connection.execute(
+        "REPLACE INTO chat_sessions (key, session_id, place, person, last_at) VALUES (?, ?, ?, ?, ?)",
+        (binding.key, binding.session_id, msgspec.json.encode(binding.place).decode(), binding.person, now),
+    )
+
+
+def _bindings(connection: apsw.Connection, where: str, value: str, limit: int = 100) -> list[Binding]:
+    rows = connection.execute(
+        "SELECT key, session_id, place, person, last_at FROM chat_sessions"
+        f" WHERE {where} ORDER BY last_at DESC LIMIT ?",
+        (value, limit),
+    )
+    return [
+        Binding(
+            key=str(key),
+            session_id=str(session),
+            place=msgspec.json.decode(str(place), type=Place),
+            person=str(person),
+            last_at=float(at),
+        )
+        for key, session, place, person, at in rows
+    ]
+
+
+def _deliveries(connection: apsw.Connection, where: str, *values: object) -> list[Delivery]:
+    rows = connection.execute(
+        "SELECT id, key, lane, body, state, message_id, attempts, next_at, made_at, turn_id FROM deliveries"
+        f" WHERE {where}",
+        values,
+    )
+    return [
+        Delivery(
+            id=int(number),
+            key=str(key),
+            lane=str(lane),
+            message=msgspec.json.decode(bytes(body), type=Outgoing),
+            state=DeliveryState(str(state)),
+            message_id=str(message),
+            attempts=int(attempts),
+            next_at=float(next_at),
+            made_at=float(made),
+            turn_id=str(turn),
+        )
+        for number, key, lane, body, state, message, attempts, next_at, made, turn in rows
+    ]
