@@ -81,18 +81,23 @@ async def save(http: "aiohttp.ClientSession", url: str, target: Path, headers: d
     import aiohttp
 
     limits = aiohttp.ClientTimeout(total=UPLOAD_SECONDS, sock_read=SECONDS)
+    whole = False
     try:
         async with http.get(url, headers=headers, timeout=limits, allow_redirects=False) as answer:
-            if answer.status != 200:
-                raise PlatformError(phrase("The file is not there: status {status}.", status=answer.status))
-            with await asyncio.to_thread(target.open, "wb") as file:
-                await _fill(file, answer)
+            await _keep(answer, target)
+            whole = True
     except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-        target.unlink(missing_ok=True)
         raise PlatformError(phrase("The file could not be fetched: {error}", error=told(error))) from error
-    except PlatformError:
-        target.unlink(missing_ok=True)
-        raise
+    finally:
+        if not whole:
+            await asyncio.to_thread(target.unlink, missing_ok=True)
+
+
+async def _keep(answer: "aiohttp.ClientResponse", target: Path) -> None:
+    if answer.status != 200:
+        raise PlatformError(phrase("The file is not there: status {status}.", status=answer.status))
+    with await asyncio.to_thread(target.open, "wb") as file:
+        await _fill(file, answer)
 
 
 async def _fill(file: IO[bytes], answer: "aiohttp.ClientResponse") -> None:

@@ -69,24 +69,34 @@ class Socket:
         except (ConnectionError, TimeoutError) as error:
             raise PlatformError(phrase("The connection broke: {error}", error=told(error))) from error
 
+    def stop(self) -> None:
+        """Read no more: `frames` ends."""
+        self._reader.cancel()
+
     async def close(self, code: int = 1000) -> None:
         """Close the connection, politely for a moment."""
-        self._reader.cancel()
+        self.stop()
         await asyncio.gather(self._reader, return_exceptions=True)
         await self._raw.close(code=code)
 
     async def _read(self) -> None:
         import aiohttp
 
-        while True:
-            frame = await self._raw.receive()
-            self.heard = time.monotonic()
-            if frame.type not in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
-                break
-            await self._queue.put(frame.data)
-        if frame.type is aiohttp.WSMsgType.ERROR:
-            self.problem = told(frame.data)
-        await self._queue.put(None)
+        try:
+            while True:
+                frame = await self._raw.receive()
+                self.heard = time.monotonic()
+                if frame.type not in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
+                    break
+                await self._queue.put(frame.data)
+            if frame.type is aiohttp.WSMsgType.ERROR:
+                self.problem = told(frame.data)
+            await self._queue.put(None)
+        except asyncio.CancelledError:
+            if self._queue.full():
+                self._queue.get_nowait()
+            self._queue.put_nowait(None)
+            raise
 
 
 async def connect(http: "aiohttp.ClientSession", url: str, *, heartbeat: float | None = None) -> Socket:
