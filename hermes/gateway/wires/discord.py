@@ -182,7 +182,7 @@ class Interaction(Struct):
     data: Pressed | None = None
 
 
-class Start(Struct):
+class Start(Struct, frozen=True):
     """How often a session may still be begun today."""
 
     remaining: int = 1
