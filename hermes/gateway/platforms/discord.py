@@ -280,30 +280,34 @@ class Discord(Platform):
         while frames := await socket.frames():
             work = Work(self._news.sequence)
             for raw in frames:
-                try:
-                    frame = msgspec.json.decode(raw, type=Frame)
-                except msgspec.DecodeError as error:
-                    self._news.tell(
-                        "frame", phrase("Discord sent a frame that cannot be read: {error}", error=told(error))
-                    )
-                    continue
-                if frame.op:
-                    await self._control(socket, frame)
-                elif frame.t == "READY":
-                    async with aclosing(self._begin(frame, work)) as batches:
-                        async for batch in batches:
-                            yield batch
-                elif frame.t == "RESUMED":
-                    yield Batch()
-                else:
-                    await self._news.happened(frame, work)
-                work.sequence = frame.s or work.sequence
+                async with aclosing(self._take(socket, raw, work)) as batches:
+                    async for batch in batches:
+                        yield batch
             if work.arrivals or work.roles is not None:
                 yield Batch(tuple(work.arrivals), cursors(work))
             self._news.done(work)
             await asyncio.gather(*map(self._acknowledge, work.presses))
             if self._leaving is not None:
                 return
+
+    async def _take(self, socket: Socket, raw: bytes, work: Work) -> AsyncGenerator[Batch, None]:
+        """Take up a frame; what has to be on disk before those after it is given at once."""
+        try:
+            frame = msgspec.json.decode(raw, type=Frame)
+        except msgspec.DecodeError as error:
+            self._news.tell("frame", phrase("Discord sent a frame that cannot be read: {error}", error=told(error)))
+            return
+        if frame.op:
+            await self._control(socket, frame)
+        elif frame.t == "READY":
+            async with aclosing(self._begin(frame, work)) as batches:
+                async for batch in batches:
+                    yield batch
+        elif frame.t == "RESUMED":
+            yield Batch()
+        else:
+            await self._news.happened(frame, work)
+        work.sequence = frame.s or work.sequence
 
     async def _control(self, socket: Socket, frame: Frame) -> None:
         match frame.op:

@@ -6,7 +6,7 @@ What it does is written from Discord's documentation and judged by discord.py in
 import json
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from aiohttp import WSMsgType, web
@@ -75,6 +75,11 @@ class Fake(FakeChat):
         return self._listener.url
 
     @property
+    def chat(self) -> FakeChat:
+        """For the REST side."""
+        return self
+
+    @property
     def socket_url(self) -> str:
         """Where clients connect for news."""
         return self._listener.socket_url + "/gateway"
@@ -107,13 +112,6 @@ class Fake(FakeChat):
     def forget(self) -> None:
         """Let every session end: none can be resumed."""
         self.sessions.clear()
-
-    async def hang_up(self, code: int) -> None:
-        """Close the connections for news with a code."""
-        for session in list(self.sessions.values()):
-            socket, session.socket = session.socket, None
-            if socket is not None:
-                await socket.close(code=code)
 
     async def tell(self, body: Body | str | bytes) -> None:
         """Send a frame as it is to everybody who is connected."""
@@ -309,10 +307,6 @@ class Fake(FakeChat):
             await _send(session, event)
         self.news()
         return session
-
-    def edited(self, message_id: str, change: Callable[[Mapping[str, object]], Body]) -> None:
-        """For the REST side: replace what a stored message says."""
-        self.rest.history[message_id] = change(self.rest.history[message_id])
 
     def reacted(self, message_id: str, reactions: tuple[str, ...]) -> None:
         """For the REST side: the agent's reactions to a message are now these."""

@@ -4,22 +4,46 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 from urllib.parse import unquote
 
 from aiohttp import BodyPartReader, web
 from msgspec import Struct
 
-from hermes.testing.chats.fake import Failing, Shown, ShownFile
+from hermes.testing.chats.fake import Failing, FakeChat, Shown, ShownFile
 from hermes.testing.chats.listener import broken
-
-if TYPE_CHECKING:
-    from hermes.testing.chats.discord import Fake
 
 ME, GUILD, ROLE = "500", "7000", "7100"
 Body = dict[str, object]
 NONCE_SECONDS = 120.0
 """How long a nonce is remembered; Discord says "the past few minutes"."""
+
+
+class Home(Protocol):
+    """What the REST half needs of the whole."""
+
+    token: str
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+
+    @property
+    def socket_url(self) -> str:
+        """Where clients connect for news."""
+
+    @property
+    def chat(self) -> FakeChat:
+        """What tests look at."""
+
+    def snowflake(self) -> str:
+        """A new id."""
+
+    def place(self, chat: str, thread: str = "") -> str:
+        """Make sure that a channel is known; its id."""
+
+    def reacted(self, message_id: str, reactions: tuple[str, ...]) -> None:
+        """The agent's reactions to a message are now these."""
 
 
 class Upload(Struct, frozen=True):
@@ -105,7 +129,7 @@ def answer(body: object, status: int = 200, headers: dict[str, str] | None = Non
 class Rest:
     """Channels, messages and files, and the calls on them."""
 
-    def __init__(self, fake: "Fake") -> None:
+    def __init__(self, fake: Home) -> None:
         self._fake = fake
         self.channels: dict[str, Body] = {}
         self.history: dict[str, Body] = {}
@@ -178,7 +202,7 @@ class Rest:
         }
         if spent < self.bucket:
             return None, headers
-        self._fake.refused.append(f"{key} beyond the limit of its bucket")
+        self._fake.chat.refused.append(f"{key} beyond the limit of its bucket")
         return _too_fast(after, headers), headers
 
     async def _route(self, request: web.Request, path: str) -> web.StreamResponse:
@@ -208,8 +232,8 @@ class Rest:
             case ["GET"]:
                 return answer(self.channels[channel])
             case ["POST", "typing"]:
-                self._fake.typings.append(channel)
-                self._fake.news()
+                self._fake.chat.typings.append(channel)
+                self._fake.chat.news()
                 return web.Response(status=204)
             case ["GET", "messages"]:
                 return answer(self._page(channel, request))
@@ -231,7 +255,7 @@ class Rest:
                 return await self._patch(request, message_id)
             case ["DELETE"]:
                 del self.history[message_id]
-                self._fake.messages.pop(message_id, None)
+                self._fake.chat.messages.pop(message_id, None)
                 return web.Response(status=204)
             case ["PUT" | "DELETE", "reactions", emoji, "@me"]:
                 self._react(message_id, unquote(emoji), given=method == "PUT")
@@ -258,7 +282,7 @@ class Rest:
 
     async def _post(self, request: web.Request, channel: str) -> web.StreamResponse:
         wanted, uploads = await _form(request)
-        failing = self._fake.next_failure()
+        failing = self._fake.chat.next_failure()
         if failing is not None and not failing.after:
             return self._fail(request, failing)
         _check(wanted, uploads)
@@ -276,16 +300,14 @@ class Rest:
 
     def _accept(self, channel: str, wanted: Body, uploads: list[Upload]) -> Body:
         nonce = str(wanted.get("nonce", ""))
-        if nonce and wanted.get("enforce_nonce"):
-            at, known = self.nonces.get(nonce, (0.0, ""))
-            if known and time.monotonic() - at < NONCE_SECONDS:
-                return self.history[known]
+        at, known = self.nonces.get(nonce, (0.0, ""))
+        if known and wanted.get("enforce_nonce") and time.monotonic() - at < NONCE_SECONDS:
+            return self.history[known]
         text = str(wanted.get("content") or "").strip()
         body = message_body(self._fake.snowflake(), channel, user_body(ME), text, self.keep(uploads))
         body["components"] = wanted.get("components") or []
         body["flags"] = wanted.get("flags", 0)
-        reference = wanted.get("message_reference")
-        reply = str(reference["message_id"]) if isinstance(reference, dict) else ""
+        reply = _answered(wanted)
         if reply:
             self.refer(body, reply)
         message_id = str(body["id"])
@@ -294,7 +316,7 @@ class Rest:
             self.nonces[nonce] = (time.monotonic(), message_id)
         self._ping(message_id, text, wanted.get("allowed_mentions"))
         parent = self.channels[channel].get("parent_id")
-        self._fake.put(
+        self._fake.chat.put(
             Shown(
                 message_id=message_id,
                 chat=str(parent or channel),
@@ -316,7 +338,7 @@ class Rest:
 
     async def _patch(self, request: web.Request, message_id: str) -> web.StreamResponse:
         wanted, uploads = await _form(request)
-        failing = self._fake.next_failure()
+        failing = self._fake.chat.next_failure()
         if failing is not None and not failing.after:
             return self._fail(request, failing)
         message = self.history[message_id]
@@ -326,7 +348,7 @@ class Rest:
         changed = message | {key: wanted[key] for key in ("content", "components", "flags") if key in wanted}
         changed["edited_timestamp"] = changed["timestamp"]
         self.history[message_id] = changed
-        self._fake.change(message_id, str(changed["content"]).strip(), _buttons(changed["components"]))
+        self._fake.chat.change(message_id, str(changed["content"]).strip(), _buttons(changed["components"]))
         return self._fail(request, failing) if failing is not None else answer(changed)
 
     def _react(self, message_id: str, emoji: str, *, given: bool) -> None:
@@ -347,14 +369,14 @@ class Rest:
             raise Refused(400, 40060, "Interaction has already been acknowledged.")
         kind = int((await request.json())["type"])
         self.waiting[interaction] = kind
-        self._fake.news()
+        self._fake.chat.news()
         if request.query.get("with_response") in ("1", "true"):
             return answer({"interaction": {"id": interaction, "type": 3}, "resource": {"type": kind}})
         return web.Response(status=204)
 
     async def _download(self, request: web.Request) -> web.StreamResponse:
         if "Authorization" in request.headers:
-            self._fake.refused.append("the token was sent to where files lie")
+            self._fake.chat.refused.append("the token was sent to where files lie")
         upload = self.files.get(request.match_info["file"])
         if upload is None:
             return web.Response(status=404, text="This content is no longer available.")
@@ -393,13 +415,22 @@ def _check(wanted: Body, uploads: list[Upload]) -> None:
         raise Refused(400, 50006, "Cannot send an empty message")
     if len(str(wanted.get("nonce") or "")) > 25:
         raise Refused(400, 50035, "Invalid Form Body", {"nonce": {"_errors": [{"code": "NONCE_TYPE_TOO_LONG"}]}})
-    rows = wanted.get("components") or []
-    if not isinstance(rows, list) or len(rows) > 5:
+    if not _showable(wanted.get("components") or []):
         raise Refused(400, 50035, "Invalid Form Body", {"components": {"_errors": [{"code": "BASE_TYPE_BAD_LENGTH"}]}})
+
+
+def _showable(rows: object) -> bool:
+    """Whether buttons are as Discord takes them."""
+    if not isinstance(rows, list) or len(rows) > 5 or any(len(row["components"]) > 5 for row in rows):
+        return False
     tokens = _buttons(rows)
     fits = all(1 <= len(label) <= 80 and 1 <= len(token) <= 100 for label, token in tokens)
-    if not fits or len({token for _, token in tokens}) < len(tokens) or any(len(row["components"]) > 5 for row in rows):
-        raise Refused(400, 50035, "Invalid Form Body", {"components": {"_errors": [{"code": "BASE_TYPE_BAD_LENGTH"}]}})
+    return fits and len({token for _, token in tokens}) == len(tokens)
+
+
+def _answered(wanted: Body) -> str:
+    reference = wanted.get("message_reference")
+    return str(reference["message_id"]) if isinstance(reference, dict) else ""
 
 
 def _buttons(rows: object) -> tuple[tuple[str, str], ...]:
