@@ -76,14 +76,24 @@ async def _bounded(answer: "aiohttp.ClientResponse", platform: str) -> bytes:
     return bytes(body)
 
 
-async def save(http: "aiohttp.ClientSession", url: str, target: Path, headers: dict[str, str] | None = None) -> None:
-    """Save a file that came in. Raises `PlatformError`; then there is nothing at `target`."""
+async def save(
+    http: "aiohttp.ClientSession",
+    url: str,
+    target: Path,
+    headers: dict[str, str] | None = None,
+    *,
+    page: bool = True,
+) -> None:
+    """Save a file that came in; a web page only where `page` says so, as it is what asks to sign in. Raises `PlatformError`;
+    then there is nothing at `target`."""
     import aiohttp
 
     limits = aiohttp.ClientTimeout(total=UPLOAD_SECONDS, sock_read=SECONDS)
     whole = False
     try:
         async with http.get(url, headers=headers, timeout=limits, allow_redirects=False) as answer:
+            if not page and answer.content_type == "text/html":
+                raise PlatformError(phrase("The file may not be read: a page to sign in came instead."))
             await _keep(answer, target)
             whole = True
     except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:

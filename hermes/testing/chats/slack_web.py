@@ -14,6 +14,8 @@ ME, BOT, TEAM, APP = "U0BOT", "B0BOT", "T0TEAM", "A0APP"
 Body = dict[str, object]
 LONGEST = 4_000
 """Characters of a text that `chat.update` takes, and that show as one message."""
+READING = ("conversations.history", "conversations.replies", "users.info", "files.info", "reactions.get")
+"""Methods that take their arguments as a form only, among others."""
 SECTION = 3_000
 """Characters of the text of one section."""
 
@@ -87,6 +89,8 @@ class Web:
     async def _call(self, request: web.Request) -> web.Response:
         method = request.match_info["method"]
         wanted = await _arguments(request)
+        if request.content_type == "application/json" and method in READING:
+            self._home.chat.refused.append(f"{method} takes no JSON")
         self.asked.append((method, wanted))
         if method in self.rate:
             return _limited(self.rate.pop(method))
@@ -114,9 +118,7 @@ class Web:
             return _fail(request, failing)
         try:
             self._entitled(request, method, wanted)
-            if method not in calls:
-                raise Wrong("unknown_method")
-            body = {"ok": True, **calls[method](wanted)}
+            body = {"ok": True, **calls.get(method, _unknown)(wanted)}
         except Wrong as wrong:
             return web.json_response({"ok": False, "error": str(wrong)})
         except KeyError as missing:
@@ -304,6 +306,10 @@ class Web:
         if request.headers.get("Authorization") != f"Bearer {self._home.bot_token}":
             return web.Response(text="<html>Sign in</html>", content_type="text/html")
         return web.Response(body=upload.content, content_type="text/plain")
+
+
+def _unknown(_: Body) -> Body:
+    raise Wrong("unknown_method")
 
 
 async def _arguments(request: web.Request) -> Body:
