@@ -84,8 +84,10 @@ async def save(
     *,
     page: bool = True,
 ) -> None:
-    """Save a file that came in; a web page only where `page` says so, as it is what asks to sign in. Raises `PlatformError`;
-    then there is nothing at `target`."""
+    """Save a file that came in; a web page only where `page` says so, as it is what asks to sign in.
+
+    Raises `PlatformError`; then there is nothing at `target`.
+    """
     import aiohttp
 
     limits = aiohttp.ClientTimeout(total=UPLOAD_SECONDS, sock_read=SECONDS)

@@ -84,6 +84,11 @@ class Account:
                 self._news.clear()
                 await self._news.wait()
 
+    async def changed(self) -> None:
+        """Wait until something has happened."""
+        self._news.clear()
+        await self._news.wait()
+
     async def _run(self) -> None:
         while True:
             try:

@@ -324,7 +324,7 @@ class Discord(Platform):
         """A session has begun: read what was missed, and only then name the session as one to go on with."""
         ready = decoded(frame.d, Ready)
         self._news.me = ready.user.id
-        yield Batch()
+        yield Batch((), self._news.forget())
         floor = first_id(self._around.clock.now() - MISSED_SECONDS)
         known = sorted(self._news.known.items(), key=lambda one: -one[1].newest)
         for at in range(0, min(len(known), MISSED_CHANNELS), AT_ONCE):

@@ -279,6 +279,8 @@ class Slack(Platform):
             self._news.me, self._news.bot = me.user, me.bot
 
     async def _missed(self) -> AsyncGenerator[Batch, None]:
+        if forgotten := self._news.forget():
+            yield Batch((), forgotten)
         for lane, newest in self._news.lanes():
             work = Work()
             await self._patiently(lane, newest, work)

@@ -27,6 +27,8 @@ PAGE = 100
 """Messages that are fetched at most of what was missed in a channel."""
 CHANNELS = 2_000
 """Channels that are known at most."""
+FORGOTTEN_SECONDS = 30 * 24 * 3600.0
+"""After how long a channel is not looked into any more."""
 TOLD = 500
 """Lines about what cannot be read, and roles, at most."""
 VOICE = 1 << 13
@@ -73,6 +75,14 @@ class News:
         self.known |= work.newest
         if work.roles is not None:
             self._roles = work.roles
+
+    def forget(self) -> tuple[tuple[str, str], ...]:
+        """Channels in which nothing was said for long are not looked into any more: what is stored of them instead."""
+        limit = first_id(self._around.clock.now() - FORGOTTEN_SECONDS)
+        old = [channel for channel, one in self.known.items() if one.newest < limit]
+        for channel in old:
+            del self.known[channel]
+        return tuple((f"channel:{channel}", "") for channel in old)
 
     async def missed(self, channel: str, newest: int) -> list[Message]:
         """What was said in a channel after a message, newest first."""

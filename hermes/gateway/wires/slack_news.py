@@ -31,8 +31,11 @@ PAGE = 100
 MISSED_SECONDS = 6 * 3600.0
 """How far back what was missed is read."""
 LANES = 40
-"""Channels and threads in which it is looked for, those first in which something was said last. Slack allows fifty calls a
-minute."""
+"""Channels and threads in which it is looked for, those first in which something was said last.
+
+Slack allows fifty calls a minute."""
+FORGOTTEN_SECONDS = 7 * 24 * 3600.0
+"""After how long a thread is not looked into any more."""
 PEOPLE = 2_000
 """People whose names are known at most."""
 TOLD = 50
@@ -186,8 +189,10 @@ class News:
         return self._names[user]
 
     async def _words(self, text: str) -> str:
-        """What is said, without Slack's markup: people by their names, links as they lead; how the bot is addressed at the
-        beginning is left out."""
+        """What is said, without Slack's markup: people by their names, links as they lead.
+
+        How the bot is addressed at the beginning is left out.
+        """
         text = text.strip()
         while text.startswith(f"<@{self.me}>"):
             text = text.removeprefix(f"<@{self.me}>").lstrip(" ,:\n")
@@ -211,6 +216,14 @@ class News:
     def lanes(self) -> list[tuple[str, str]]:
         """Channels and threads with the message that was read last in each, the most lively ones first."""
         return sorted(self.known.items(), key=lambda one: -float(one[1]))[:LANES]
+
+    def forget(self) -> tuple[tuple[str, str], ...]:
+        """Threads in which nothing was said for long are not looked into any more: what is stored of them instead."""
+        limit = self._around.clock.now() - FORGOTTEN_SECONDS
+        old = [lane for lane, ts in self.known.items() if ":" in lane and float(ts) < limit]
+        for lane in old:
+            del self.known[lane]
+        return tuple((f"lane:{lane}", "") for lane in old)
 
     async def missed(self, lane: str, newest: str, work: Work) -> None:
         """Take up what was said after a message in a channel or thread."""
