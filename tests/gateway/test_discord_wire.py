@@ -337,6 +337,8 @@ FRAMES = [
     '{"op": 0, "t": "GUILD_CREATE", "s": 9, "d": {"id": 5}}',
     b'{"op": 0, "t": "MESSAGE_CREATE", "s": 10, "d": {"id": "\xff\xfe"}}',
     '{"op": 0, "t": "MESSAGE_CREATE", "s": 11, "d": {"content": "\\ud83d"}}',
+    "[" * 100_000,
+    '{"op": 0, "t": "MESSAGE_CREATE", "s": 12, "d": {"embeds": ' + "[" * 100_000,
 ]
 
 
@@ -344,9 +346,10 @@ async def test_what_cannot_be_read_is_told_once_and_the_rest_goes_on(fake: Fake,
     for _ in range(2):
         for frame in FRAMES:
             await fake.tell(frame)
+    half = '{"op": 0, "t": "MESSAGE_CREATE", "s": 9, "d": {"id": "9", "channel_id": "7", "content": "half \\ud83d",'
+    await fake.tell(half + ' "author": {"id": "5"}}}')
     await fake.say("and me?")
-    (heard,) = await here.until(1)
-    assert heard.text == "and me?"
+    assert [one.text for one in await here.until(2)] == ["half \ufffd", "and me?"]
     assert 1 <= len(here.lines) <= 4
     assert all("\n" not in line and len(line) < 400 for line in here.lines)
     assert here.failed == []

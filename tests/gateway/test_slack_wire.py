@@ -282,21 +282,24 @@ async def test_socket_mode_that_is_switched_off_is_told(fake: Fake, here: Accoun
     assert isinstance(here.failed[0], PlatformRefusedError)
 
 
+EVENT = '{"type": "events_api", "envelope_id": "x1", "payload": {"event": %s}}'
 FRAMES = [
     "not json",
     "[]",
     "{}",
     '{"type": 5}',
+    "[" * 100_000,
     '{"type": "something_new", "envelope_id": "x1", "payload": {}}',
     '{"type": "events_api", "envelope_id": "x2"}',
-    '{"type": "events_api", "envelope_id": "x3", "payload": {"event": {"type": "message"}}}',
-    '{"type": "events_api", "envelope_id": "x4", "payload": {"event": {"type": "message", "ts": "x", "channel": "C1"}}}',
-    '{"type": "events_api", "envelope_id": "x5", "payload": {"event": {"type": "team_join", "user": {"id": 5}}}}',
+    EVENT % '{"type": "message"}',
+    EVENT % '{"type": "message", "ts": "x", "channel": "C1"}',
+    EVENT % '{"type": "message", "ts": "1", "text": "\\ud83d"}',
+    EVENT % '{"type": "team_join", "user": {"id": 5}}',
+    EVENT % ('{"type": "message", "blocks": ' + "[" * 100_000),
     '{"type": "interactive", "envelope_id": "x6", "payload": {"type": "block_actions"}}',
     '{"type": "interactive", "envelope_id": "x7", "payload": {"type": "view_closed", "user": {"id": "U1"}}}',
     '{"type": "slash_commands", "envelope_id": "x8", "payload": {"command": "/hermes"}}',
     b'{"type": "events_api", "envelope_id": "\xff\xfe"}',
-    '{"type": "events_api", "envelope_id": "x9", "payload": {"event": {"type": "message", "ts": "1", "text": "\\ud83d"}}}',
 ]
 
 
@@ -307,9 +310,10 @@ async def test_what_cannot_be_read_is_told_once_and_the_rest_goes_on(fake: Fake,
     await fake.event({"type": "message", "subtype": "message_changed", "channel": "D1001", "ts": "1.1", "hidden": True})
     await fake.event({"type": "message", "user": ME, "channel": "D1001", "ts": "1.2", "text": "my own"})
     await fake.event({"type": "message", "bot_id": "B0BOT", "channel": "D1001", "ts": "1.3", "text": "my own"})
+    half: str = EVENT % '{"type": "message", "user": "U1", "ts": "2.1", "channel": "D1", "text": "half \\ud83d"}'
+    await fake.tell(half)
     await fake.say("and me?")
-    (heard,) = await here.until(1)
-    assert heard.text == "and me?"
+    assert [one.text for one in await here.until(2)] == ["half \ufffd", "and me?"]
     await fake.until(lambda: not fake.waiting())
     assert 1 <= len(here.lines) <= 4
     assert all("\n" not in line and len(line) < 400 for line in here.lines)

@@ -33,6 +33,7 @@ from hermes.gateway.platform import (
     SendError,
     Surroundings,
 )
+from hermes.gateway.reading import read
 from hermes.gateway.rest import save, told
 from hermes.gateway.socket import Socket, connect
 from hermes.gateway.text.dialect import discord as dialect
@@ -293,7 +294,7 @@ class Discord(Platform):
     async def _take(self, socket: Socket, raw: bytes, work: Work) -> AsyncGenerator[Batch, None]:
         """Take up a frame; what has to be on disk before those after it is given at once."""
         try:
-            frame = msgspec.json.decode(raw, type=Frame)
+            frame = read(raw, Frame)
         except msgspec.DecodeError as error:
             self._news.tell("frame", phrase("Discord sent a frame that cannot be read: {error}", error=told(error)))
             return

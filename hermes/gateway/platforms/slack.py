@@ -28,6 +28,7 @@ from hermes.gateway.platform import (
     SendError,
     Surroundings,
 )
+from hermes.gateway.reading import read
 from hermes.gateway.rest import UPLOAD_SECONDS, Ask, request, save, told
 from hermes.gateway.socket import Socket, connect
 from hermes.gateway.text.dialect import plain
@@ -159,7 +160,7 @@ class Slack(Platform):
             self._around.report(phrase("Slack does not let the bot show that it is writing: {error}", error=str(error)))
 
     async def react(self, place: Place, message_id: str, emoji: str) -> None:
-        """React to a message; empty takes back what was given. Slack knows reactions by names; those in `NAMES` work."""
+        """React to a message; empty takes back what was given. Slack takes names: those in `NAMES` work."""
         wanted: dict[str, object] = {"channel": place.chat, "timestamp": message_id}
         if not emoji:
             await self._take_back(wanted)
@@ -316,7 +317,7 @@ class Slack(Platform):
 
     async def _take(self, raw: bytes, work: Work) -> None:
         try:
-            frame = msgspec.json.decode(raw, type=Frame)
+            frame = read(raw, Frame)
         except msgspec.DecodeError as error:
             self._news.tell("frame", phrase("Slack sent a frame that cannot be read: {error}", error=told(error)))
             return

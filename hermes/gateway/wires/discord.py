@@ -1,11 +1,12 @@
 """Discord's values and requests, version 10. Only the fields that are used are named; others are passed over."""
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
 from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError, Surroundings
+from hermes.gateway.reading import Kind, read
 from hermes.gateway.rest import SECONDS, UPLOAD_SECONDS, Answer, Ask, request, seconds, told
 from hermes.util.say import phrase
 
@@ -226,13 +227,10 @@ class Complaint(Struct):
     retry_after: float | None = None
 
 
-Kind = TypeVar("Kind")
-
-
 def decoded(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
     """A value from Discord. Raises `PlatformError`."""
     try:
-        return msgspec.json.decode(raw, type=kind)
+        return read(raw, kind)
     except msgspec.DecodeError as error:
         raise PlatformError(phrase("Discord's answer cannot be read: {error}", error=told(error))) from error
 
@@ -303,7 +301,7 @@ class Rest:
 
     def _error(self, kind: str, answer: Answer, *, creates: bool) -> PlatformError:
         try:
-            fault = msgspec.json.decode(answer.body, type=Complaint)
+            fault = read(answer.body, Complaint)
         except msgspec.DecodeError:
             fault = Complaint(message=f"status {answer.status}")
         said = phrase("Discord said: {error}", error=told(fault.message))

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from hermes.core.chats import Arrival, Attachment, ChatKind, MediaKind, Place, Reply, Sender
 from hermes.gateway.platform import Fault, PlatformError, SendError, Surroundings
+from hermes.gateway.reading import read
 from hermes.gateway.rest import told
 from hermes.gateway.wires.discord import (
     EPOCH,
@@ -110,7 +111,7 @@ class News:
         found: list[Message] = []
         for one in decoded(raw, list[msgspec.Raw]):
             try:
-                message = msgspec.json.decode(one, type=Message)
+                message = read(one, Message)
             except msgspec.DecodeError as error:
                 self.tell(
                     "history", phrase("A message in Discord's history cannot be read: {error}", error=told(error))
@@ -125,15 +126,15 @@ class News:
         try:
             match frame.t:
                 case "MESSAGE_CREATE":
-                    await self.heard(msgspec.json.decode(frame.d, type=Message), work)
+                    await self.heard(read(frame.d, Message), work)
                 case "INTERACTION_CREATE":
-                    await self._pressed(msgspec.json.decode(frame.d, type=Interaction), work)
+                    await self._pressed(read(frame.d, Interaction), work)
                 case "GUILD_CREATE":
-                    self._joined(msgspec.json.decode(frame.d, type=Guild), work)
+                    self._joined(read(frame.d, Guild), work)
                 case "GUILD_MEMBER_UPDATE":
-                    self._given(msgspec.json.decode(frame.d, type=Member), work)
+                    self._given(read(frame.d, Member), work)
                 case "CHANNEL_CREATE" | "CHANNEL_UPDATE" | "THREAD_CREATE" | "THREAD_UPDATE":
-                    self._learn([msgspec.json.decode(frame.d, type=Channel)])
+                    self._learn([read(frame.d, Channel)])
                 case _:
                     pass
         except (msgspec.DecodeError, ValueError) as error:

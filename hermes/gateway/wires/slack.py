@@ -1,12 +1,12 @@
 """Slack's values and requests. Only the fields that are used are named; others are passed over."""
 
-from typing import TypeVar
 from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Struct
 
 from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError, Surroundings
+from hermes.gateway.reading import Kind, read
 from hermes.gateway.rest import SECONDS, Answer, Ask, request, seconds, told
 from hermes.util.say import phrase
 
@@ -269,7 +269,6 @@ class Shown(Struct):
     file: About
 
 
-Kind = TypeVar("Kind")
 FORM = "application/x-www-form-urlencoded; charset=utf-8"
 
 
@@ -355,6 +354,6 @@ def _error(name: str, *, app: bool, creates: bool) -> PlatformError:
 def decoded(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
     """A value from Slack. Raises `PlatformError`."""
     try:
-        return msgspec.json.decode(raw, type=kind)
+        return read(raw, kind)
     except msgspec.DecodeError as error:
         raise PlatformError(phrase("Slack's answer cannot be read: {error}", error=told(error))) from error

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from hermes.core.chats import Arrival, Attachment, ChatKind, MediaKind, Place, Reply, Sender
 from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError, Surroundings
+from hermes.gateway.reading import read
 from hermes.gateway.rest import told
 from hermes.gateway.wires.slack import (
     Command,
@@ -84,13 +85,13 @@ class News:
         try:
             match frame.type:
                 case "events_api":
-                    raw = msgspec.json.decode(frame.payload, type=Event).event
-                    if msgspec.json.decode(raw, type=Happened).type in ("message", "app_mention"):
-                        await self.heard(msgspec.json.decode(raw, type=Message), work)
+                    raw = read(frame.payload, Event).event
+                    if read(raw, Happened).type in ("message", "app_mention"):
+                        await self.heard(read(raw, Message), work)
                 case "interactive":
-                    self._pressed(msgspec.json.decode(frame.payload, type=Pressed), work)
+                    self._pressed(read(frame.payload, Pressed), work)
                 case "slash_commands":
-                    self._commanded(msgspec.json.decode(frame.payload, type=Command), work)
+                    self._commanded(read(frame.payload, Command), work)
                 case _:
                     pass
         except (msgspec.DecodeError, ValueError) as error:

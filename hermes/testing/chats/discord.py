@@ -26,7 +26,7 @@ from hermes.testing.chats.discord_rest import (
     user_body,
 )
 from hermes.testing.chats.fake import FakeChat
-from hermes.testing.chats.listener import Listener, broken
+from hermes.testing.chats.listener import Listener, broken, send_frame
 
 MESSAGE_CONTENT = 1 << 15
 EPOCH = 1_420_070_400_000
@@ -119,10 +119,7 @@ class Fake(FakeChat):
             socket = session.socket
             if socket is None:
                 continue
-            if isinstance(body, bytes):
-                await socket.send_frame(body, WSMsgType.TEXT)
-            else:
-                await socket.send_str(body if isinstance(body, str) else json.dumps(body))
+            await send_frame(socket, body)
 
     async def dispatch(self, kind: str, body: Body) -> None:
         """Something has happened: every session is told, now or when it is resumed."""

@@ -14,7 +14,7 @@ from aiohttp import WSMsgType, web
 from msgspec import Struct
 
 from hermes.testing.chats.fake import FakeChat
-from hermes.testing.chats.listener import Listener, broken
+from hermes.testing.chats.listener import Listener, broken, send_frame
 from hermes.testing.chats.slack_web import APP, ME, TEAM, Body, Web
 
 ATTEMPTS = 4
@@ -106,10 +106,7 @@ class Fake(FakeChat):
     async def tell(self, frame: Body | str | bytes) -> None:
         """Send a frame as it is to everybody who is connected."""
         for socket in list(self._sockets):
-            if isinstance(frame, bytes):
-                await socket.send_frame(frame, WSMsgType.TEXT)
-            else:
-                await socket.send_str(frame if isinstance(frame, str) else json.dumps(frame))
+            await send_frame(socket, frame)
 
     def ticket(self) -> str:
         """The address of a new connection."""
