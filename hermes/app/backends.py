@@ -1,7 +1,9 @@
 """Where the commands of a session run, as the person's settings say."""
 
 import os
+import time
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 BACKENDS = ("auto", "sandbox", "local", "docker", "ssh")
 LATER = ("singularity", "modal", "daytona")
+_FRESH = 2.0
+"""Seconds for which the folders of the PATH are taken to lead where they led."""
 UNBOXED = (
     "There is no sandbox on this machine: commands run with all of your rights. Install bubblewrap (Linux), or set "
     "terminal.backend to local if that is what you want."
@@ -135,6 +139,11 @@ class Place:
 
 def trusted_path(path: str, workspace: str) -> str:
     """The PATH on which programs of our own are looked for: nothing that a command in the workspace may have made."""
+    return _trusted_path(path, workspace, int(time.monotonic() / _FRESH))
+
+
+@lru_cache(maxsize=64)
+def _trusted_path(path: str, workspace: str, _age: int) -> str:
     kept = (one for one in path.split(os.pathsep) if os.path.isabs(one))
     inside = workspace.rstrip("/") + "/"
     return os.pathsep.join(one for one in kept if not (os.path.realpath(one) + "/").startswith(inside))

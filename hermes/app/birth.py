@@ -85,6 +85,7 @@ class Birth:
     async def live(self) -> Live:
         """The live session; whatever it needs is pushed onto the stack. Raises ConfigError, StoreError."""
         on, plan, stack = self._on, self._plan, self._stack
+        stack.callback(self._let_go)
         engine, remark = self._engine()
         marked = Marked(
             starmap(Mark, await on.store.marked_files()),
@@ -125,6 +126,10 @@ class Birth:
 
         return Live(actor, tools, kept, route, self._manner, renew, self._keeper)
 
+    def _let_go(self) -> None:
+        """Forget the session that has ended: what knows it would keep it until the collector comes round."""
+        self._route = self._keeper = None
+
     async def _create(self) -> None:
         on, plan = self._on, self._plan
         endpoint = on.model.endpoint
@@ -155,8 +160,14 @@ class Birth:
 
         hints = SubfolderHints(plan.cwd, vouching(on.home, tools.context.marked), lambda: tools.state.seen)
         hints.recall(conversation.messages)
-        actor: SessionActor
-        keeper = self._keeper = self._opened_keeper(recorder, tools, lambda line: actor.notify(Level.WARNING, line))
+        met: list[SessionActor] = []
+        self._stack.callback(met.clear)
+
+        def warn(line: str) -> None:
+            for actor in met:
+                actor.notify(Level.WARNING, line)
+
+        keeper = self._keeper = self._opened_keeper(recorder, tools, warn)
         deps = Deps(
             toolbox=tools.toolbox,
             executor=self._executor(tools, approvals),
@@ -166,7 +177,7 @@ class Birth:
             epochs=epochs,
             meter=self._meter,
             publish=recorder.publish,
-            steering=lambda: [*tools.notices(), *hints.news(), *_news(keeper), *actor.joining()],
+            steering=lambda: [*tools.notices(), *hints.news(), *_news(keeper), *(one for actor in met for one in actor.joining())],
         )
         parts = Parts(
             deps=deps,
@@ -179,6 +190,7 @@ class Birth:
         )
         waiting = () if plan.fresh else await on.store.inbox(plan.session_id)
         actor = SessionActor(conversation, parts, waiting=waiting)
+        met.append(actor)
         if keeper is not None:
             self._stack.push_async_callback(keeper.close)
             if conversation.lost is not None:
@@ -238,14 +250,13 @@ class Birth:
         """Let the session's work be looked back at."""
         from hermes.app.memory import journal_of
         from hermes.app.reviewing import reviews_of
-        from hermes.app.skills import skills_of
 
         on, shelf = self._on, self._shelf
         journal = journal_of(shelf.home, shelf.settings, shelf.store, shelf.redactor)
         reviewing = reviews_of(
             actor,
             on.settings,
-            skills=skills_of(shelf.home, shelf.settings, shelf.environ, shelf.store),
+            skills=shelf.skills(),
             memory=journal if on.settings.memory.enabled else None,
             redactor=on.redactor,
             task=lambda: self._side_task("review", on.settings.auxiliary.review),

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from hermes.agent.turn import TurnState
 from hermes.app.toolbox import Plan
@@ -17,6 +17,7 @@ from hermes.core.events import TurnEnded
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.bringing import Bringer
 from hermes.safety.secrets import Redactor
+from hermes.skills.catalogue import Catalogue, Roots
 from hermes.store.store import Store
 from hermes.tools.marked import Marked
 from hermes.tools.tool import Tool
@@ -38,6 +39,19 @@ class Shelf(Struct, frozen=True, kw_only=True):
     environ: dict[str, str]
     platform: str
     window: int | None
+    catalogues: dict[Roots, Catalogue] = field(default_factory=dict)
+    """The catalogue of skills, by where skills are; only the newest is kept."""
+
+    def skills(self) -> "Skills":
+        """The skills, over one catalogue for all sessions as long as they are in the same places."""
+        from hermes.app.skills import roots_of, skills_over
+
+        roots = roots_of(self.home, self.settings)
+        found = self.catalogues.get(roots)
+        if found is None:
+            self.catalogues.clear()
+            found = self.catalogues[roots] = Catalogue(roots, self.environ)
+        return skills_over(found, self.home, self.store)
 
 
 class Kept(Struct, frozen=True, kw_only=True):
@@ -143,12 +157,12 @@ async def _measure(skills: "Skills", actor: SessionActor, _stack: AsyncExitStack
 
 def _skills(_plan: Plan, shelf: Shelf) -> Kept:
     """The skills: their index, their tools, and `/name`."""
-    from hermes.app.skills import brought, skills_of
+    from hermes.app.skills import brought
     from hermes.skills.section import SkillsSection
     from hermes.skills.tool import skill_tools
 
     chosen = shelf.settings.skills
-    skills = skills_of(shelf.home, shelf.settings, shelf.environ, shelf.store)
+    skills = shelf.skills()
     writes = chosen.evolution is not Evolution.OFF
     automatic = chosen.evolution is Evolution.AUTOMATIC and not chosen.write_approval
     return Kept(

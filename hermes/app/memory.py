@@ -86,6 +86,7 @@ class SessionMemory:
     async def attend(self, actor: SessionActor, stack: AsyncExitStack) -> None:
         """Take part in the session."""
         self._actor = actor
+        stack.callback(self._leave)
         memory = self._memory
         if memory is not None:
 
@@ -95,6 +96,11 @@ class SessionMemory:
             actor.on_turn_end.append(ended)
             actor.before_compress.append(memory.pre_compress)
             stack.push_async_callback(memory.close, actor.session_id, actor.conversation.messages)
+
+    def _leave(self) -> None:
+        self._actor = None
+        self.tools = ()
+        self.sections = ()
 
     async def bring(self, inbound: Inbound) -> Sequence[ImagePart | TextPart]:
         """What the provider recalls about a message."""

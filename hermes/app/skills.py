@@ -36,20 +36,29 @@ _STATES = (RevisionState.APPLIED, RevisionState.UNDONE)
 
 def skills_of(home: Home, settings: Settings, environ: Mapping[str, str], store: Store) -> Skills:
     """The skills of a home."""
-    return Skills(catalogue_of(home, settings, environ), store, own=home.skills, lock=home.locks / "skills.lock")
+    return skills_over(catalogue_of(home, settings, environ), home, store)
+
+
+def skills_over(catalogue: Catalogue, home: Home, store: Store) -> Skills:
+    """The skills of a catalogue of this home."""
+    return Skills(catalogue, store, own=home.skills, lock=home.locks / "skills.lock")
 
 
 def catalogue_of(home: Home, settings: Settings, environ: Mapping[str, str]) -> Catalogue:
     """What skills there are; needs no store."""
+    return Catalogue(roots_of(home, settings), environ)
+
+
+def roots_of(home: Home, settings: Settings) -> Roots:
+    """Where the skills of a home are, and whom it trusts as of now. Raises ConfigError for a damaged trust file."""
     chosen = settings.skills
-    roots = Roots(
+    return Roots(
         own=home.skills,
         cache=home.cache,
         external=chosen.external_dirs,
         trusted=tuple(trusted_folders(home.trust_file)),
         disabled=chosen.disabled,
     )
-    return Catalogue(roots, environ)
 
 
 async def brought(skills: Skills, inbound: Inbound) -> Sequence[ImagePart | TextPart]:

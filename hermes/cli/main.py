@@ -17,6 +17,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "hermes.cli.status",
         phrase("how things stand: model, keys, sandbox, sessions, money, what waits, on one screen"),
     ),
+    "gateway": ("hermes.cli.gateway", phrase("answer on chat platforms, and run jobs when they are due")),
     "sessions": ("hermes.cli.sessions", phrase("list, show, search, rename, export, prune and delete sessions")),
     "insights": ("hermes.cli.insights", phrase("tokens, money and work by day, hour, model and tool, as pictures")),
     "usage": ("hermes.cli.spending", phrase("tokens and money spent, and what the caps leave")),

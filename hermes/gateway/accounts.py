@@ -170,11 +170,16 @@ class Account:
                 await self._up.wait()
         return self.health is Health.CONNECTED
 
-    async def close(self) -> None:
-        """Stop receiving and sending."""
+    async def pause(self) -> None:
+        """Stop receiving; what was not written down yet was not acknowledged either."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
+            self._task = None
+
+    async def close(self) -> None:
+        """Stop receiving and sending."""
+        await self.pause()
         if self._platform is not None:
             await self._platform.close()
             self._platform = None

@@ -4,11 +4,25 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from msgspec import Struct
+
 from hermes.app.options import Options
 from hermes.app.wiring import App
 from hermes.core.chats import Owed
 from hermes.core.messages import Message
 from hermes.runtime.actor import SessionActor
+
+
+class Wish(Struct, frozen=True, kw_only=True):
+    """A session that is wanted."""
+
+    session_id: str
+    options: Options
+    create: bool = True
+    """Whether it is made when there is none."""
+    system: str | None = None
+    history: tuple[Message, ...] = ()
+    """What was said before its first message, where it has none."""
 
 
 class Front(Protocol):
@@ -19,15 +33,7 @@ class Front(Protocol):
         """The process's Hermes."""
         ...
 
-    def session(
-        self,
-        session_id: str,
-        *,
-        options: Options,
-        create: bool = True,
-        system: str | None = None,
-        history: Sequence[Message] | None = None,
-    ) -> AbstractAsyncContextManager[SessionActor]:
+    def session(self, wish: Wish) -> AbstractAsyncContextManager[SessionActor]:
         """A live session, held for as long as the context lasts: it is opened where it is not open yet, and stays in
         memory for a while behind it. Raises what `App.open_session` raises."""
         ...

@@ -1,7 +1,7 @@
-"""What is owed to chats, sent in the order in which it is owed there, until the platform has it or it is known not to.
+"""What is owed to chats, sent in the order in which it is owed there, until the platform has it or never will.
 
-Everything that is sent is a row first (`store/chats.py`). A row says `attempting` while the platform has it: one that is
-found so after a restart may have arrived, and is treated as the platform allows (`Resend`).
+Everything that is sent is a row first (`store/chats.py`). A row says `attempting` while the platform has it: one that
+is found so after a restart may have arrived, and is treated as the platform allows (`Resend`).
 """
 
 import asyncio
@@ -132,33 +132,36 @@ class Outbox:
 
     async def _attempt(self, account: Account, row: Delivery) -> Delivery | None:
         """One attempt; None when the row has ended, else the row as it is to be tried again."""
-        again = row.state is DeliveryState.ATTEMPTING
-        message = row.message
+        room = self._room.setdefault(account.name, asyncio.Semaphore(AT_ONCE))
         try:
-            platform = account.platform
-            async with self._room.setdefault(account.name, asyncio.Semaphore(AT_ONCE)):
-                async with asyncio.timeout(SEND_SECONDS):
-                    if again and not row.message_id and account.can.resend is Resend.CHECK:
-                        known = await platform.find_sent(message)
-                        if known is not None:
-                            await self._end(row, DeliveryState.DELIVERED, known)
-                            return None
-                    marked = again and not row.message_id and account.can.resend is Resend.BLIND
-                    if marked:
-                        message = structs.replace(message, text=_marked(message.text))
-                    await self._store.attempting(row.id)
-                    if row.message_id:
-                        await platform.edit(message, row.message_id)
-                        shown = row.message_id
-                    else:
-                        shown = await platform.send(message)
-            await self._end(row, DeliveryState.UNCERTAIN if marked else DeliveryState.DELIVERED, shown)
+            async with room, asyncio.timeout(SEND_SECONDS):
+                state, shown = await self._put(account, row)
+            await self._end(row, state, shown)
             return None
         except SendError as error:
             return await self._after(account, row, error)
         except (PlatformError, OSError, TimeoutError) as error:
             fault = SendError(Fault.TRANSIENT, str(error) or type(error).__name__, uncertain=not _unsent(error))
             return await self._after(account, row, fault)
+
+    async def _put(self, account: Account, row: Delivery) -> tuple[DeliveryState, str]:
+        """Send or change a message; how certain it is that it is there once, and its id."""
+        platform, message = account.platform, row.message
+        if row.message_id:
+            await self._store.attempting(row.id)
+            await platform.edit(message, row.message_id)
+            return DeliveryState.DELIVERED, row.message_id
+        again = row.state is DeliveryState.ATTEMPTING
+        if again and account.can.resend is Resend.CHECK:
+            known = await platform.find_sent(message)
+            if known is not None:
+                return DeliveryState.DELIVERED, known
+        doubtful = again and account.can.resend is Resend.BLIND
+        if doubtful:
+            message = structs.replace(message, text=_marked(message.text))
+        await self._store.attempting(row.id)
+        shown = await platform.send(message)
+        return DeliveryState.UNCERTAIN if doubtful else DeliveryState.DELIVERED, shown
 
     async def _after(self, account: Account, row: Delivery, error: SendError) -> Delivery | None:
         """What is to be done about a message that was not taken."""

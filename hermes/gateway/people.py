@@ -67,6 +67,14 @@ class People:
             return Person(known.id, named or Role(known.role), known.name or sender.name)
         return Person(f"{platform}:{sender.id}", named, sender.name) if named is not None else None
 
+    async def by_id(self, person_id: str, account: AccountSettings) -> Person:
+        """The person of this id as they are now; one whom nobody knows any more is a guest."""
+        known = await self._store.person(person_id)
+        if known is not None:
+            return Person(known.id, Role(known.role), known.name)
+        named = _named(account, person_id.partition(":")[2])
+        return Person(person_id, named or Role.GUEST)
+
     def rights(self, role: Role) -> RoleSettings:
         """What people of a role may do."""
         default, given = _DEFAULTS[role], self._settings.roles.get(role)

@@ -67,7 +67,7 @@ class Speaker:
         self._outbox = outbox
         self._hearer = hearer
         self._account, self._place = hearer.account, hearer.place
-        self._session_id, self._turn_id = session_id, turn_id
+        self._session_id, self.turn_id = session_id, turn_id
         self._count = 0
         self._segment = _Segment()
         self._over: list[_Segment] = []
@@ -79,13 +79,13 @@ class Speaker:
     async def start(self) -> None:
         """Begin: what was shown already by a process that died is gone on with."""
         if self._live:
-            known = await self._store.open_delivery(self._turn_id)
+            known = await self._store.open_delivery(self.turn_id)
             if known is not None:
                 self._count = int(known.key.rpartition(":")[2]) + 1
                 self._segment.messages.append(_Message(known.key, known.id, known.message_id))
-            self._tasks.append(asyncio.create_task(self._show(), name=f"speak {self._turn_id}"))
+            self._tasks.append(asyncio.create_task(self._show(), name=f"speak {self.turn_id}"))
         if self._account.can.typing:
-            self._tasks.append(asyncio.create_task(self._typing(), name=f"type {self._turn_id}"))
+            self._tasks.append(asyncio.create_task(self._typing(), name=f"type {self.turn_id}"))
 
     def hear(self, event: Event) -> None:
         """Take what the turn says and does."""
@@ -120,7 +120,7 @@ class Speaker:
             first = structs.replace(last[0].message, reply_to=self._hearer.reply_to)
             last[0] = structs.replace(last[0], message=first)
         owed += [*last, *(self._owed_file(number, file) for number, file in enumerate(answer.files))]
-        await self._outbox.owe(owed, answered=self._turn_id, outcome=answer.outcome)
+        await self._outbox.owe(owed, answered=self.turn_id, outcome=answer.outcome)
 
     async def close(self) -> None:
         """Say nothing more; what is shown stays as it is, and is gone on with when the turn is."""
@@ -138,18 +138,18 @@ class Speaker:
         ]
 
     def _owed_file(self, number: int, file: File) -> Owed:
-        key = f"{self._turn_id}:file:{number}"
+        key = f"{self.turn_id}:file:{number}"
         message = Outgoing(place=self._place, file=file.path, kind=file.kind, key=key)
-        return Owed(key=key, message=message, session_id=self._session_id, turn_id=self._turn_id)
+        return Owed(key=key, message=message, session_id=self._session_id, turn_id=self.turn_id)
 
     def _owing(self, message: _Message, text: str, state: DeliveryState) -> Owed:
         out = Outgoing(place=self._place, text=text, key=message.key)
-        return Owed(key=message.key, message=out, session_id=self._session_id, turn_id=self._turn_id, state=state)
+        return Owed(key=message.key, message=out, session_id=self._session_id, turn_id=self.turn_id, state=state)
 
     def _message(self, segment: _Segment, number: int) -> _Message:
         """The segment's message of this number, a fresh one where it has none yet."""
         while len(segment.messages) <= number:
-            segment.messages.append(_Message(f"{self._turn_id}:{self._count}"))
+            segment.messages.append(_Message(f"{self.turn_id}:{self._count}"))
             self._count += 1
         return segment.messages[number]
 
@@ -178,9 +178,9 @@ class Speaker:
         for number, text in enumerate(texts):
             message = self._message(segment, number)
             unfinished = number == len(texts) - 1 and bool(segment.text)
-            shown = (
-                text + CURSOR if unfinished and self._account.can.measure(text) + 2 <= self._account.can.limit else text
-            )
+            shown = text + CURSOR if unfinished else text
+            if self._account.can.measure(shown) > self._account.can.limit:
+                shown = text
             if shown != message.shown:
                 await self._put(message, shown)
 

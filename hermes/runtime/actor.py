@@ -233,6 +233,11 @@ class SessionActor:
         if self._resumed is not None:
             self._resumed.ended.cancel()
         await self._recorder.flush()
+        # What knows this session would keep it, and all it holds, until the collector comes round.
+        self._task = self._turn = self._condensing = None
+        self.on_turn_end.clear()
+        self.bringing.bringers.clear()
+        self.before_compress.clear()
 
     @property
     def busy(self) -> bool:

@@ -1,6 +1,7 @@
 """The epochs of a live session: how one ends by name and the next begins, stored and shown."""
 
 import asyncio
+import weakref
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -58,8 +59,9 @@ class SessionEpochs:
         self._conversation = conversation
         self._recorder = recorder
         self._route = route
-        self._compression = Compression(store, conversation, recorder, keeping, self)
-        self.undoing = Undoing(store, conversation, recorder, keeping.taint, self)
+        own: SessionEpochs = weakref.proxy(self)  # they are its own: no circle for the collector
+        self._compression = Compression(store, conversation, recorder, keeping, own)
+        self.undoing = Undoing(store, conversation, recorder, keeping.taint, own)
         self._place = 0
         """Where on the route the model that answers stands."""
 

@@ -51,6 +51,7 @@ class Needles:
         self._wide: _Places = {}
         self._narrow: _Places = {}
         self._beginnings: dict[bytes, list[bytes]] = {}
+        self._longest = 0
 
     def __bool__(self) -> bool:
         return bool(self._wide or self._narrow)
@@ -68,6 +69,7 @@ class Needles:
             places = table.setdefault(_number(text, offset, width), [])
             if needed or len(places) < _SHARED:
                 places.append((needle, offset))
+        self._longest = max(self._longest, len(text))
         for size in range(1, _WIDE + 1):
             self._beginnings.setdefault(text[:size], []).append(text)
 
@@ -77,7 +79,7 @@ class Needles:
 
     def begun(self, text: bytes) -> int:
         """Bytes at the end of `text` that may be the beginning of one: the most that are."""
-        for at in range(len(text)):
+        for at in range(max(0, len(text) - self._longest), len(text)):
             tail = text[at:]
             for needle in self._beginnings.get(tail[:_WIDE], ()):
                 if len(needle) > len(tail) and needle.startswith(tail):

@@ -201,7 +201,7 @@ def _mounted(folder: str, places: Places) -> str:
         if parent == folder:
             break
         folder = parent
-    for guarded, identity in _guarded_folders(places, int(time.monotonic() / _FRESH)):
+    for guarded, identity in _guarded_folders(places.home, places.hermes, int(time.monotonic() / _FRESH)):
         # By its own name it has been judged already.
         if identity in above and not any(_inside(place, (guarded,)) for place in (there, places.workspace)):
             return "it is a protected folder under another name"
@@ -209,11 +209,13 @@ def _mounted(folder: str, places: Places) -> str:
 
 
 @lru_cache(maxsize=4)
-def _guarded_folders(places: Places, _age: int) -> tuple[tuple[str, tuple[int, int]], ...]:
-    """The protected folders that exist, with device and inode; looked at anew every few seconds."""
-    home = set(_identity(places.home))
+def _guarded_folders(home: str, hermes: str, _age: int) -> tuple[tuple[str, tuple[int, int]], ...]:
+    """The protected folders that exist, with device and inode; looked at anew every few seconds, once for all
+    sessions: they are the same wherever one works."""
+    places = Places(home=home, hermes=hermes, workspace="")
+    own = set(_identity(home))
     found = ((path, identity) for path in guarded_folders(places) for identity in _identity(path))
-    return tuple((path, identity) for path, identity in found if identity not in home)
+    return tuple((path, identity) for path, identity in found if identity not in own)
 
 
 def _inside(path: str, folders: tuple[str, ...]) -> bool:

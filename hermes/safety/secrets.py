@@ -9,6 +9,7 @@ import re
 import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -28,6 +29,9 @@ _BASE64_EDGE = 2
 _LONG = 512
 _REST = 6
 """Characters of the least part of a shape that is taken out beside a held value."""
+_RECENT = 128
+_REMEMBERED = 8192
+"""Characters of the longest text whose spans are remembered."""
 _CUT_FORMS = ("", "hex", "base64", "reversed")
 
 Span = tuple[int, int, str]
@@ -50,6 +54,7 @@ class Redactor:
         self._named: dict[str, str] = {}
         self._exact: dict[str, str] = {}
         self._needles = Needles()
+        self._recent = lru_cache(maxsize=_RECENT)(self._found)
         for name, value in (values or {}).items():
             self.learn(name, value)
 
@@ -71,6 +76,7 @@ class Redactor:
                 self._take(name, line)
 
     def _take(self, name: str, value: str) -> None:
+        self._recent.cache_clear()
         if not _odd_enough(value):
             self._named[name] = value
             return
@@ -83,7 +89,7 @@ class Redactor:
 
     def redact(self, text: str) -> str:
         """The text without secrets."""
-        spans = self.spans(text)
+        spans = self._looked_up(text)
         if not spans:
             return text
         parts: list[str] = []
@@ -95,6 +101,14 @@ class Redactor:
 
     def spans(self, text: str) -> list[Span]:
         """(start, end, what stands for it) for each secret in the text, in order and apart."""
+        return list(self._looked_up(text))
+
+    def _looked_up(self, text: str) -> Sequence[Span]:
+        """The spans; of a text that was looked at a moment ago as they were found then. One text passes several doors
+        on its way: the tool's, the message's, the event's, the log's."""
+        return self._recent(text) if len(text) <= _REMEMBERED else self._found(text)
+
+    def _found(self, text: str) -> Sequence[Span]:
         if len(text) < 6:
             return self._beside_names(text)
         data = flat(text)
@@ -110,7 +124,7 @@ class Redactor:
             for view in undumped(text):
                 held += _moved(view, self._held(view.text, flat(view.text)))
         if not held and not shaped:
-            return []
+            return ()
         placeholders = [match.span() for match in _PLACEHOLDER.finditer(text)] if "[" in text else []
         return _apart(held, _behind_escapes(text, shaped), placeholders)
 

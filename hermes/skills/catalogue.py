@@ -9,6 +9,7 @@ import shutil
 import stat
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +29,8 @@ _MOST = 2_000
 """Skills of one folder."""
 _DEEP = 2
 """How many folders for categories may stand above a skill."""
+_FRESH = 2.0
+"""Seconds for which the programs that skills need are taken to be the same; each is looked for along the whole PATH."""
 _PLATFORMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 
 
@@ -97,6 +100,9 @@ class Catalogue:
         self._environ = environ
         self._entries: dict[str, _Entry] | None = None
         self._changed = False
+        self._have: dict[str, bool] = {}
+        """Which programs are there, as it was at the time `_looked`."""
+        self._looked = -_FRESH
         self._lock = threading.Lock()
 
     def all(self) -> list[Skill]:
@@ -175,7 +181,7 @@ class Catalogue:
     def _settled(self, found: Sequence[Skill]) -> list[Skill]:
         """The skills with what else keeps them from being used: another one of the name, or what they need."""
         taken: dict[str, Skill] = {}
-        have: dict[str, bool] = {}
+        have = self._programs()
         settled = []
         for skill in sorted(found, key=lambda skill: not skill.vouched):  # a stranger's takes nobody's place
             first = taken.get(skill.name)
@@ -201,6 +207,13 @@ class Catalogue:
         for name in head.env:
             if not self._environ.get(name):
                 yield f"the variable {name}"
+
+    def _programs(self) -> dict[str, bool]:
+        """Which programs are known to be there or not; looked for anew every few seconds."""
+        now = time.monotonic()
+        if now - self._looked > _FRESH:
+            self._have, self._looked = {}, now
+        return self._have
 
     def _known(self) -> dict[str, _Entry]:
         if self._entries is None:

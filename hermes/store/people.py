@@ -1,5 +1,7 @@
 """Who may talk with Hermes from chats, and what they did."""
 
+import hmac
+
 import apsw
 
 from hermes.core.chats import Deed, KnownPerson
@@ -28,6 +30,79 @@ class PeopleAccess(Access):
 
         return await self._database.read(work)
 
+    async def person(self, person_id: str) -> KnownPerson | None:
+        """The person of this id."""
+
+        def work(connection: apsw.Connection) -> KnownPerson | None:
+            row = connection.execute("SELECT name, role, since FROM people WHERE id = ?", (person_id,)).fetchone()
+            if row is None:
+                return None
+            return KnownPerson(id=person_id, name=str(row[0]), role=str(row[1]), since=float(row[2]))
+
+        return await self._database.read(work)
+
+    async def offer_code(
+        self, code: str, *, platform: str, role: str, name: str, person_id: str, seconds: float, most: int
+    ) -> bool:
+        """Keep a code's hash for so long; False when `most` wait for that platform already."""
+        now = self._clock.now()
+
+        def work(connection: apsw.Connection) -> bool:
+            connection.execute("DELETE FROM pairing_codes WHERE expires_at <= ?", (now,))
+            waiting = connection.execute("SELECT count(*) FROM pairing_codes WHERE platform = ?", (platform,)).get
+            if int(waiting) >= most:
+                return False
+            connection.execute(
+                "INSERT INTO pairing_codes (mark, platform, role, person_id, name, made_at, expires_at)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (_mark(connection, code), platform, role, person_id, name, now, now + seconds),
+            )
+            return True
+
+        return await self._database.write(work)
+
+    async def redeem_code(
+        self, code: str, platform: str, account: str, name: str, *, most: int, locked: float
+    ) -> KnownPerson | None:
+        """Make an account known by a code, which counts once; None for a wrong one, and for any while an account that
+        sent `most` wrong ones is locked."""
+        now = self._clock.now()
+
+        def work(connection: apsw.Connection) -> KnownPerson | None:
+            failed = connection.execute(
+                "SELECT failures, last_at FROM pairing_failures WHERE platform = ? AND account = ?", (platform, account)
+            ).fetchone()
+            failures = 0 if failed is None or now - float(failed[1]) > locked else int(failed[0])
+            if failures >= most:
+                return None
+            row = connection.execute(
+                "DELETE FROM pairing_codes WHERE mark = ? AND platform IN ('', ?) AND expires_at > ?"
+                " RETURNING role, person_id, name",
+                (_mark(connection, code), platform, now),
+            ).fetchone()
+            if row is None:
+                connection.execute(
+                    "REPLACE INTO pairing_failures (platform, account, failures, last_at) VALUES (?, ?, ?, ?)",
+                    (platform, account, failures + 1, now),
+                )
+                connection.execute("DELETE FROM pairing_failures WHERE last_at < ?", (now - locked,))
+                return None
+            role, person_id, wanted = str(row[0]), str(row[1]), str(row[2])
+            person_id = person_id or f"{platform}:{account}"
+            connection.execute(
+                "INSERT INTO people (id, name, role, since) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+                (person_id, wanted or name, role, now),
+            )
+            connection.execute(
+                "REPLACE INTO handles (platform, account, person_id, name, since) VALUES (?, ?, ?, ?, ?)",
+                (platform, account, person_id, name, now),
+            )
+            known = connection.execute("SELECT name, role, since FROM people WHERE id = ?", (person_id,)).fetchone()
+            assert known is not None  # it was put there just now
+            return KnownPerson(id=person_id, name=str(known[0]), role=str(known[1]), since=float(known[2]))
+
+        return await self._database.write(work)
+
     async def note(self, row: Deed) -> None:
         """Write down what somebody did; the oldest rows go when there are too many."""
         now = self._clock.now()
@@ -40,3 +115,9 @@ class PeopleAccess(Access):
             connection.execute("DELETE FROM audit WHERE id = ?", (connection.last_insert_rowid() - AUDIT_ROWS,))
 
         await self._database.write(work)
+
+
+def _mark(connection: apsw.Connection, code: str) -> bytes:
+    """A hash of a code with this database's own key: what is stored tells nobody the code."""
+    key = str(connection.execute("SELECT value FROM meta WHERE key = 'id'").get)
+    return hmac.new(key.encode(), code.encode(), "sha256").digest()

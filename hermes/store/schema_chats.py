@@ -9,9 +9,9 @@ CREATE TABLE chat_cursors (
     PRIMARY KEY (platform, name)
 ) STRICT, WITHOUT ROWID;
 
--- What came in, once each: the platform's own id of an event tells a repetition. state: new, posted (its words wait in
--- the session's inbox as letter_id, or are part of turn_id), done. outcome says how it ended. The body goes when it is
--- done; the row stays for as long as a platform may deliver it again.
+-- What came in, once each: the platform's own id of an event tells a repetition. state: new, begun (a command), posted
+-- (it waits in the session's inbox as letter_id, or is part of turn_id), done. outcome says how it ended. The body goes
+-- when it is done; the row stays for as long as a platform may deliver it again.
 CREATE TABLE arrivals (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     platform TEXT NOT NULL,
@@ -29,6 +29,7 @@ CREATE TABLE arrivals (
 CREATE INDEX arrivals_new ON arrivals (lane, id) WHERE state = 'new';
 CREATE INDEX arrivals_letter ON arrivals (letter_id) WHERE state = 'posted';
 CREATE INDEX arrivals_turn ON arrivals (turn_id) WHERE state = 'posted';
+CREATE INDEX arrivals_begun ON arrivals (id) WHERE state = 'begun';
 CREATE INDEX arrivals_done ON arrivals (at) WHERE state = 'done';
 
 -- Which session a conversation in a chat is, by its key.

@@ -14,10 +14,11 @@ from hermes.core.messages import Message, Role
 from hermes.store import erasure
 from hermes.store.access import SessionAccess, TranscriptAccess, TurnAccess
 from hermes.store.approvals import ApprovalAccess
+from hermes.store.arrivals import ArrivalAccess
 from hermes.store.branches import BranchAccess
-from hermes.store.chats import ChatAccess
 from hermes.store.checkpoints import CheckpointAccess
 from hermes.store.db import Database
+from hermes.store.deliveries import DeliveryAccess
 from hermes.store.goals import GoalAccess
 from hermes.store.keys import KeyAccess, any_key_notes
 from hermes.store.ledger import SpendAccess
@@ -52,7 +53,8 @@ class Store(
     BranchAccess,
     CheckpointAccess,
     GoalAccess,
-    ChatAccess,
+    ArrivalAccess,
+    DeliveryAccess,
     PeopleAccess,
 ):
     """One folder's `hermes.db` and `search.db`, used from one event loop; any number of processes may have it open.

@@ -7,6 +7,7 @@ whose name begins with the file's (`browser.py`: `browser_click` ...). Nothing i
 import importlib
 import pkgutil
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from hermes.core.errors import ConfigError
@@ -23,12 +24,35 @@ _BUILTIN = "hermes.tools.builtin"
 _SUGGESTED = 40
 
 
+@cache
+def _builtin_files() -> Mapping[str, str]:
+    """Where each file of built-in tools is imported from, by its name; they come with the program and stay."""
+    folder = Path(__file__).with_name("builtin")
+    return {module.name: f"{_BUILTIN}.{module.name}" for module in pkgutil.iter_modules([str(folder)])}
+
+
+@cache
+def _unnamed() -> tuple[str, ...]:
+    """The files that no set names: they say themselves where they belong."""
+    named = {tool for toolset in toolsets.TOOLSETS.values() for tool in toolset.tools}
+    return tuple(
+        module
+        for module in _builtin_files()
+        if not any(tool == module or tool.startswith(module + "_") for tool in named)
+    )
+
+
+@cache
+def _tools_of(path: str) -> Mapping[str, Tool]:
+    """The tools in a file of built-in ones, which is imported."""
+    return {value.name: value for value in vars(importlib.import_module(path)).values() if isinstance(value, Tool)}
+
+
 class Registry:
     """Every tool that exists: built-ins by folder scan, the rest as their owners register them."""
 
     def __init__(self) -> None:
-        folder = Path(__file__).with_name("builtin")
-        self._modules = {module.name: f"{_BUILTIN}.{module.name}" for module in pkgutil.iter_modules([str(folder)])}
+        self._modules = _builtin_files()
         self._tools: dict[str, Tool] = {}
         self._loaded: set[str] = set()
 
@@ -57,10 +81,8 @@ class Registry:
 
     def sets(self) -> dict[str, Toolset]:
         """The named sets, with what files and owners have added to them."""
-        named = {tool for toolset in toolsets.TOOLSETS.values() for tool in toolset.tools}
-        for module in self._modules:
-            if not any(tool == module or tool.startswith(module + "_") for tool in named):
-                self._load(module)  # a file no set names says itself where it belongs
+        for module in _unnamed():
+            self._load(module)
         merged = dict(toolsets.TOOLSETS)
         for tool in self._tools.values():
             known = merged.get(tool.toolset, Toolset())
@@ -121,8 +143,7 @@ class Registry:
         if module in self._loaded:
             return
         self._loaded.add(module)
-        found = vars(importlib.import_module(self._modules[module])).values()
-        self._tools.update({value.name: value for value in found if isinstance(value, Tool)})
+        self._tools.update(_tools_of(self._modules[module]))
 
 
 class Toolbox:

@@ -1,7 +1,8 @@
 """A tool's parameters: a JSON Schema made from a function's signature, and a decoder that says how to mend a call."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from functools import cached_property
 from typing import Annotated, Protocol, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -68,6 +69,10 @@ class Parameters:
 
     def schema(self) -> bytes:
         """The JSON Schema as compact bytes: references inlined, no titles, nothing that says nothing."""
+        return self._schema
+
+    @cached_property
+    def _schema(self) -> bytes:
         (node,), definitions = msgspec.json.schema_components([self._struct])
         schema = _tidy(_inlined(node, definitions), definitions)
         schema.pop("description", None)  # a Struct's own docstring, which is for who reads the code
@@ -132,6 +137,29 @@ class Parameters:
     def _takes(self) -> str:
         takes = ", ".join(name if name in self.required else f"{name} (optional)" for name in self.names)
         return f"The parameters are: {takes or 'none'}."
+
+
+_KNOWN: dict[Hashable, Parameters] = {}
+_MOST_KNOWN = 512
+
+
+def parameters_of(function: Callable[..., object]) -> Parameters:
+    """The parameters of a function, made once for all functions of the same text and signature.
+
+    A tool that is bound to a session is a function that is defined anew for each; what it takes stays the same.
+    """
+    code = getattr(function, "__code__", None)
+    named = getattr(function, "__kwdefaults__", None) or {}
+    key = (function.__module__, code, getattr(function, "__defaults__", None), *named.items(), *function.__annotations__.items())
+    try:
+        known = _KNOWN.get(key)
+    except TypeError:  # a default or an annotation that cannot be compared
+        return Parameters(function)
+    if known is None:
+        known = Parameters(function)
+        if len(_KNOWN) < _MOST_KNOWN:
+            _KNOWN[key] = known
+    return known
 
 
 def broken(error: Exception) -> str:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from hermes.core.frame import ToolSchema
 from hermes.core.parts import ImagePart, Provenance, ToolStatus
 from hermes.safety.findings import Finding
-from hermes.tools.schema import Arguments, Parameters, ParameterSet
+from hermes.tools.schema import Arguments, ParameterSet, parameters_of
 from hermes.tools.session import ToolContext
 from hermes.util.text import one_line
 
@@ -162,7 +162,7 @@ def tool(toolset: str, **traits: Unpack[Traits]) -> Callable[[ToolFunction], Too
             name=name,
             toolset=toolset,
             description=description,
-            parameters=Parameters(function),
+            parameters=parameters_of(function),
             function=function,
             **traits,
         )

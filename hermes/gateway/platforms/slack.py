@@ -1,8 +1,8 @@
 """Slack: Socket Mode for what comes in, the Web API for what goes out.
 
-An envelope is acknowledged when what it holds is on disk; what was not acknowledged comes again, and what Slack has given
-up telling is read from the channels' and threads' histories. Each message that is sent carries its key as metadata, by
-which it is found again. Edits by people are passed over.
+An envelope is acknowledged when what it holds is on disk; what was not acknowledged comes again, and what Slack has
+given up telling is read from the channels' and threads' histories. Each message that is sent carries its key as metadata,
+by which it is found again. Edits by people are passed over.
 Source: Slack's documentation of Socket Mode, the Events API, Block Kit and the Web API.
 """
 
@@ -41,8 +41,8 @@ from hermes.util.say import phrase, say
 HELLO_SECONDS = 15.0
 PING_SECONDS = 20.0
 LIMIT = 3_900
-"""Slack shows up to 4,000 characters as one message and refuses an edit with more; `&`, `<` and `>` count as what they are
-written as."""
+"""Slack shows up to 4,000 characters as one message and refuses an edit with more; `&`, `<` and `>` count as what they
+are written as."""
 SECTION = 2_900
 """Characters of the text above buttons; a section takes 3,000."""
 FOUND_SECONDS = 24 * 3600.0

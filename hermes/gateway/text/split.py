@@ -4,53 +4,21 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 
-from msgspec import Struct
-
+from hermes.gateway.text.source import BLANK, NEVER, NONE, Frame, lines_of, whole_of
 from hermes.util.text import clean_surrogates
 
 SMALLEST = 16
 """The smallest limit that a text can be cut to."""
 
-_FENCE = re.compile(r"((?:[ \t>]|(?:[-*+]|[0-9]{1,9}[.)])[ \t])*)(`{3,}|~{3,})([^`\n]*)$")
-_DELIMITERS = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 _ITEM = re.compile(r"([ \t]+)(?:[-*+•]|[0-9]{1,9}[.)])[ \t]")
-_TICKS = re.compile("`+")
-_LINK = re.compile(
-    r"!?\[[^\[\]\n]{0,300}\]\([^\s()]{0,500}\)|<[a-zA-Z][^\s<>]{1,300}>|https?://[^\s<>\"\u3000-\u303f\uff00-\uff0f]{1,500}"
-)
 _SENTENCE = re.compile(r"[.!?…][\"')\]]*[ \t]+|[。！？；]+")
 _WORD = re.compile(r"[ \t]+")
 _LONGEST_SIGN = 64
 
-_BLANK, _LINE, _NEVER = range(3)
-"""How good a place for a cut the beginning of a line is."""
 _FULL_BLANK, _FULL_LINE, _FULL_SENTENCE, _FULL_WORD = 0.3, 0.5, 0.6, 0.3
 """How much of a piece must stand before a cut of that kind."""
 _MOST_FRAME = 0.4
 """The share of a piece that what is repeated around it may take."""
-
-
-class _Frame(Struct, frozen=True):
-    """What a piece that begins inside something begins with, and what one that ends there ends with."""
-
-    opening: str = ""
-    closing: str = ""
-
-
-_NONE = _Frame()
-_BARE = _Frame("```\n", "\n```")
-
-
-class _Line(Struct, frozen=True):
-    """A line, as far as cuts are concerned."""
-
-    start: int
-    cut: int
-    """What a cut before it is like."""
-    frame: _Frame
-    """What is open at its beginning."""
-    within: _Frame
-    """What is open inside it."""
 
 
 def split(markdown: str, limit: int, measure: Callable[[str], int] = len, *, numbered: bool = False) -> list[str]:
@@ -91,7 +59,7 @@ class _Cutter:
         self._text = text
         self._limit = limit
         self._measure = measure
-        self._lines = list(_lines(text, int(limit * _MOST_FRAME), measure))
+        self._lines = list(lines_of(text, int(limit * _MOST_FRAME), measure))
         self._starts = [line.start for line in self._lines]
         self._guess = limit
         """Characters that probably fit into a piece."""
@@ -113,10 +81,10 @@ class _Cutter:
         place = bisect_left(self._starts, at)
         return (at,) if place < len(self._starts) and self._starts[place] == at else ()
 
-    def _frame(self, at: int) -> _Frame:
+    def _frame(self, at: int) -> Frame:
         """What is open at a place of the text."""
         if at >= len(self._text):
-            return _NONE
+            return NONE
         line = self._lines[bisect_right(self._starts, at) - 1]
         return line.frame if line.start == at else line.within
 
@@ -169,9 +137,9 @@ class _Cutter:
             before = one.start - start
             if before < room * _FULL_BLANK:
                 break
-            if one.cut == _NEVER or not self._fits(start, one.start):
+            if one.cut == NEVER or not self._fits(start, one.start):
                 continue
-            if one.cut == _BLANK:
+            if one.cut == BLANK:
                 return one.start
             if not line and before >= room * _FULL_LINE:
                 line = one.start
@@ -181,7 +149,7 @@ class _Cutter:
         """The end of a sentence or word, else any line's, else of a sign."""
         text, room = self._text, reach - start
         within = self._frame(reach).closing != ""
-        whole = [] if within else _whole(text, start, min(reach + 600, len(text)))
+        whole = [] if within else whole_of(text, start, min(reach + 600, len(text)))
         starts = [one[0] for one in whole]
 
         def loose(at: int) -> bool:
@@ -205,11 +173,11 @@ class _Cutter:
     def _parts_head(self, at: int) -> bool:
         """Whether a line begins there that must not be parted from the one before it."""
         place = bisect_left(self._starts, at)
-        return place < len(self._starts) and self._starts[place] == at and self._lines[place].cut == _NEVER
+        return place < len(self._starts) and self._starts[place] == at and self._lines[place].cut == NEVER
 
     def _fits(self, start: int, end: int) -> bool:
         """Whether the piece still fits, as what it ends with is not the same everywhere."""
-        return bool(self._frame(end) == _NONE) or self._measure(self._piece(start, end)) <= self._limit
+        return bool(self._frame(end) == NONE) or self._measure(self._piece(start, end)) <= self._limit
 
 
 def _line_ends(text: str, begin: int, end: int) -> Iterator[int]:
@@ -217,85 +185,6 @@ def _line_ends(text: str, begin: int, end: int) -> Iterator[int]:
     while at >= 0:
         yield at + 1
         at = text.find("\n", at + 1, end)
-
-
-def _lines(text: str, room: int, measure: Callable[[str], int]) -> Iterator[_Line]:
-    """The lines of the text with what is open in them; frames that take more than `room` are left out or made bare."""
-    lines = text.split("\n")
-    at, mark, quoted = 0, "", False
-    frame, cut = _NONE, _LINE
-    table = 0
-    """How many lines of a table have been seen."""
-    for number, line in enumerate(lines):
-        if mark:
-            inside = not quoted or line.lstrip().startswith(">")
-            bare = line.strip("> \t")
-            ends = bare.startswith(mark) and not bare.strip(mark[0])
-            if inside:
-                yield _Line(at, _NEVER if ends else cut, frame, frame)
-                cut = _LINE
-                at += len(line) + 1
-                if ends:
-                    mark, frame = "", _NONE
-                continue
-            mark, frame = "", _NONE
-        table = _table(lines, number, table) if "|" in line else 0
-        if table == 3:
-            frame = _fitting(_Frame(f"{lines[number - 2]}\n{lines[number - 1]}\n"), room, measure, _NONE)
-        elif not table:
-            frame = _NONE
-        if ("```" in line or "~~~" in line) and (match := _FENCE.match(line)):
-            prefix, mark, quoted = match[1], match[2], ">" in match[1]
-            left = re.sub(r"[^ \t>]", " ", prefix)
-            frame = _Frame(f"{left}{mark}{match[3].rstrip()}\n", f"\n{left}{mark}")
-            frame = _fitting(frame, room, measure, _BARE)
-            yield _Line(at, cut, _NONE, _BARE)
-            cut = _NEVER
-        else:
-            blank = not line.strip()
-            never = blank or table in (2, 3)
-            yield _Line(at, _NEVER if never and cut != _BLANK else cut, frame, _NONE)
-            cut = _BLANK if blank else _NEVER if line.startswith("#") else _LINE
-        at += len(line) + 1
-
-
-def _table(lines: list[str], number: int, before: int) -> int:
-    """Which line of a table this one is, from 1; 0 when it is none. `before`: what the one before it was."""
-    if before:
-        return before + 1
-    below = lines[number + 1] if number + 1 < len(lines) else ""
-    return 1 if "|" in below and _DELIMITERS.match(below) else 0
-
-
-def _fitting(frame: _Frame, room: int, measure: Callable[[str], int], other: _Frame) -> _Frame:
-    return frame if measure(frame.opening + frame.closing) <= room else other
-
-
-def _whole(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Where code and links begin and end: what is not cut through."""
-    runs = [match.span() for match in _TICKS.finditer(text, start, end)]
-    following: dict[int, int] = {}
-    closing = [-1] * len(runs)
-    for place in range(len(runs) - 1, -1, -1):
-        length = runs[place][1] - runs[place][0]
-        closing[place] = following.get(length, -1)
-        following[length] = place
-    found: list[tuple[int, int]] = []
-    place = 0
-    while place < len(runs):
-        if (other := closing[place]) < 0 or "\n\n" in text[runs[place][0] : runs[other][1]]:
-            place += 1
-            continue
-        found.append((runs[place][0], runs[other][1]))
-        place = other + 1
-    links = [match.span() for match in _LINK.finditer(text, start, end)]
-    merged: list[tuple[int, int]] = []
-    for begin, stop in sorted(found + links):
-        if not merged or begin >= merged[-1][1]:
-            merged.append((begin, stop))
-        elif stop > merged[-1][1]:
-            merged[-1] = (merged[-1][0], stop)
-    return merged
 
 
 def _sign_end(text: str, start: int, reach: int) -> int:

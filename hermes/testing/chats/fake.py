@@ -58,6 +58,8 @@ class FakeChat(ABC):
         """What happens to the next sends, one after the other."""
         self.typings: list[str] = []
         """The chats in which it was seen to be typing."""
+        self.reactions: dict[str, tuple[str, ...]] = {}
+        """What the agent has reacted with, by the message's id."""
         self.refused: list[str] = []
         """What clients did wrong: requests that the real platform would not take."""
         self._changed = asyncio.Event()
@@ -109,6 +111,12 @@ class FakeChat(ABC):
         """A person presses a button."""
         raise NotImplementedError
 
+    def chat_id(self, chat: str) -> str:
+        """The platform's own id of a chat of that name: what `Place.chat` holds. Most take names as they are."""
+        return chat
+
+    topic = "77"
+    """The id of a thread."""
     person = "1001"
     """The id of the first person."""
     stranger = "6660"
@@ -116,6 +124,7 @@ class FakeChat(ABC):
 
     def shown(self, chat: str = "", thread: str = "") -> list[Shown]:
         """What the agent has written in a chat, in order; without `chat` everywhere."""
+        chat = chat and self.chat_id(chat)
         return [one for one in self.messages.values() if (not chat or one.chat == chat) and one.thread == thread]
 
     def text(self, chat: str = "", thread: str = "") -> str:

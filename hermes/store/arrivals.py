@@ -1,4 +1,4 @@
-"""What comes in from chats and what is owed to them: journal and obligations, each step of which is one transaction."""
+"""What comes in from chats: a journal, and which session each conversation is. Each step is one transaction."""
 
 from collections.abc import Sequence
 
@@ -9,24 +9,22 @@ from hermes.core.chats import (
     Arrival,
     Batch,
     Binding,
-    Delivery,
-    DeliveryState,
-    Outgoing,
-    Owed,
     Place,
     Posting,
     StoredArrival,
     Unanswered,
 )
+from hermes.core.messages import Message
 from hermes.store import inbox
 from hermes.store.access import Access
 from hermes.store.rows import InboxRow
 
+_DUE = "state IN ('pending', 'attempting')"
 _OPEN = "state IN ('open', 'pending', 'attempting')"
 
 
-class ChatAccess(Access):
-    """The verbs about chats."""
+class ArrivalAccess(Access):
+    """The verbs about what comes in."""
 
     async def chat_cursors(self, platform: str) -> dict[str, str]:
         """From where an account goes on."""
@@ -92,6 +90,21 @@ class ChatAccess(Access):
             )
         )
 
+    async def begin_command(self, number: int) -> None:
+        """Note that a command is about to be carried out; should the process die, it is known to have been begun."""
+        await self._database.write(
+            lambda connection: connection.execute("UPDATE arrivals SET state = 'begun' WHERE id = ?", (number,)).get
+        )
+
+    async def begun_commands(self) -> list[StoredArrival]:
+        """Commands that a process which died has begun, and maybe carried out."""
+        rows = await self._database.read(
+            lambda connection: list(
+                connection.execute("SELECT id, body FROM arrivals WHERE state = 'begun' ORDER BY id")
+            )
+        )
+        return [StoredArrival(int(number), _arrival(bytes(body))) for number, body in rows]
+
     async def post_letter(self, binding: Binding, letter: Posting) -> None:
         """Put arrivals into the inbox of their conversation's session, all at once; the session must be there."""
         now = self._clock.now()
@@ -146,133 +159,6 @@ class ChatAccess(Access):
             StoredArrival(int(number), _arrival(bytes(body)), str(letter), turn_id) for number, body, letter in rows
         ]
 
-    async def owe(self, owed: Sequence[Owed], *, answered: str = "", outcome: str = "answered") -> list[int]:
-        """Owe messages, all at once; their numbers. What is owed under the same key already is put in its place, message
-        id kept; of what has ended under it nothing is owed again (its number is 0).
-
-        With `answered` the arrivals that this turn answers are done, and what it had open and is not named here is
-        closed.
-        """
-        now = self._clock.now()
-
-        def work(connection: apsw.Connection) -> list[int]:
-            numbers = []
-            for one in owed:
-                number = connection.execute(
-                    "INSERT INTO deliveries (key, platform, lane, session_id, turn_id, body, state, next_at, made_at)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE"
-                    f" SET body = excluded.body, state = excluded.state, next_at = excluded.next_at WHERE {_OPEN} RETURNING id",
-                    (
-                        one.key,
-                        one.message.place.platform,
-                        one.message.place.lane,
-                        one.session_id,
-                        one.turn_id,
-                        msgspec.json.encode(one.message),
-                        one.state,
-                        now,
-                        now,
-                    ),
-                ).get
-                numbers.append(0 if number is None else int(number))
-            if answered:
-                connection.execute(
-                    "UPDATE arrivals SET state = 'done', outcome = ?, body = NULL"
-                    " WHERE turn_id = ? AND state = 'posted'",
-                    (outcome, answered),
-                )
-                connection.execute(
-                    "UPDATE deliveries SET state = 'delivered', ended_at = ?, body = NULL"
-                    " WHERE turn_id = ? AND state = 'open'",
-                    (now, answered),
-                )
-            return numbers
-
-        return await self._database.write(work)
-
-    async def open_delivery(self, turn_id: str) -> Delivery | None:
-        """What a turn was writing last when its process died; None: nothing."""
-        rows = await self._database.read(
-            lambda connection: _deliveries(
-                connection, "turn_id = ? AND state = 'open' ORDER BY id DESC LIMIT 1", turn_id
-            )
-        )
-        return rows[0] if rows else None
-
-    async def message_of(self, key: str) -> tuple[DeliveryState, str] | None:
-        """How it stands with what is owed under a key, and what is shown of it."""
-        row = await self._database.read(
-            lambda connection: connection.execute(
-                "SELECT state, message_id FROM deliveries WHERE key = ?", (key,)
-            ).fetchone()
-        )
-        return None if row is None else (DeliveryState(str(row[0])), str(row[1]))
-
-    async def due(self, lane: str, limit: int) -> list[Delivery]:
-        """What is to be sent in a lane, in order; what is still being written is not."""
-        return await self._database.read(
-            lambda connection: _deliveries(
-                connection, "lane = ? AND state IN ('pending', 'attempting') ORDER BY id LIMIT ?", lane, limit
-            )
-        )
-
-    async def owing_lanes(self, platform: str) -> list[str]:
-        """The lanes in which something is owed, oldest first."""
-        return await self._database.read(
-            lambda connection: [
-                str(lane)
-                for (lane,) in connection.execute(
-                    "SELECT lane FROM deliveries WHERE platform = ? AND state IN ('pending', 'attempting') GROUP BY lane ORDER BY min(id)",
-                    (platform,),
-                )
-            ]
-        )
-
-    async def attempting(self, number: int) -> None:
-        """Note that a message is about to be sent."""
-        await self._database.write(
-            lambda connection: (
-                connection.execute(
-                    "UPDATE deliveries SET state = 'attempting', attempts = attempts + 1 WHERE id = ?", (number,)
-                ).get
-            )
-        )
-
-    async def shown(self, number: int, message_id: str) -> None:
-        """Note what is shown of something that is still being written."""
-        await self._database.write(
-            lambda connection: (
-                connection.execute("UPDATE deliveries SET message_id = ? WHERE id = ?", (message_id, number)).get
-            )
-        )
-
-    async def settle_delivery(
-        self, number: int, state: DeliveryState, *, message_id: str = "", error: str = ""
-    ) -> None:
-        """Note what has become of a message. Ended for good, its words go."""
-        now = self._clock.now()
-        await self._database.write(
-            lambda connection: (
-                connection.execute(
-                    "UPDATE deliveries SET state = ?1, message_id = iif(?2 = '', message_id, ?2), error = ?3,"
-                    " ended_at = iif(?4, ?5, NULL), body = iif(?4, NULL, body) WHERE id = ?6",
-                    (state, message_id, error, state.ended, now, number),
-                ).get
-            )
-        )
-
-    async def postpone(self, number: int, until: float, error: str, message: Outgoing, state: DeliveryState) -> None:
-        """Try a message again at `until`, in this form. It stays `attempting` where it may have arrived."""
-        body = msgspec.json.encode(message)
-        await self._database.write(
-            lambda connection: (
-                connection.execute(
-                    "UPDATE deliveries SET state = ?, next_at = ?, error = ?, body = ? WHERE id = ?",
-                    (state, until, error, body, number),
-                ).get
-            )
-        )
-
     async def unanswered(self) -> list[Unanswered]:
         """What came in and became part of a session's work, and is not answered: turns that ended before their answer
         was owed, turns that a process left, and words that wait."""
@@ -296,6 +182,19 @@ class ChatAccess(Access):
                 )
                 for session, turn, over, reason, error, bodies in rows
             ]
+
+        return await self._database.read(work)
+
+    async def last_answer(self, turn_id: str) -> str:
+        """The text that a turn ended with; empty when it ended without one."""
+
+        def work(connection: apsw.Connection) -> str:
+            body = connection.execute(
+                "SELECT body FROM messages WHERE turn_id = ? AND role = 'assistant' ORDER BY position DESC, id DESC"
+                " LIMIT 1",
+                (turn_id,),
+            ).get
+            return "" if body is None else msgspec.json.decode(bytes(body), type=Message).text
 
         return await self._database.read(work)
 
@@ -330,28 +229,6 @@ class ChatAccess(Access):
 
         return await self._database.write(work)
 
-    async def delivery_counts(self) -> dict[tuple[str, str], int]:
-        """How many obligations there are, by platform and state."""
-        rows = await self._database.read(
-            lambda connection: list(
-                connection.execute("SELECT platform, state, count(*) FROM deliveries GROUP BY 1, 2")
-            )
-        )
-        return {(str(platform), str(state)): int(count) for platform, state, count in rows}
-
-    async def doubtful(self, limit: int = 50) -> list[tuple[str, str, str, float]]:
-        """Messages that failed or are in doubt, newest first: lane, state, error, and when."""
-        rows = await self._database.read(
-            lambda connection: list(
-                connection.execute(
-                    "SELECT lane, state, error, ended_at FROM deliveries WHERE ended_at IS NOT NULL"
-                    " AND state IN ('failed', 'uncertain') ORDER BY ended_at DESC LIMIT ?",
-                    (limit,),
-                )
-            )
-        )
-        return msgspec.convert(rows, list[tuple[str, str, str, float]])
-
 
 def _arrival(body: bytes) -> Arrival:
     return msgspec.json.decode(body, type=Arrival)
@@ -379,27 +256,4 @@ def _bindings(connection: apsw.Connection, where: str, value: str, limit: int = 
             last_at=float(at),
         )
         for key, session, place, person, at in rows
-    ]
-
-
-def _deliveries(connection: apsw.Connection, where: str, *values: object) -> list[Delivery]:
-    rows = connection.execute(
-        "SELECT id, key, lane, body, state, message_id, attempts, next_at, made_at, turn_id FROM deliveries"
-        f" WHERE {where}",
-        values,
-    )
-    return [
-        Delivery(
-            id=int(number),
-            key=str(key),
-            lane=str(lane),
-            message=msgspec.json.decode(bytes(body), type=Outgoing),
-            state=DeliveryState(str(state)),
-            message_id=str(message),
-            attempts=int(attempts),
-            next_at=float(next_at),
-            made_at=float(made),
-            turn_id=str(turn),
-        )
-        for number, key, lane, body, state, message, attempts, next_at, made, turn in rows
     ]

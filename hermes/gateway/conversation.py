@@ -1,0 +1,192 @@
+"""One conversation in a chat: the live session behind it, and everything that is said there on its behalf."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+
+from msgspec import Struct
+
+from hermes.app.wiring import App
+from hermes.core.chats import Binding, DeliveryState, Outgoing, Owed
+from hermes.core.errors import HermesError
+from hermes.core.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    Event,
+    FellBack,
+    Level,
+    Notice,
+    Refused,
+    TurnEnded,
+    TurnResumed,
+    TurnStarted,
+)
+from hermes.core.ids import new_letter_id
+from hermes.gateway.accounts import Account
+from hermes.gateway.outbox import Outbox
+from hermes.gateway.people import People, Person
+from hermes.gateway.platform import Capabilities
+from hermes.gateway.questions import Questions
+from hermes.gateway.speaker import Hearer, Speaker
+from hermes.runtime.actor import SessionActor
+from hermes.util.say import say, translated
+
+_LOG = logging.getLogger(__name__)
+QUESTION_SECONDS = 3600.0
+"""How long a question of the model's waits for its answer (clarify time-out of 0.19)."""
+MOST_PENDING = 64
+_WAITING = 1_000
+"""Things to be shown that may wait; a conversation with more of them has stopped working."""
+
+
+class Ground(Struct, frozen=True, kw_only=True):
+    """What every conversation stands on."""
+
+    app: App
+    outbox: Outbox
+    people: People
+    report: Callable[[str], None]
+    broken: Callable[["Conversation"], None]
+    """Told when a session cannot go on as it is in memory."""
+
+
+class Conversation:
+    """A conversation while its session is live. What its session says is shown strictly in order."""
+
+    def __init__(self, ground: Ground, account: Account, binding: Binding, person: Person) -> None:
+        self._ground = ground
+        self.app = ground.app
+        self.account = account
+        self.binding = binding
+        self.place = binding.place
+        self.person = person
+        self.reply_to = ""
+        """The message that the next answer is an answer to."""
+        self.questions = Questions(self)
+        self.actor: SessionActor
+        self._speaker: Speaker | None = None
+        self._work: asyncio.Queue[Coroutine[object, object, None]] = asyncio.Queue(_WAITING)
+        self._worker = asyncio.create_task(self._run(), name=f"conversation {binding.key}")
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self.pending = 0
+        """Messages that wait for the end of their turn."""
+        self._room = asyncio.Event()
+
+    @property
+    def can(self) -> Capabilities:
+        """What the platform can do."""
+        return self.account.can
+
+    def attach(self, actor: SessionActor) -> None:
+        """Show what this session says from now on."""
+        self.actor = actor
+        actor.approvals.can_ask = bool(self._ground.people.rights(self.person.role).approve)
+        self._unsubscribe = actor.subscribe(self._hear)
+
+    def may_answer(self, person: Person) -> bool:
+        """Whether somebody may answer what this session asks: who it works for, or who looks after Hermes."""
+        mine = person.id == self.person.id and bool(self._ground.people.rights(person.role).approve)
+        return mine or person.leads
+
+    def watch(self, ended: "asyncio.Future[TurnEnded]") -> None:
+        """Notice when what was said could not be answered by this session as it is in memory."""
+        self.pending += 1
+        ended.add_done_callback(self._ended)
+
+    async def room(self) -> None:
+        """Wait until not too many messages wait for their turns; more stay in the journal so long."""
+        while self.pending >= MOST_PENDING:
+            self._room.clear()
+            await self._room.wait()
+
+    async def say(self, text: str) -> None:
+        """Say something in Hermes' own name."""
+        if text.strip():
+            key = f"note:{new_letter_id()}"
+            message = Outgoing(place=self.place, text=text, key=key)
+            await self.owe([Owed(key=key, message=message, session_id=self.actor.session_id)])
+
+    async def owe(self, owed: Sequence[Owed]) -> None:
+        """Owe messages of this conversation."""
+        if self._speaker is not None:
+            self._speaker.pause()
+        await self._ground.outbox.owe(owed)
+
+    async def message_of(self, key: str) -> tuple[DeliveryState, str] | None:
+        """What has become of a message."""
+        return await self.app.premises.store.message_of(key)
+
+    async def ask(self, question: str, choices: Sequence[str]) -> str | None:
+        """The `Asker` of the session's tools: the answer of the person whom it works for."""
+        picked = await self.questions.ask(self.person, question, choices, typed=True, seconds=QUESTION_SECONDS)
+        return choices[picked] if isinstance(picked, int) else picked
+
+    async def close(self) -> None:
+        """Show nothing more; what is owed stays owed."""
+        self._unsubscribe()
+        self._worker.cancel()
+        await asyncio.wait({self._worker})
+        if self._speaker is not None:
+            await self._speaker.close()
+        while not self._work.empty():
+            self._work.get_nowait().close()
+
+    def _ended(self, ended: "asyncio.Future[TurnEnded]") -> None:
+        self.pending -= 1
+        if self.pending < MOST_PENDING:
+            self._room.set()
+        error = None if ended.cancelled() else ended.exception()
+        if error is not None:
+            self._ground.report(f"{self.binding.key}: {error}")
+            self._ground.broken(self)
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case TurnStarted() | TurnResumed():
+                hearer = Hearer(self.account, self.place, self.reply_to)
+                speaker = self._speaker = Speaker(
+                    self.app, self._ground.outbox, hearer, session_id=self.actor.session_id, turn_id=event.turn_id
+                )
+                self._later(speaker.start())
+            case TurnEnded():
+                spoken, self._speaker = self._speaker, None
+                if spoken is not None and spoken.turn_id == event.turn_id:
+                    self._later(spoken.finish(event))
+            case ApprovalAsked():
+                self._later(self.questions.show(event))
+            case ApprovalAnswered():
+                self._later(self.questions.answered(event))
+            case Notice() | Refused() | FellBack():
+                self._later(self.say(self._line(event)))
+            case _ if self._speaker is not None:
+                self._speaker.hear(event)
+            case _:
+                pass
+
+    def _line(self, event: Notice | Refused | FellBack) -> str:
+        """What people are told of it; those who do not look after Hermes hear only what is theirs."""
+        match event:
+            case Refused():
+                return say("(Not done: {reason})", reason=translated(event.reason))
+            case Notice() if self.person.leads and event.level is not Level.INFO:
+                return f"({translated(event.text)})"
+            case FellBack() if self.person.leads:
+                return say("({why} Going on with {model}.)", why=translated(event.reason), model=event.model)
+            case _:
+                return ""
+
+    def _later(self, work: Coroutine[object, object, None]) -> None:
+        try:
+            self._work.put_nowait(work)
+        except asyncio.QueueFull:
+            work.close()
+            self._ground.report(f"{self.binding.key}: too much waits to be shown; some of it was not.")
+
+    async def _run(self) -> None:
+        while True:
+            work = await self._work.get()
+            try:
+                await work
+            except HermesError as error:
+                self._ground.report(f"{self.binding.key}: {error}")
+                self._ground.broken(self)

@@ -1,0 +1,208 @@
+"""The conversations of all chats: found by their keys, opened when something is said in them."""
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import structs
+
+from hermes.app.options import Options
+from hermes.app.strangers import others_words
+from hermes.config.display import BusyMode
+from hermes.core.chats import Binding, Place, Posting, StoredArrival
+from hermes.core.errors import BusyError, HermesError
+from hermes.core.ids import new_letter_id, new_session_id
+from hermes.gateway import rules
+from hermes.gateway.accounts import Account
+from hermes.gateway.conversation import Conversation, Ground
+from hermes.gateway.incoming import inbound_of
+from hermes.gateway.people import OWNER_ID, Person, Role
+from hermes.gateway.sessions import Sessions
+from hermes.runtime.actor import SessionActor
+from hermes.runtime.mailbox import Inbound
+
+_REOPEN = (0.5, 2.0, 10.0)
+"""Seconds before a session that broke is opened again, time after time."""
+
+
+class Conversations:
+    """Every conversation, and the live ones among them."""
+
+    def __init__(self, ground: Ground, sessions: Sessions, accounts: Mapping[str, Account], media: Path) -> None:
+        self._ground = ground
+        self._app = ground.app
+        self._sessions = sessions
+        self._accounts = accounts
+        self._media = media
+        self._live: dict[str, Conversation] = {}
+        self._mending: set[asyncio.Task[None]] = set()
+
+    async def get(self, account: Account, place: Place, person: Person) -> Conversation:
+        """The conversation of a person in a place, live. Raises what opening a session raises."""
+        settings = account.plan.settings
+        who = f"~{person.role}" if rules.is_shared(settings, place) else person.id
+        key = rules.conversation_key(settings, place, who)
+        live = self._live.get(key)
+        reset = settings.session_reset or self._app.premises.settings.gateway.session_reset
+        if live is not None and not rules.is_over(reset, live.binding.last_at, self._now):
+            return live
+        known = await self._app.premises.store.binding(key)
+        if known is not None and rules.is_over(reset, known.last_at, self._now):
+            known = None
+            if live is not None:
+                await self._sessions.drop(live.binding.session_id)
+        binding = known or Binding(
+            key=key, session_id=new_session_id(self._now), place=place, person=person.id, last_at=self._now
+        )
+        return await self._open(account, structs.replace(binding, place=place), person)
+
+    def in_lane(self, lane: str) -> list[Conversation]:
+        """The live conversations of one chat or thread."""
+        return [one for one in self._live.values() if one.place.lane == lane]
+
+    async def of_binding(self, binding: Binding) -> Conversation | None:
+        """The conversation of a row, live again after a restart; None where its account is not set up any more."""
+        account = self._accounts.get(binding.place.platform)
+        if account is None:
+            return None
+        live = self._live.get(binding.key)
+        return live or await self._open(account, binding, await self._person(binding))
+
+    async def post(
+        self, conversation: Conversation, arrivals: Sequence[StoredArrival], mode: BusyMode, *, observed: str = ""
+    ) -> None:
+        """Say to the session what came in; it is in the session's inbox when this returns, and nowhere else. `observed`
+        is what others said before it without addressing the agent."""
+        heard = [one.arrival for one in arrivals]
+        account = conversation.account
+        folder = self._media / account.name
+        inbound = await inbound_of(
+            account,
+            heard,
+            folder,
+            cwd=self._cwd(account),
+            shared=rules.is_shared(account.plan.settings, conversation.place),
+        )
+        if observed:
+            before = others_words(observed, f"{account.plan.descriptor.title}: said before in this group")
+            inbound = structs.replace(inbound, quoted=(before, *inbound.quoted))
+        await self.say(conversation, inbound, mode, arrivals=tuple(one.id for one in arrivals))
+
+    async def say(
+        self, conversation: Conversation, inbound: Inbound, mode: BusyMode, *, arrivals: tuple[int, ...] = ()
+    ) -> None:
+        """Say something to the session in the person's name; durable when this returns."""
+        inbound = structs.replace(inbound, text=self._app.redact(inbound.text))
+        letter_id, first = new_letter_id(), mode is BusyMode.INTERRUPT and conversation.actor.busy
+        posting = Posting(arrivals=arrivals, letter_id=letter_id, body=inbound.encode(), first=first)
+        conversation.binding = structs.replace(conversation.binding, last_at=self._now)
+        await self._app.premises.store.post_letter(conversation.binding, posting)
+        ended = conversation.actor.forward(letter_id, inbound, joins=mode is BusyMode.STEER, first=first)
+        conversation.watch(ended)
+
+    async def begin_anew(self, conversation: Conversation, session_id: str | None) -> Conversation:
+        """Let a conversation be another session from now on: a fresh one, or the one of this id."""
+        before = conversation.binding
+        fresh = session_id or new_session_id(self._now)
+        await self._sessions.drop(before.session_id)
+        binding = structs.replace(before, session_id=fresh, last_at=self._now)
+        opened = await self._open(conversation.account, binding, conversation.person)
+        await self._app.premises.store.bind(binding)
+        return opened
+
+    def broken(self, conversation: Conversation) -> None:
+        """A session cannot go on as it is in memory: it is opened again, and goes on from the disk."""
+        if self._live.get(conversation.binding.key) is not conversation:
+            return
+        del self._live[conversation.binding.key]
+        task = asyncio.create_task(self._mend(conversation), name=f"mend {conversation.binding.key}")
+        self._mending.add(task)
+        task.add_done_callback(self._mending.discard)
+
+    async def close(self) -> None:
+        """Stop mending; sessions are closed by who keeps them."""
+        tasks = list(self._mending)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _mend(self, conversation: Conversation) -> None:
+        binding = conversation.binding
+        for pause in _REOPEN:
+            await asyncio.sleep(pause)
+            try:
+                await self._sessions.drop(binding.session_id)
+                opened = await self._open(conversation.account, binding, conversation.person)
+                opened.reply_to = conversation.reply_to
+                opened.actor.resume()
+                return
+            except HermesError as error:
+                self._ground.report(f"{binding.key}: {error}")
+
+    async def _open(self, account: Account, binding: Binding, person: Person) -> Conversation:
+        conversation: list[Conversation] = []
+
+        async def opening() -> SessionActor:
+            made = Conversation(self._ground, account, binding, person)
+            conversation.append(made)
+            try:
+                actor = await self._app.open_session(
+                    binding.session_id, create=True, asker=made, options=self._options(account, binding.place, person)
+                )
+            except BaseException:
+                await made.close()
+                raise
+            made.attach(actor)
+            return actor
+
+        entry = await self._sessions.get(binding.session_id, opening)
+        if not conversation:
+            known = self._live.get(binding.key)
+            if known is None or known.actor is not entry.actor:
+                raise BusyError("This session is open for another conversation.", "Try again in a moment.")
+            return known
+        made = conversation[0]
+        self._live[binding.key] = made
+
+        async def closing() -> None:
+            if self._live.get(binding.key) is made:
+                del self._live[binding.key]
+            await made.close()
+
+        entry.closing.append(closing)
+        return made
+
+    def _options(self, account: Account, place: Place, person: Person) -> Options:
+        """How a session of this person in this place is."""
+        settings, channel = account.plan.settings, rules.channel_of(account.plan.settings, place)
+        rights = self._ground.people.rights(person.role)
+        wanted = channel.toolsets or settings.toolsets or None
+        if rights.toolsets is not None:
+            wanted = rights.toolsets if wanted is None else tuple(one for one in wanted if one in rights.toolsets)
+        base = self._app.options
+        prompts = [one for one in (base.ephemeral_system_prompt, settings.prompt, channel.prompt) if one]
+        return structs.replace(
+            base,
+            platform=settings.platform or account.name,
+            enabled_toolsets=wanted if wanted is not None else base.enabled_toolsets,
+            ephemeral_system_prompt="\n\n".join(prompts),
+            reviews=person.owner,
+            cwd=self._cwd(account),
+        )
+
+    def _cwd(self, account: Account) -> str:
+        on = self._app.premises
+        named = account.plan.settings.cwd or on.settings.gateway.cwd
+        return os.path.expanduser(named) if named else str(on.home.root / "workspace")
+
+    async def _person(self, binding: Binding) -> Person:
+        """Who a conversation works for, after a restart: what they may do is what they may do now."""
+        if binding.person == OWNER_ID:
+            return Person(OWNER_ID, Role.OWNER)
+        return await self._ground.people.by_id(binding.person, self._accounts[binding.place.platform].plan.settings)
+
+    @property
+    def _now(self) -> float:
+        return self._app.premises.clock.now()

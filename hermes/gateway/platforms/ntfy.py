@@ -1,0 +1,224 @@
+"""ntfy: a topic is a chat. Whoever may write to the topic may talk with the agent, so the topic's name is its key.
+
+The wire is https://docs.ntfy.sh/subscribe/api/ and https://docs.ntfy.sh/publish/: a stream of JSON lines in, a POST of
+JSON out. A message carries no sender; what the agent wrote itself comes back and is known by its tags.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+
+from hermes.core.chats import Arrival, Attachment, Batch, ChatKind, MediaKind, Outgoing, Place, Sender
+from hermes.gateway.platform import (
+    MEDIA_LIMIT,
+    Capabilities,
+    Descriptor,
+    Fault,
+    Options,
+    Platform,
+    PlatformError,
+    PlatformRefusedError,
+    Resend,
+    SendError,
+    Surroundings,
+    utf8,
+)
+
+_OWN = "hermes"
+"""The tag by which the agent's own messages are known."""
+_LIVENESS = 90.0
+"""Seconds without a line after which the connection is dead; the server says `keepalive` every 45."""
+_SECONDS = 30.0
+
+
+class NtfyOptions(Options, frozen=True, kw_only=True):
+    """An account of ntfy."""
+
+    topic: str
+    """The topic to listen to and to answer on."""
+    server: str = "https://ntfy.sh"
+    """The server."""
+    token: str = ""
+    """An access token, for topics that are protected."""
+
+
+class _File(Struct):
+    name: str = ""
+    url: str = ""
+    type: str = ""
+    size: int | None = None
+
+
+class _Line(Struct):
+    """A line of the stream."""
+
+    id: str = ""
+    event: str = ""
+    time: float = 0.0
+    message: str = ""
+    title: str = ""
+    tags: list[str] = []
+    attachment: _File | None = None
+
+
+_lines = msgspec.json.Decoder(_Line)
+
+
+class Ntfy(Platform):
+    """One topic."""
+
+    def __init__(self, options: NtfyOptions, around: Surroundings) -> None:
+        self._options = options
+        self._around = around
+        self._topic = f"{options.server.rstrip('/')}/{options.topic}"
+        self._headers = {"Authorization": f"Bearer {options.token}"} if options.token else {}
+        self._since = around.cursors.get("since", "")
+
+    async def receive(self) -> AsyncGenerator[Batch, None]:
+        """The stream of the topic, from the last message that is on disk; from now on where there is none."""
+        query = {"since": self._since} if self._since else {}
+        limit = aiohttp.ClientTimeout(total=None, sock_connect=15, sock_read=_LIVENESS)
+        get = self._around.http.get(f"{self._topic}/json", params=query, headers=self._headers, timeout=limit)
+        async with get as answer:
+            if answer.status in (401, 403, 404):
+                raise PlatformRefusedError(f"ntfy does not let us read the topic (HTTP {answer.status}).")
+            if answer.status != 200:
+                raise PlatformError(f"ntfy answered with HTTP {answer.status}.")
+            yield Batch()
+            async for raw in answer.content:
+                line = _parsed(raw)
+                if line is None or line.event != "message":
+                    continue
+                arrivals = () if _OWN in line.tags else (self._arrival(line),)
+                yield Batch(arrivals, (("since", line.id),))
+                self._since = line.id
+
+    async def send(self, message: Outgoing) -> str:
+        """Publish a message; the tag with its key tells it when it is looked for."""
+        headers = {**self._headers, "Tags": f"{_OWN},{_mark(message.key)}"}
+        if message.silent:
+            headers["Priority"] = "2"
+        if message.file:
+            path = Path(message.file)
+            body = await asyncio.to_thread(path.read_bytes)
+            headers["Filename"] = path.name.encode("ascii", "replace").decode().replace("\n", " ")
+        else:
+            body = message.text.encode("utf-8", "replace")
+            headers["Markdown"] = "no" if message.plain else "yes"
+        limit = aiohttp.ClientTimeout(total=_SECONDS)
+        try:
+            async with self._around.http.post(self._topic, data=body, headers=headers, timeout=limit) as answer:
+                said = await answer.read()
+                if answer.status != 200:
+                    raise _failure(answer.status, answer.headers.get("Retry-After"), said)
+                return msgspec.json.decode(said, type=_Line).id
+        except aiohttp.ClientConnectorError as error:
+            raise SendError(Fault.TRANSIENT, f"ntfy cannot be reached: {error.strerror or error}.") from None
+        except (aiohttp.ClientError, TimeoutError, msgspec.MsgspecError) as error:
+            why = str(error) or type(error).__name__
+            raise SendError(Fault.TRANSIENT, f"ntfy did not answer: {why}.", uncertain=True) from None
+
+    async def find_sent(self, message: Outgoing) -> str | None:
+        """Look for the message among those that the server keeps (12 hours, unless it is set up otherwise)."""
+        limit = aiohttp.ClientTimeout(total=_SECONDS)
+        query = {"poll": "1", "since": "all", "tags": _mark(message.key)}
+        async with self._around.http.get(
+            f"{self._topic}/json", params=query, headers=self._headers, timeout=limit
+        ) as answer:
+            if answer.status != 200:
+                raise PlatformError(f"ntfy answered with HTTP {answer.status}.")
+            async for raw in answer.content:
+                line = _parsed(raw)
+                if line is not None and _mark(message.key) in line.tags:
+                    return line.id
+        return None
+
+    async def fetch(self, attachment: Attachment, target: Path) -> None:
+        """Save an attachment; only from this server."""
+        if not attachment.ref.startswith(f"{self._options.server.rstrip('/')}/"):
+            raise PlatformError("It lies on another server.")
+        limit = aiohttp.ClientTimeout(total=300)
+        async with self._around.http.get(attachment.ref, headers=self._headers, timeout=limit) as answer:
+            if answer.status != 200:
+                raise PlatformError(f"ntfy answered with HTTP {answer.status}.")
+            size = 0
+            with await asyncio.to_thread(target.open, "wb") as file:
+                async for chunk in answer.content.iter_chunked(1 << 16):
+                    size += len(chunk)
+                    if size > MEDIA_LIMIT:
+                        raise PlatformError(f"It is larger than {MEDIA_LIMIT >> 20} MB.")
+                    await asyncio.to_thread(file.write, chunk)
+
+    async def close(self) -> None:
+        """Nothing is open between requests."""
+
+    def _arrival(self, line: _Line) -> Arrival:
+        topic = self._options.topic
+        files: tuple[Attachment, ...] = ()
+        if line.attachment is not None:
+            given = line.attachment
+            kind = MediaKind.IMAGE if given.type.startswith("image/") else MediaKind.DOCUMENT
+            files = (Attachment(kind=kind, name=given.name, media_type=given.type, size=given.size, ref=given.url),)
+        return Arrival(
+            event_id=line.id,
+            message_id=line.id,
+            place=Place(self._around.name, topic, kind=ChatKind.DM),
+            sender=Sender(topic),
+            text=f"{line.title}\n{line.message}" if line.title else line.message,
+            attachments=files,
+            at=line.time,
+        )
+
+
+def _parsed(raw: bytes) -> _Line | None:
+    """A line of the stream; None for one that is none of ntfy's."""
+    try:
+        return _lines.decode(raw)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _mark(key: str) -> str:
+    """A key as a tag: tags are separated by commas."""
+    return "key-" + "".join(one if one.isalnum() or one in "-_" else "-" for one in key)
+
+
+def _failure(status: int, retry_after: str | None, said: bytes) -> SendError:
+    why = f"ntfy answered with HTTP {status}: {said[:200].decode('utf-8', 'replace')}"
+    if status == 429:
+        wait = float(retry_after) if retry_after and retry_after.isdecimal() else 10.0
+        return SendError(Fault.RATE_LIMITED, why, retry_after=wait)
+    if status == 413:
+        return SendError(Fault.TOO_LONG, why)
+    if status in (401, 403, 404):
+        return SendError(Fault.FORBIDDEN, why)
+    return SendError(Fault.TRANSIENT if status >= 500 else Fault.UNKNOWN, why)
+
+
+async def _open(options: Options, around: Surroundings) -> Platform:
+    assert isinstance(options, NtfyOptions)
+    return Ntfy(options, around)
+
+
+PLATFORM = Descriptor(
+    title="ntfy",
+    options=NtfyOptions,
+    can=Capabilities(
+        limit=4_096,
+        measure=utf8,
+        media=True,
+        media_limit=15_000_000,
+        history=True,
+        resend=Resend.CHECK,
+        dm_only=True,
+    ),
+    open=_open,
+    variables={"topic": "NTFY_TOPIC", "token": "NTFY_TOKEN"},
+    secrets=("token",),
+    hint="Short messages that pop up on a phone; markdown is shown.",
+    example="ntfy:\n  topic: a-name-that-nobody-guesses\n  owners: [a-name-that-nobody-guesses]",
+)
