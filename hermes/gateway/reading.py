@@ -1,10 +1,12 @@
 """Values out of what platforms send, whatever it is."""
 
 import json
+from collections.abc import Sequence
 from typing import TypeVar
 
 import msgspec
 
+from hermes.core.chats import Arrival
 from hermes.util.text import clean_surrogates
 
 Kind = TypeVar("Kind")
@@ -20,6 +22,25 @@ def read(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
         return msgspec.json.decode(_mended(bytes(raw)), type=kind)
     except RecursionError as error:
         raise msgspec.DecodeError(_DEEP) from error
+
+
+class Seen:
+    """What is on disk of the last events: what comes twice, live and from a history, is given once."""
+
+    def __init__(self, limit: int = 2_000) -> None:
+        self._limit = limit
+        self._ids: dict[str, None] = {}
+
+    def has(self, event_id: str, beside: Sequence[Arrival]) -> bool:
+        """Whether an event is on disk, or among those that go there together with it."""
+        return event_id in self._ids or any(one.event_id == event_id for one in beside)
+
+    def add(self, arrivals: Sequence[Arrival]) -> None:
+        """These are on disk now."""
+        for one in arrivals:
+            self._ids[one.event_id] = None
+        while len(self._ids) > self._limit:
+            del self._ids[next(iter(self._ids))]
 
 
 def _mended(raw: bytes) -> bytes:

@@ -22,6 +22,20 @@ from msgspec import Struct
 
 from hermes.core.chats import Attachment, Batch, Button, Outgoing, Place
 from hermes.gateway import platform as base
+from hermes.gateway.discord.news import News, Work, cursors, first_id
+from hermes.gateway.discord.wire import (
+    REFUSALS,
+    Door,
+    Frame,
+    Hello,
+    Interaction,
+    Message,
+    Ready,
+    Rest,
+    Sent,
+    User,
+    decoded,
+)
 from hermes.gateway.platform import (
     Capabilities,
     Descriptor,
@@ -38,20 +52,6 @@ from hermes.gateway.rest import save, told
 from hermes.gateway.socket import Socket, connect
 from hermes.gateway.text.dialect import discord as dialect
 from hermes.gateway.text.dialect import plain
-from hermes.gateway.wires.discord import (
-    REFUSALS,
-    Door,
-    Frame,
-    Hello,
-    Interaction,
-    Message,
-    Ready,
-    Rest,
-    Sent,
-    User,
-    decoded,
-)
-from hermes.gateway.wires.discord_news import News, Work, cursors, first_id
 from hermes.util.say import phrase
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ UNREADABLE = {1007: phrase("not UTF-8"), 1009: phrase("too large")}
 """Closed by us because of a frame that would come again if the session went on."""
 
 
-class Options(base.Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Options(base.Options, frozen=True, kw_only=True):
     """What an account on Discord needs."""
 
     token: str = ""
@@ -400,7 +400,7 @@ async def _form(body: object, file: Path) -> "aiohttp.FormData":
     return form
 
 
-async def _start(options: object, around: Surroundings) -> Platform:
+async def _start(options: base.Options, around: Surroundings) -> Platform:
     if not isinstance(options, Options) or not options.token:
         raise PlatformRefusedError(phrase("Discord needs the bot's token: `DISCORD_BOT_TOKEN` in .env."))
     return Discord(options, around)

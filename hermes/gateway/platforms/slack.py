@@ -30,12 +30,12 @@ from hermes.gateway.platform import (
 )
 from hermes.gateway.reading import read
 from hermes.gateway.rest import UPLOAD_SECONDS, Ask, request, save, told
+from hermes.gateway.slack.news import News, Work, cursors
+from hermes.gateway.slack.wire import Account, Done, Frame, Link, Message, One, Sent, Shown, Upload, Web
 from hermes.gateway.socket import Socket, connect
 from hermes.gateway.text.dialect import plain
 from hermes.gateway.text.dialect import slack as dialect
 from hermes.gateway.text.split import split
-from hermes.gateway.wires.slack import Account, Done, Frame, Link, Message, One, Sent, Shown, Upload, Web
-from hermes.gateway.wires.slack_news import News, Work, cursors
 from hermes.util.say import phrase, say
 
 HELLO_SECONDS = 15.0
@@ -73,7 +73,7 @@ NAMES = {
 }
 
 
-class Options(base.Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Options(base.Options, frozen=True, kw_only=True):
     """What an account on Slack needs."""
 
     bot_token: str = ""
@@ -219,9 +219,12 @@ class Slack(Platform):
         return dialect(_literal(message.text)) if message.plain else dialect(message.text)
 
     def _body(self, message: Outgoing) -> dict[str, object]:
+        text = self._text(message)
+        if len(text) > LIMIT:
+            raise SendError(Fault.TOO_LONG, phrase("Slack shows no more than {n} characters in a message.", n=LIMIT))
         wanted: dict[str, object] = {
             "channel": message.place.chat,
-            "text": self._text(message),
+            "text": text,
             "mrkdwn": not message.plain,
         }
         if message.key:
@@ -354,11 +357,11 @@ def _length(markdown: str) -> int:
     return len(dialect(markdown))
 
 
-def _identity(options: object) -> str:
+def _identity(options: base.Options) -> str:
     return options.bot_token if isinstance(options, Options) else ""
 
 
-async def _start(options: object, around: Surroundings) -> Platform:
+async def _start(options: base.Options, around: Surroundings) -> Platform:
     if not isinstance(options, Options) or not options.bot_token or not options.app_token:
         said = phrase("Slack needs two tokens: `SLACK_BOT_TOKEN` (xoxb-...) and `SLACK_APP_TOKEN` (xapp-...) in .env.")
         raise PlatformRefusedError(said)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aiohttp import WSMsgType, web
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from hermes.testing.chats.discord_rest import (
     GUILD,
@@ -307,9 +307,7 @@ class Fake(FakeChat):
 
     def reacted(self, message_id: str, reactions: tuple[str, ...]) -> None:
         """For the REST side: the agent's reactions to a message are now these."""
-        known = self.messages.get(message_id)
-        if known is not None:
-            self.messages[message_id] = structs.replace(known, reactions=reactions)
+        self.reactions[message_id] = reactions
         self.news()
 
 

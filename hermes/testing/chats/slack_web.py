@@ -250,6 +250,7 @@ class Web:
 
     def _reacted(self, wanted: Body, names: list[str]) -> None:
         message = self.message(str(wanted["channel"]), str(wanted["timestamp"]))
+        self._home.chat.reactions[str(message["ts"])] = tuple(names)
         message["reactions"] = [{"name": one, "users": [ME], "count": 1} for one in names]
         self._home.chat.news()
 

@@ -6,10 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.chats import Arrival, Attachment, ChatKind, MediaKind, Place, Reply, Sender
-from hermes.gateway.platform import Fault, PlatformError, SendError, Surroundings
-from hermes.gateway.reading import read
-from hermes.gateway.rest import told
-from hermes.gateway.wires.discord import (
+from hermes.gateway.discord.wire import (
     EPOCH,
     Channel,
     File,
@@ -22,6 +19,9 @@ from hermes.gateway.wires.discord import (
     User,
     decoded,
 )
+from hermes.gateway.platform import Fault, PlatformError, SendError, Surroundings
+from hermes.gateway.reading import Seen, read
+from hermes.gateway.rest import told
 from hermes.util.say import phrase
 
 PAGE = 100
@@ -67,6 +67,7 @@ class News:
         self._channels: dict[str, Channel] = {}
         self._roles = around.cursors.get("roles", "")
         self.known = _stored(around.cursors)
+        self._seen = Seen()
         self._told: set[str] = set()
         """Kinds of events that could not be read; each is told once."""
 
@@ -74,6 +75,7 @@ class News:
         """It is on disk: go on from there."""
         self.sequence = work.sequence
         self.known |= work.newest
+        self._seen.add(work.arrivals)
         if work.roles is not None:
             self._roles = work.roles
 
@@ -154,7 +156,7 @@ class News:
         number = int(message.id)
         if number > max(work.newest.get(message.channel_id, _NOTHING).newest, self._newest(message.channel_id)):
             work.newest[message.channel_id] = Known(number, message.guild_id or "")
-        if message.type not in SAID or message.author.id == self.me:
+        if message.type not in SAID or message.author.id == self.me or self._seen.has(message.id, work.arrivals):
             return
         roles = self._roles if work.roles is None else work.roles
         called = any(one.id == self.me for one in message.mentions)

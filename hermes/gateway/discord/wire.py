@@ -310,11 +310,12 @@ class Rest:
         if answer.status == 429:
             after = fault.retry_after or seconds(answer.headers.get("retry-after")) or 1.0
             wide = answer.headers.get("x-ratelimit-scope") == "global"
-            self._full["" if wide else kind] = self._around.clock.monotonic() + after
+            if wide:
+                self._full[""] = self._around.clock.monotonic() + after
             return SendError(Fault.RATE_LIMITED, said, retry_after=after)
         if answer.status >= 500:
             return SendError(Fault.TRANSIENT, said, uncertain=creates)
         if b"BASE_TYPE_MAX_LENGTH" in answer.body and b'"content"' in answer.body:
             return SendError(Fault.TOO_LONG, said)
-        known = {403: Fault.FORBIDDEN, 404: Fault.NOT_FOUND, 413: Fault.BAD_FORMAT}
+        known = {400: Fault.BAD_FORMAT, 403: Fault.FORBIDDEN, 404: Fault.NOT_FOUND, 413: Fault.BAD_FORMAT}
         return SendError(FAULTS.get(fault.code, known.get(answer.status, Fault.UNKNOWN)), said)

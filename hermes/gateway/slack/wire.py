@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError, Surroundings
 from hermes.gateway.reading import Kind, read
-from hermes.gateway.rest import SECONDS, Answer, Ask, request, seconds, told
+from hermes.gateway.rest import SECONDS, Ask, request, seconds, told
 from hermes.util.say import phrase
 
 WRONG_BOT = phrase("Slack does not take the bot's token. Set a new one: `SLACK_BOT_TOKEN` in .env.")
@@ -280,8 +280,6 @@ class Web:
         self._app_token = app_token
         self._base = base_url.rstrip("/")
         self._around = around
-        self._full: dict[str, float] = {}
-        """Until when (monotonic) a method is not called."""
 
     @property
     def credentials(self) -> dict[str, str]:
@@ -299,8 +297,6 @@ class Web:
         limit: float = SECONDS,
     ) -> Kind:
         """A call's answer. Raises `SendError`, or `PlatformRefusedError` when a token is wrong."""
-        place = str((wanted or {}).get("channel", ""))
-        self._wait(f"{method} {place}")
         token = self._app_token if app else self._bot_token
         ask = Ask(
             method="POST",
@@ -312,7 +308,9 @@ class Web:
         )
         answer = await request(self._around.http, ask, "Slack")
         if answer.status == 429:
-            raise self._limited(f"{method} {place}", answer)
+            after = seconds(answer.headers.get("retry-after")) or 1.0
+            said = phrase("Slack said: {error}", error="ratelimited")
+            raise SendError(Fault.RATE_LIMITED, said, retry_after=after)
         if answer.status >= 500:
             said = phrase("Slack answered with status {status}.", status=answer.status)
             raise SendError(Fault.TRANSIENT, said, uncertain=creates)
@@ -320,19 +318,6 @@ class Web:
         if not done.ok:
             raise _error(done.error, app=app, creates=creates)
         return decoded(answer.body, kind)
-
-    def _wait(self, key: str) -> None:
-        left = self._full.get(key, 0.0) - self._around.clock.monotonic()
-        if left > 0:
-            said = phrase("Slack takes no more of these for {n:.1f} seconds.", n=left)
-            raise SendError(Fault.RATE_LIMITED, said, retry_after=left)
-
-    def _limited(self, key: str, answer: Answer) -> SendError:
-        after = seconds(answer.headers.get("retry-after")) or 1.0
-        now = self._around.clock.monotonic()
-        self._full = {one: until for one, until in self._full.items() if until > now}
-        self._full[key] = now + after
-        return SendError(Fault.RATE_LIMITED, phrase("Slack said: {error}", error="ratelimited"), retry_after=after)
 
 
 def _form(wanted: dict[str, object]) -> bytes:

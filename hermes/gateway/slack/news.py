@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from hermes.core.chats import Arrival, Attachment, ChatKind, MediaKind, Place, Reply, Sender
+from hermes.core.chats import Arrival, Attachment, ChatKind, MediaKind, Place, Sender
 from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError, Surroundings
-from hermes.gateway.reading import read
+from hermes.gateway.reading import Seen, read
 from hermes.gateway.rest import told
-from hermes.gateway.wires.slack import (
+from hermes.gateway.slack.wire import (
     Command,
     Event,
     File,
@@ -66,11 +66,13 @@ class News:
         self.bot = ""
         self.known = _stored(around.cursors)
         self._names: dict[str, tuple[str, bool]] = {}
+        self._seen = Seen()
         self._told: set[str] = set()
 
     def done(self, work: Work) -> None:
         """It is on disk: go on from there."""
         self.known |= work.newest
+        self._seen.add(work.arrivals)
 
     def tell(self, kind: str, line: str) -> None:
         """Say that something cannot be read: once of each kind."""
@@ -101,6 +103,9 @@ class News:
     async def heard(self, message: Message, work: Work) -> None:
         """Take up a message."""
         at = float(message.ts)
+        event_id = f"{message.channel}:{message.ts}"
+        if self._seen.has(event_id, work.arrivals):
+            return
         lane = f"{message.channel}:{message.thread_ts}" if _inside(message) else message.channel
         if not message.channel or message.subtype not in SAID or message.user == self.me:
             return
@@ -112,14 +117,13 @@ class News:
         text = message.text or ""
         work.arrivals.append(
             Arrival(
-                event_id=f"{message.channel}:{message.ts}",
+                event_id=event_id,
                 place=place,
                 sender=await self._sender(message),
                 text=await self._words(text),
                 message_id=message.ts,
                 attachments=tuple(_attachment(one) for one in message.files),
-                reply=self._reply(message),
-                mentioned=f"<@{self.me}>" in text,
+                mentioned=f"<@{self.me}>" in text or (_inside(message) and message.parent_user_id == self.me),
                 at=at,
             )
         )
@@ -130,11 +134,6 @@ class News:
         if not thread and not direct and self._in_thread:
             thread = message.ts
         return Place(self._around.name, message.channel, thread, ChatKind.DM if direct else ChatKind.GROUP)
-
-    def _reply(self, message: Message) -> Reply | None:
-        if not _inside(message) or not message.thread_ts:
-            return None
-        return Reply(message.thread_ts, own=bool(self.me) and message.parent_user_id == self.me)
 
     def _pressed(self, pressed: Pressed, work: Work) -> None:
         if pressed.type != "block_actions":

@@ -1,1 +1,0 @@
-"""The wires of single platforms: their values and requests, where a platform's one file would grow too long."""
