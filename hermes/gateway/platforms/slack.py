@@ -1,8 +1,8 @@
 """Slack: Socket Mode for what comes in, the Web API for what goes out.
 
 An envelope is acknowledged when what it holds is on disk; what was not acknowledged comes again, and what Slack has
-given up telling is read from the channels' and threads' histories. Each message that is sent carries its key as metadata,
-by which it is found again. Edits by people are passed over.
+given up telling is read from the channels' and threads' histories. Each message that is sent carries its key as
+metadata, by which it is found again. Edits by people are passed over.
 Source: Slack's documentation of Socket Mode, the Events API, Block Kit and the Web API.
 """
 
@@ -106,12 +106,7 @@ class Slack(Platform):
         while True:
             try:
                 socket = await self._connect()
-                yield Batch()
-                if not refreshed:
-                    async with aclosing(self._missed()) as batches:
-                        async for batch in batches:
-                            yield batch
-                async with aclosing(self._listen(socket)) as batches:
+                async with aclosing(self._told(socket, missed=not refreshed)) as batches:
                     async for batch in batches:
                         yield batch
             finally:
@@ -281,6 +276,16 @@ class Slack(Platform):
         if not self._news.me:
             me = await self._web.call("auth.test", Account)
             self._news.me, self._news.bot = me.user, me.bot
+
+    async def _told(self, socket: Socket, *, missed: bool) -> AsyncGenerator[Batch, None]:
+        yield Batch()
+        if missed:
+            async with aclosing(self._missed()) as batches:
+                async for batch in batches:
+                    yield batch
+        async with aclosing(self._listen(socket)) as batches:
+            async for batch in batches:
+                yield batch
 
     async def _missed(self) -> AsyncGenerator[Batch, None]:
         if forgotten := self._news.forget():

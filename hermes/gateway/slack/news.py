@@ -199,17 +199,7 @@ class News:
         people = sorted(set(_PERSON.findall(text)))[:20]
         names = dict(zip(people, await asyncio.gather(*map(self._name, people)), strict=True))
 
-        def shown(match: re.Match[str]) -> str:
-            said, _, label = match[1].partition("|")
-            if said.startswith("@"):
-                return "@" + (names.get(said[1:], ("", False))[0] or label or said[1:])
-            if said.startswith("#"):
-                return "#" + (label or said[1:])
-            if said.startswith("!"):
-                return "@" + said[1:] if said in ("!here", "!channel", "!everyone") else label or said[1:]
-            return f"{label} ({said})" if label and label != said.removeprefix("mailto:") else label or said
-
-        return html.unescape(_MARK.sub(shown, text))
+        return html.unescape(_MARK.sub(lambda match: _shown(match[1], names), text))
 
     # What was missed.
 
@@ -281,6 +271,19 @@ def _stored(stored: Mapping[str, str]) -> dict[str, str]:
 def _inside(message: Message) -> bool:
     """Whether it was said in a thread, and not only there where a thread begins."""
     return message.thread_ts not in (None, "", message.ts)
+
+
+def _shown(mark: str, names: Mapping[str, tuple[str, bool]]) -> str:
+    """What stands between Slack's angle brackets, as people read it."""
+    said, _, label = mark.partition("|")
+    match said[:1]:
+        case "@":
+            return "@" + (names.get(said[1:], ("", False))[0] or label or said[1:])
+        case "#":
+            return "#" + (label or said[1:])
+        case "!":
+            return "@" + said[1:] if said in ("!here", "!channel", "!everyone") else label or said[1:]
+    return f"{label} ({said})" if label and label != said.removeprefix("mailto:") else label or said
 
 
 def _attachment(file: File) -> Attachment:

@@ -206,13 +206,7 @@ class Web:
         return self._page([one for one in whole if thread in (one["ts"], one.get("thread_ts"))], wanted)
 
     def _page(self, messages: list[Body], wanted: Body) -> Body:
-        oldest, latest = float(str(wanted.get("oldest") or 0)), float(str(wanted.get("latest") or "inf"))
-        wide = str(wanted.get("inclusive", "")).lower() in ("1", "true")
-        found = [
-            one
-            for one in messages
-            if oldest < float(str(one["ts"])) < latest or (wide and float(str(one["ts"])) in (oldest, latest))
-        ]
+        found = [one for one in messages if _between(float(str(one["ts"])), wanted)]
         begin, limit = int(str(wanted.get("cursor") or 0)), int(str(wanted.get("limit") or 100))
         page = [dict(one) for one in found[begin : begin + limit]]
         if str(wanted.get("include_all_metadata", "")).lower() not in ("1", "true"):
@@ -309,6 +303,12 @@ class Web:
         return web.Response(body=upload.content, content_type="text/plain")
 
 
+def _between(at: float, wanted: Body) -> bool:
+    oldest, latest = float(str(wanted.get("oldest") or 0)), float(str(wanted.get("latest") or "inf"))
+    wide = str(wanted.get("inclusive", "")).lower() in ("1", "true")
+    return oldest < at < latest or (wide and at in (oldest, latest))
+
+
 def _unknown(_: Body) -> Body:
     raise Wrong("unknown_method")
 
@@ -327,15 +327,19 @@ def _loaded(value: object) -> object:
     return json.loads(value) if isinstance(value, str) else value
 
 
+def _fits(block: dict[str, dict[str, str] | list[Body]]) -> bool:
+    text, elements = block.get("text"), block.get("elements")
+    if isinstance(text, dict) and not 1 <= len(text["text"]) <= SECTION:
+        return False
+    return not isinstance(elements, list) or 1 <= len(elements) <= 25
+
+
 def _blocks(wanted: Body) -> list[Body]:
     blocks = _loaded(wanted.get("blocks") or [])
     if not isinstance(blocks, list) or len(blocks) > 50:
         raise Wrong("invalid_blocks")
-    for block in blocks:
-        if block["type"] == "section" and not 1 <= len(block["text"]["text"]) <= SECTION:
-            raise Wrong("invalid_blocks")
-        if block["type"] == "actions" and not 1 <= len(block["elements"]) <= 25:
-            raise Wrong("invalid_blocks")
+    if not all(map(_fits, blocks)):
+        raise Wrong("invalid_blocks")
     buttons = _buttons(blocks)
     if any(not 1 <= len(label) <= 75 for label, _ in buttons) or len(dict(buttons)) > len({one for _, one in buttons}):
         raise Wrong("invalid_blocks")
