@@ -42,6 +42,7 @@ PEOPLE = 2_000
 TOLD = 50
 NAME_SECONDS = 2.0
 """How long a name is waited for: an event has to be acknowledged within three seconds."""
+NAMELESS_SECONDS = 60.0
 SAID = (None, "file_share", "thread_broadcast", "bot_message", "me_message")
 """Kinds of messages that somebody says."""
 
@@ -66,6 +67,8 @@ class News:
         self.bot = ""
         self.known = _stored(around.cursors)
         self._names: dict[str, tuple[str, bool]] = {}
+        self._nameless = 0.0
+        """Until when (monotonic) nobody's name is asked for, because Slack did not say one in time."""
         self._seen = Seen()
         self._told: set[str] = set()
 
@@ -104,13 +107,9 @@ class News:
         """Take up a message."""
         at = float(message.ts)
         event_id = f"{message.channel}:{message.ts}"
-        if self._seen.has(event_id, work.arrivals):
+        if self._is_own(message) or not message.channel or self._seen.has(event_id, work.arrivals):
             return
         lane = f"{message.channel}:{message.thread_ts}" if _inside(message) else message.channel
-        if not message.channel or message.subtype not in SAID or message.user == self.me:
-            return
-        if message.bot_id and message.bot_id == self.bot:
-            return
         if at > float(work.newest.get(lane) or self.known.get(lane) or 0):
             work.newest[lane] = message.ts
         place = self._place(message)
@@ -127,6 +126,11 @@ class News:
                 at=at,
             )
         )
+
+    def _is_own(self, message: Message) -> bool:
+        """Whether the bot said it, or nobody: joining a channel is a message, too."""
+        by_bot = bool(message.bot_id) and message.bot_id == self.bot
+        return by_bot or message.user == self.me or message.subtype not in SAID
 
     def _place(self, message: Message) -> Place:
         direct = message.channel_type == "im" or (not message.channel_type and message.channel.startswith("D"))
@@ -177,11 +181,15 @@ class News:
     async def _name(self, user: str) -> tuple[str, bool]:
         """A person's name, and whether it is a program. Not known now: no name."""
         if user not in self._names:
+            now = self._around.clock.monotonic()
+            if now < self._nameless:
+                return "", False
             try:
                 person = (await self._web.call("users.info", Known, {"user": user}, limit=NAME_SECONDS)).user
             except PlatformRefusedError:
                 raise
             except PlatformError:
+                self._nameless = now + NAMELESS_SECONDS
                 return "", False
             if len(self._names) >= PEOPLE:
                 self._names.clear()
