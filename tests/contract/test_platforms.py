@@ -147,11 +147,13 @@ async def test_what_is_said_comes_in_once(rig: Rig) -> None:
     assert (arrival.place.platform, arrival.place.kind, arrival.place.thread) == ("here", ChatKind.DM, "")
     assert arrival.event_id
     assert arrival.verified
-    stranger = await rig.hear(await rig.fake.say("me too", person=rig.fake.stranger))
-    assert stranger.sender.id == rig.fake.stranger
-    assert stranger.place.lane != arrival.place.lane
-    assert [one.text for one in rig.arrivals] == ["hello, world", "me too"]
-    assert len({one.event_id for one in rig.arrivals}) == 2
+    again = await rig.hear(await rig.fake.say("hello, world"))
+    assert [one.text for one in rig.arrivals] == ["hello, world", "hello, world"]
+    assert again.event_id != arrival.event_id
+    if rig.fake.stranger:
+        stranger = await rig.hear(await rig.fake.say("me too", person=rig.fake.stranger))
+        assert stranger.sender.id == rig.fake.stranger
+        assert stranger.place.lane != arrival.place.lane
 
 
 async def test_groups_have_many_people_and_a_name_to_call(rig: Rig) -> None:
@@ -435,5 +437,5 @@ async def test_closing_leaves_nothing_open(name: str, tmp_path: Path) -> None:
         assert not [task for task in tasks if not task.done()]
         assert sending.exception() is None or isinstance(sending.exception(), SendError | PlatformError)
     async with asyncio.timeout(5):
-        while _open_things() != before:
+        while _open_things() != before:  # noqa: ASYNC110 - nothing tells when the system has closed them
             await asyncio.sleep(0.01)
