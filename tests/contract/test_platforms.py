@@ -5,123 +5,28 @@ What a platform says that it cannot do is skipped, by name.
 
 import asyncio
 import contextlib
-import importlib
 import importlib.util
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
-import msgspec
 import pytest
 from msgspec import structs
 
-from hermes.core.chats import Arrival, Button, ChatKind, MediaKind, Outgoing, Place
-from hermes.gateway.accounts import descriptor, platform_names
+from hermes.core.chats import Button, ChatKind, MediaKind, Outgoing
+from hermes.gateway.accounts import platform_names
 from hermes.gateway.platform import (
     Fault,
-    Platform,
     PlatformError,
     PlatformRefusedError,
     Resend,
     SendError,
-    Surroundings,
 )
-from hermes.testing.chats.fake import Failing, FakeChat
-from hermes.util.clock import SystemClock
+from hermes.testing.chats.fake import Failing
+from hermes.testing.chats.rig import Rig, rigged
 
 NAMES = [name for name in platform_names() if importlib.util.find_spec(f"hermes.testing.chats.{name}")]
-
-
-class Rig:
-    """A platform beside its fake, and somebody who takes what comes in as the gateway does."""
-
-    def __init__(self, name: str, fake: FakeChat, http: aiohttp.ClientSession, folder: Path) -> None:
-        self.name = name
-        self.fake = fake
-        self.descriptor = descriptor(name)
-        self.can = self.descriptor.can
-        self.arrivals: list[Arrival] = []
-        self.cursors: dict[str, str] = {}
-        self.connections = 0
-        self.lines: list[str] = []
-        self.around = Surroundings(
-            name="here",
-            http=http,
-            clock=SystemClock(),
-            media=folder,
-            cursors=self.cursors,
-            report=self.lines.append,
-        )
-        self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._platform: Platform | None = None
-
-    def options(self, **changed: object) -> msgspec.Struct:
-        return msgspec.convert({**self.fake.options(), **changed}, self.descriptor.options, strict=False)
-
-    async def open(self, **changed: object) -> Platform:
-        """A fresh platform, in the place of the one before."""
-        await self.shut()
-        self._platform = await self.descriptor.open(self.options(**changed), self.around)
-        return self._platform
-
-    async def listening(self) -> Platform:
-        """A fresh platform whose news are taken; it is connected."""
-        platform = await self.open()
-        self._task = asyncio.create_task(self._listen(platform))
-        known = self.connections
-        await self.until(lambda: self.connections > known)
-        return platform
-
-    async def _listen(self, platform: Platform) -> None:
-        while True:
-            fresh = True
-            with contextlib.suppress(PlatformError, aiohttp.ClientError, OSError, TimeoutError):
-                async with contextlib.aclosing(platform.receive()) as batches:
-                    async for batch in batches:
-                        self.connections += fresh
-                        fresh = False
-                        self.arrivals += batch.arrivals
-                        self.cursors.update(batch.cursors)
-                        self._changed.set()
-            await asyncio.sleep(0.02)
-
-    async def until(self, seen: Callable[[], object], seconds: float = 10.0) -> None:
-        async with asyncio.timeout(seconds):
-            while not seen():
-                self._changed.clear()
-                await self._changed.wait()
-
-    async def hear(self, message_id: str) -> Arrival:
-        """The arrival of that message."""
-        await self.until(lambda: any(one.message_id == message_id for one in self.arrivals))
-        return next(one for one in self.arrivals if one.message_id == message_id)
-
-    async def place(self) -> Place:
-        """The first person's direct chat."""
-        return (await self.hear(await self.fake.say("hello"))).place
-
-    async def shut(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
-            self._task = None
-        if self._platform is not None:
-            await self._platform.close()
-            self._platform = None
-
-
-@contextlib.asynccontextmanager
-async def rigged(name: str, folder: Path) -> AsyncIterator[Rig]:
-    fake = importlib.import_module(f"hermes.testing.chats.{name}").Fake()
-    timeout = aiohttp.ClientTimeout(total=None)
-    async with fake, aiohttp.ClientSession(timeout=timeout) as http:
-        rig = Rig(name, fake, http, folder)
-        try:
-            yield rig
-        finally:
-            await rig.shut()
 
 
 @pytest.fixture(params=NAMES)
