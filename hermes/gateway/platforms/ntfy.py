@@ -5,8 +5,8 @@ JSON out. A message carries no sender; what the agent wrote itself comes back an
 """
 
 import asyncio
+from base64 import b64encode
 from collections.abc import AsyncGenerator
-from email.header import Header
 from pathlib import Path
 
 import aiohttp
@@ -28,13 +28,14 @@ from hermes.gateway.platform import (
     Surroundings,
     utf8,
 )
+from hermes.gateway.text.media import attached
 
-LIMIT = 4_096
-"""Bytes of one message; longer ones become attachments on the server's side."""
 _OWN = "hermes"
 """The tag by which the agent's own messages are known."""
 _LIVENESS = 90.0
 """Seconds without a line after which the connection is dead; the server says `keepalive` every 45."""
+_LIMIT = 4_096
+_FILE_LIMIT = 15_000_000
 _SECONDS = 30.0
 
 
@@ -83,10 +84,7 @@ class Ntfy(Platform):
 
     async def receive(self) -> AsyncGenerator[Batch, None]:
         """The stream of the topic, from the last message that is on disk; from now on where there is none."""
-        if not self._since:
-            self._since = str(int(self._around.clock.now()))
-            yield Batch(cursors=(("since", self._since),))
-        query = {"since": self._since}
+        query = {"since": self._since} if self._since else {}
         limit = aiohttp.ClientTimeout(total=None, sock_connect=15, sock_read=_LIVENESS)
         get = self._around.http.get(f"{self._topic}/json", params=query, headers=self._headers, timeout=limit)
         async with get as answer:
@@ -105,21 +103,21 @@ class Ntfy(Platform):
 
     async def send(self, message: Outgoing) -> str:
         """Publish a message; the tag with its key tells it when it is looked for."""
+        if utf8(message.text) > _LIMIT:  # ntfy would make a file of it
+            raise SendError(Fault.TOO_LONG, f"ntfy takes {_LIMIT} bytes.")
         headers = {**self._headers, "Tags": f"{_OWN},{_mark(message.key)}"}
         if message.silent:
             headers["Priority"] = "2"
         if message.file:
             path = Path(message.file)
-            try:
-                body = await asyncio.to_thread(path.read_bytes)
-            except OSError as error:
-                raise SendError(Fault.NOT_FOUND, f"The file cannot be read: {error.strerror}.") from None
-            headers["Message"] = Header(message.text, "utf-8", maxlinelen=100_000).encode()
+            with attached(message, _FILE_LIMIT) as file:
+                body = await asyncio.to_thread(file.read)
             headers["Filename"] = path.name.encode("ascii", "replace").decode().replace("\n", " ")
+            if message.text:
+                # A header holds ASCII; ntfy reads this form of all else (RFC 2047).
+                headers["Message"] = f"=?UTF-8?B?{b64encode(message.text.encode('utf-8', 'replace')).decode()}?="
         else:
             body = message.text.encode("utf-8", "replace")
-            if len(body) > LIMIT:
-                raise SendError(Fault.TOO_LONG, f"The text has {len(body)} bytes; {LIMIT} fit.")
             headers["Markdown"] = "no" if message.plain else "yes"
         limit = aiohttp.ClientTimeout(total=_SECONDS)
         try:
@@ -206,9 +204,9 @@ def _failure(status: int, retry_after: str | None, said: bytes) -> SendError:
         return SendError(Fault.RATE_LIMITED, why, retry_after=wait)
     if status == 413:
         return SendError(Fault.TOO_LONG, why)
-    known = {400: Fault.BAD_FORMAT, 401: Fault.FORBIDDEN, 403: Fault.FORBIDDEN, 404: Fault.NOT_FOUND}
-    if status in known:
-        return SendError(known[status], why)
+    named = {400: Fault.BAD_FORMAT, 401: Fault.FORBIDDEN, 403: Fault.FORBIDDEN, 404: Fault.NOT_FOUND}
+    if status in named:
+        return SendError(named[status], why)
     return SendError(Fault.TRANSIENT if status >= 500 else Fault.UNKNOWN, why)
 
 
@@ -221,10 +219,10 @@ PLATFORM = Descriptor(
     title="ntfy",
     options=NtfyOptions,
     can=Capabilities(
-        limit=LIMIT,
+        limit=_LIMIT,
         measure=utf8,
         media=True,
-        media_limit=15_000_000,
+        media_limit=_FILE_LIMIT,
         history=True,
         resend=Resend.CHECK,
         senders=False,
