@@ -175,7 +175,7 @@ class Birth:
             epochs=epochs,
             meter=self._meter,
             publish=recorder.publish,
-            steering=lambda: [*tools.notices(), *hints.news(), *_news(keeper), *(one for actor in met for one in actor.joining())],
+            steering=lambda: [*tools.notices(), *hints.news(), *_news(keeper), *_joining(met)],
         )
         parts = Parts(
             deps=deps,
@@ -383,6 +383,10 @@ async def _said(conversation: Conversation, store: Store) -> list[Message]:
         return [*conversation.messages, *lost]
     rows = await store.transcript(conversation.session_id, everything=True)
     return [row.message for row in rows if row.state is not MessageState.UNDONE]
+
+
+def _joining(met: Sequence[SessionActor]) -> list[TextPart]:
+    return [one for actor in met for one in actor.joining()]
 
 
 def _news(keeper: Keeper | None) -> list[TextPart]:
