@@ -97,6 +97,7 @@ class Conversations:
         letter_id, first = new_letter_id(), mode is BusyMode.INTERRUPT and conversation.actor.busy
         posting = Posting(arrivals=arrivals, letter_id=letter_id, body=inbound.encode(), first=first)
         conversation.binding = structs.replace(conversation.binding, last_at=self._now)
+        await conversation.tidy()
         await self._app.premises.store.post_letter(conversation.binding, posting)
         ended = conversation.actor.forward(letter_id, inbound, joins=mode is BusyMode.STEER, first=first)
         conversation.watch(ended)
@@ -185,6 +186,7 @@ class Conversations:
         prompts = [one for one in (base.ephemeral_system_prompt, settings.prompt, channel.prompt) if one]
         return structs.replace(
             base,
+            model=channel.model or settings.model or base.model,
             platform=settings.platform or account.name,
             enabled_toolsets=wanted if wanted is not None else base.enabled_toolsets,
             ephemeral_system_prompt="\n\n".join(prompts),
