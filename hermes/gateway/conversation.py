@@ -7,12 +7,14 @@ from collections.abc import Callable, Coroutine, Sequence
 
 from msgspec import Struct
 
+from hermes.app.usage_lines import epoch_line
 from hermes.app.wiring import App
 from hermes.core.chats import Binding, DeliveryState, Outgoing, Owed
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
+    EpochBegan,
     Event,
     FellBack,
     Level,
@@ -31,7 +33,7 @@ from hermes.gateway.questions import Questions
 from hermes.gateway.speaker import Hearer, Speaker
 from hermes.runtime.actor import SessionActor
 from hermes.util.local import span
-from hermes.util.say import say, translated
+from hermes.util.say import phrase, say, translated
 
 _LOG = logging.getLogger(__name__)
 HYGIENE_SHARE, HYGIENE_MESSAGES = 0.85, 4
@@ -41,6 +43,15 @@ QUESTION_SECONDS = 3600.0
 MOST_PENDING = 64
 _WAITING = 1_000
 """Things to be shown that may wait; a conversation with more of them has stopped working."""
+
+
+class GatewayError(HermesError):
+    """The gateway failed by an error of its own; its log has all there is to know."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            phrase("Hermes failed by an error of its own ({what}).", what=what), phrase("`hermes logs` shows it.")
+        )
 
 
 class Ground(Struct, frozen=True, kw_only=True):
@@ -174,7 +185,7 @@ class Conversation:
                 self._later(self.questions.show(event))
             case ApprovalAnswered():
                 self._later(self.questions.answered(event))
-            case Notice() | Refused() | FellBack():
+            case Notice() | Refused() | FellBack() | EpochBegan():
                 self._later(self.say(self._line(event)))
             case _ if self._speaker is not None:
                 self._speaker.hear(event)
@@ -205,7 +216,7 @@ class Conversation:
         self._later(self.say(say("(There was no sign of life for {time}; the turn is stopped.)", time=span(limit))))
         self.actor.stop()
 
-    def _line(self, event: Notice | Refused | FellBack) -> str:
+    def _line(self, event: Notice | Refused | FellBack | EpochBegan) -> str:
         """What people are told of it; those who do not look after Hermes hear only what is theirs."""
         match event:
             case Refused():
@@ -214,6 +225,9 @@ class Conversation:
                 return f"({translated(event.text)})"
             case FellBack() if self.person.leads:
                 return say("({why} Going on with {model}.)", why=translated(event.reason), model=event.model)
+            case EpochBegan() if self.person.leads and event.number > 1:
+                said = epoch_line(event.reason, event.bytes)
+                return f"({said})" if said else ""
             case _:
                 return ""
 
@@ -231,4 +245,8 @@ class Conversation:
                 await work
             except HermesError as error:
                 self._ground.report(f"{self.binding.key}: {error}")
+                self._ground.broken(self)
+            except Exception as error:  # noqa: BLE001 - what comes behind it is shown all the same
+                _LOG.exception("something could not be shown")
+                self._ground.report(f"{self.binding.key}: {GatewayError(type(error).__name__)}")
                 self._ground.broken(self)
