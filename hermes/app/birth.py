@@ -177,7 +177,12 @@ class Birth:
             epochs=epochs,
             meter=self._meter,
             publish=recorder.publish,
-            steering=lambda: [*tools.notices(), *hints.news(), *_news(keeper), *(one for actor in met for one in actor.joining())],
+            steering=lambda: [
+                *tools.notices(),
+                *hints.news(),
+                *_news(keeper),
+                *(one for actor in met for one in actor.joining()),
+            ],
         )
         parts = Parts(
             deps=deps,

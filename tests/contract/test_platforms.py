@@ -5,123 +5,28 @@ What a platform says that it cannot do is skipped, by name.
 
 import asyncio
 import contextlib
-import importlib
 import importlib.util
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
-import msgspec
 import pytest
 from msgspec import structs
 
-from hermes.core.chats import Arrival, Button, ChatKind, MediaKind, Outgoing, Place
-from hermes.gateway.accounts import descriptor, platform_names
+from hermes.core.chats import Button, ChatKind, MediaKind, Outgoing
+from hermes.gateway.accounts import platform_names
 from hermes.gateway.platform import (
     Fault,
-    Platform,
     PlatformError,
     PlatformRefusedError,
     Resend,
     SendError,
-    Surroundings,
 )
-from hermes.testing.chats.fake import Failing, FakeChat
-from hermes.util.clock import SystemClock
+from hermes.testing.chats.fake import Failing
+from hermes.testing.chats.rig import Rig, rigged
 
 NAMES = [name for name in platform_names() if importlib.util.find_spec(f"hermes.testing.chats.{name}")]
-
-
-class Rig:
-    """A platform beside its fake, and somebody who takes what comes in as the gateway does."""
-
-    def __init__(self, name: str, fake: FakeChat, http: aiohttp.ClientSession, folder: Path) -> None:
-        self.name = name
-        self.fake = fake
-        self.descriptor = descriptor(name)
-        self.can = self.descriptor.can
-        self.arrivals: list[Arrival] = []
-        self.cursors: dict[str, str] = {}
-        self.connections = 0
-        self.lines: list[str] = []
-        self.around = Surroundings(
-            name="here",
-            http=http,
-            clock=SystemClock(),
-            media=folder,
-            cursors=self.cursors,
-            report=self.lines.append,
-        )
-        self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._platform: Platform | None = None
-
-    def options(self, **changed: object) -> msgspec.Struct:
-        return msgspec.convert({**self.fake.options(), **changed}, self.descriptor.options, strict=False)
-
-    async def open(self, **changed: object) -> Platform:
-        """A fresh platform, in the place of the one before."""
-        await self.shut()
-        self._platform = await self.descriptor.open(self.options(**changed), self.around)
-        return self._platform
-
-    async def listening(self) -> Platform:
-        """A fresh platform whose news are taken; it is connected."""
-        platform = await self.open()
-        self._task = asyncio.create_task(self._listen(platform))
-        known = self.connections
-        await self.until(lambda: self.connections > known)
-        return platform
-
-    async def _listen(self, platform: Platform) -> None:
-        while True:
-            fresh = True
-            with contextlib.suppress(PlatformError, aiohttp.ClientError, OSError, TimeoutError):
-                async with contextlib.aclosing(platform.receive()) as batches:
-                    async for batch in batches:
-                        self.connections += fresh
-                        fresh = False
-                        self.arrivals += batch.arrivals
-                        self.cursors.update(batch.cursors)
-                        self._changed.set()
-            await asyncio.sleep(0.02)
-
-    async def until(self, seen: Callable[[], object], seconds: float = 10.0) -> None:
-        async with asyncio.timeout(seconds):
-            while not seen():
-                self._changed.clear()
-                await self._changed.wait()
-
-    async def hear(self, message_id: str) -> Arrival:
-        """The arrival of that message."""
-        await self.until(lambda: any(one.message_id == message_id for one in self.arrivals))
-        return next(one for one in self.arrivals if one.message_id == message_id)
-
-    async def place(self) -> Place:
-        """The first person's direct chat."""
-        return (await self.hear(await self.fake.say("hello"))).place
-
-    async def shut(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
-            self._task = None
-        if self._platform is not None:
-            await self._platform.close()
-            self._platform = None
-
-
-@contextlib.asynccontextmanager
-async def rigged(name: str, folder: Path) -> AsyncIterator[Rig]:
-    fake = importlib.import_module(f"hermes.testing.chats.{name}").Fake()
-    timeout = aiohttp.ClientTimeout(total=None)
-    async with fake, aiohttp.ClientSession(timeout=timeout) as http:
-        rig = Rig(name, fake, http, folder)
-        try:
-            yield rig
-        finally:
-            await rig.shut()
 
 
 @pytest.fixture(params=NAMES)
@@ -147,11 +52,13 @@ async def test_what_is_said_comes_in_once(rig: Rig) -> None:
     assert (arrival.place.platform, arrival.place.kind, arrival.place.thread) == ("here", ChatKind.DM, "")
     assert arrival.event_id
     assert arrival.verified
-    stranger = await rig.hear(await rig.fake.say("me too", person=rig.fake.stranger))
-    assert stranger.sender.id == rig.fake.stranger
-    assert stranger.place.lane != arrival.place.lane
-    assert [one.text for one in rig.arrivals] == ["hello, world", "me too"]
-    assert len({one.event_id for one in rig.arrivals}) == 2
+    again = await rig.hear(await rig.fake.say("hello, world"))
+    assert [one.text for one in rig.arrivals] == ["hello, world", "hello, world"]
+    assert again.event_id != arrival.event_id
+    if rig.can.senders:
+        stranger = await rig.hear(await rig.fake.say("me too", person=rig.fake.stranger))
+        assert stranger.sender.id == rig.fake.stranger
+        assert stranger.place.lane != arrival.place.lane
 
 
 async def test_groups_have_many_people_and_a_name_to_call(rig: Rig) -> None:
@@ -435,5 +342,5 @@ async def test_closing_leaves_nothing_open(name: str, tmp_path: Path) -> None:
         assert not [task for task in tasks if not task.done()]
         assert sending.exception() is None or isinstance(sending.exception(), SendError | PlatformError)
     async with asyncio.timeout(5):
-        while _open_things() != before:
+        while _open_things() != before:  # noqa: ASYNC110 - nothing tells when the system has closed them
             await asyncio.sleep(0.01)

@@ -212,7 +212,7 @@ class Telegram(Platform):
         return str((await self._calls.call("sendMessage", values, Sent)).message_id)
 
     async def _send_file(self, message: Outgoing, values: dict[str, object]) -> int:
-        from hermes.gateway.text.media import MediaRefusedError, open_file
+        from hermes.gateway.text.media import attached
 
         if message.text:
             words = _words(message)
@@ -220,12 +220,7 @@ class Telegram(Platform):
                 raise SendError(Fault.TOO_LONG, phrase("The text is too long to stand below a file."))
             values["caption"] = words["text"]
             values["caption_entities"] = words.get("entities", [])
-        try:
-            file = open_file(message.file, FILE_LIMIT)
-        except MediaRefusedError as error:
-            reason = phrase("{file} cannot be sent: {reason}.", file=Path(message.file).name, reason=error.message)
-            raise SendError(Fault.FORBIDDEN, reason) from None
-        with file:
+        with attached(message, FILE_LIMIT) as file:
             large = file.seek(0, 2) > _PHOTO_LIMIT
             file.seek(0)
             plain = message.plain or (message.kind is MediaKind.IMAGE and (large or message.file.endswith(".bmp")))

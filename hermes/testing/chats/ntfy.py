@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from email.header import decode_header, make_header
 from pathlib import Path
 
 import msgspec
@@ -131,7 +132,7 @@ class Fake(FakeChat):
         if not name and len(body) > 4096:
             self.refused.append(f"a message of {len(body)} bytes")
         files = (ShownFile(name, body),) if name else ()
-        text = "" if name else body.decode("utf-8")
+        text = _unfolded(request.headers.get("Message", "")) if name else body.decode("utf-8")
         message_id = self._publish({"message": text, "tags": tags})
         self.put(Shown(message_id=message_id, chat=TOPIC, text=text, files=files))
         if failing is not None:
@@ -146,6 +147,10 @@ class Fake(FakeChat):
 
     async def _file(self, request: web.Request) -> web.Response:
         return web.Response(body=self._files[request.match_info["name"]].content)
+
+
+def _unfolded(header: str) -> str:
+    return str(make_header(decode_header(header)))
 
 
 def _tags(line: dict[str, object]) -> list[str]:
