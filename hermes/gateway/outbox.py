@@ -159,7 +159,7 @@ class Outbox:
             return DeliveryState.DELIVERED, row.message_id
         again = row.state is DeliveryState.ATTEMPTING
         if again and account.can.resend is Resend.CHECK:
-            known = await platform.find_sent(message)
+            known = await platform.find_sent(structs.replace(message, since=row.made_at))
             if known is not None:
                 return DeliveryState.DELIVERED, known
         doubtful = again and account.can.resend is Resend.BLIND
