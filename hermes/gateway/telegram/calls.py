@@ -1,6 +1,7 @@
 """Calls of Telegram's Bot API, and what its errors mean."""
 
 import asyncio
+import json
 import mimetypes
 import os
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from msgspec import Struct
 
 from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError
 from hermes.util.say import phrase
-from hermes.util.text import inert, one_line
+from hermes.util.text import clean_surrogates, inert, one_line
 
 if TYPE_CHECKING:
     import aiohttp
@@ -164,8 +165,8 @@ class Sent(Struct, frozen=True):
 
 def _read(status: int, raw: bytes) -> Answer:
     try:
-        answer = msgspec.json.decode(raw, type=Answer)
-    except msgspec.DecodeError:
+        answer = decoded(raw, Answer)
+    except ValueError:
         if status < 500:
             odd = phrase("What answers is not Telegram's Bot API (HTTP {status}).", status=status)
             raise SendError(Fault.UNKNOWN, odd) from None
@@ -173,6 +174,18 @@ def _read(status: int, raw: bytes) -> Answer:
     if answer.ok:
         return answer
     raise _refused(answer.error_code or status, answer)
+
+
+def decoded(raw: bytes, kind: type[R]) -> R:
+    """JSON as a value. Raises ValueError.
+
+    Half a character, which people can send, is a mistake to the fast reader, and would stop all that came with it.
+    """
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.DecodeError:
+        whole = clean_surrogates(json.dumps(json.loads(raw), ensure_ascii=False))
+        return msgspec.json.decode(whole, type=kind)
 
 
 def _refused(code: int, answer: Answer) -> CallError:

@@ -93,6 +93,12 @@ class Question(Struct, frozen=True):
     question: str = ""
 
 
+class Origin(Struct, frozen=True):
+    """Where something that is handed on comes from."""
+
+    type: str = ""
+
+
 class Quote(Struct, frozen=True):
     """The part of a message that an answer is about."""
 
@@ -128,7 +134,7 @@ class Message(Struct, frozen=True, rename={"sender": "from"}):
     media_group_id: str = ""
     reply_to_message: "Message | None" = None
     quote: Quote | None = None
-    forward_origin: msgspec.Raw | None = None
+    forward_origin: Origin | None = None
 
 
 class Press(Struct, frozen=True, rename={"sender": "from"}):
