@@ -155,7 +155,7 @@ class Telegram(Platform):
                 update = decoded(raw, Update)
                 newest = max(newest, update.update_id)
                 arrival = arrival_of(update, self._me or User(id=0), self._around.name)
-            except (ValueError, RecursionError) as error:
+            except (ValueError, RecursionError, msgspec.DecodeError) as error:
                 newest = max(newest, _number(raw, Numbered))
                 reason = phrase(
                     "{name}: a message from Telegram cannot be read: {reason}.", name=self._around.name, reason=error

@@ -166,7 +166,7 @@ class Sent(Struct, frozen=True):
 def _read(status: int, raw: bytes) -> Answer:
     try:
         answer = decoded(raw, Answer)
-    except ValueError:
+    except (ValueError, RecursionError, msgspec.DecodeError):
         if status < 500:
             odd = phrase("What answers is not Telegram's Bot API (HTTP {status}).", status=status)
             raise SendError(Fault.UNKNOWN, odd) from None
@@ -177,7 +177,7 @@ def _read(status: int, raw: bytes) -> Answer:
 
 
 def decoded(raw: bytes, kind: type[R]) -> R:
-    """JSON as a value. Raises ValueError.
+    """JSON as a value. Raises ValueError and `msgspec.DecodeError`.
 
     Half a character, which people can send, is a mistake to the fast reader, and would stop all that came with it.
     """
