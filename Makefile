@@ -15,6 +15,7 @@
 # make cap-race       a cap on money against 50 turns at once in 4 processes, kills among them, ten times
 # make talk           200 turns with tools, memory and skills over ten processes on three wires; URL=... against a server
 # make screens        the pictures of the README, anew (needs tmux and two fonts; see scripts/screens.py)
+# make cron-year      300 jobs through a year of moved clocks, sleeps and restarts (10 minutes; DAYS=30 SEED=7)
 # make shape          the shape table of the tree
 # make lock           resolve the locked requirements anew (needs uv)
 
@@ -24,7 +25,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
 .PHONY: run test check matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench recall talk \
-  screens shape lint types contracts deps lock clean
+  cron-year screens shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -114,6 +115,9 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
 	@echo "Setting up the tools for tests ..."
 	@$(PIP) --only-binary :all: --no-binary forbiddenfruit -r requirements/dev.txt
 	@touch $@
+
+cron-year: $(VENV)/dev.stamp
+	@PYTHONPATH=. $(BIN)/python -m tests.cron.year $(or $(DAYS),366) $(or $(SEED),1)
 
 screens: $(VENV)/dev.stamp
 	@$(BIN)/python -c "import cairosvg" 2>/dev/null || $(BIN)/python -m pip --disable-pip-version-check install --quiet cairosvg

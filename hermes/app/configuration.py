@@ -47,6 +47,7 @@ OWNED_TOOLS = {
     "memory": ("memory",),
     "session_search": ("session_search",),
     "skills": ("skills_list", "skill_view", "skill_manage"),
+    "cronjob": ("cronjob",),
 }
 """Tools that are bound to a session, by set: no file of the registry's holds them."""
 

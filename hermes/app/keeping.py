@@ -21,6 +21,8 @@ from hermes.skills.catalogue import Catalogue, Roots
 from hermes.store.store import Store
 from hermes.tools.marked import Marked
 from hermes.tools.tool import Tool
+from hermes.tools.toolsets import EVERYTHING, TOOLSETS, resolve
+from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
     from hermes.skills.skills import Skills
@@ -37,6 +39,7 @@ class Shelf(Struct, frozen=True, kw_only=True):
     store: Store
     redactor: Redactor
     environ: dict[str, str]
+    clock: Clock
     platform: str
     window: int | None
     catalogues: dict[Roots, Catalogue] = field(default_factory=dict)
@@ -99,6 +102,29 @@ def _surroundings(plan: Plan, shelf: Shelf, marked: Marked) -> Kept:
     limit = shelf.settings.context_file_max_chars
     project = ProjectFiles(plan.cwd, vouching(shelf.home, marked), window=shelf.window, limit=limit)
     return Kept(sections=(Surroundings(shelf.environ), project))
+
+
+def _jobs(plan: Plan, shelf: Shelf) -> Kept:
+    """The tool for jobs on a clock, in chats of platforms and where its set is named: it and the two tools that find it
+    are not worth their bytes in every request. The run of a job never has it."""
+    asked = plan.options.enabled_toolsets if plan.options.enabled_toolsets is not None else shelf.settings.toolsets
+    named = any("cronjob" in resolve(one) for one in asked if one in TOOLSETS or one in EVERYTHING)
+    usual = plan.options.enabled_toolsets is None and not asked
+    if shelf.platform == "cron" or not (named or (usual and plan.options.origin)):
+        return Kept()
+    from hermes.app.cron_base import CronBase
+    from hermes.app.cron_tool import session_jobs
+
+    base = CronBase(
+        home=shelf.home,
+        settings=shelf.settings,
+        process=shelf.environ,
+        store=shelf.store,
+        redactor=shelf.redactor,
+        clock=shelf.clock,
+    )
+    tool, attend = session_jobs(base, plan.options)
+    return Kept(tools=(tool,), attending=(attend,))
 
 
 def _past(_plan: Plan, shelf: Shelf) -> Kept:
@@ -175,5 +201,5 @@ def _skills(_plan: Plan, shelf: Shelf) -> Kept:
     )
 
 
-OWNERS: Sequence[Callable[[Plan, Shelf], Kept]] = (_skills, _past, _memory)
+OWNERS: Sequence[Callable[[Plan, Shelf], Kept]] = (_skills, _past, _memory, _jobs)
 """Who adds something, in the order in which it stands in the prompt."""

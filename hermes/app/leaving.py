@@ -1,43 +1,44 @@
-"""Which files may leave this machine by a chat."""
+"""What may go out with an answer that other people's programs show: files, and addresses that are fetched unasked."""
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import Struct
 
-from hermes.app.health import places_of
-from hermes.config.home import Home
-from hermes.safety.paths import guarded_files, read_refused
-from hermes.util.say import phrase
+from hermes.safety.path_judge import judge_path
+from hermes.tools.weighing import known_host
+
+if TYPE_CHECKING:
+    from hermes.app.birth import Live
+    from hermes.app.premises import Premises
 
 
-def leaving(environ: Mapping[str, str], home: Home, folder: str, own: tuple[str, ...] = ()) -> Callable[[str], str]:
-    """Tells why a file (an absolute, resolved path) may not be sent to a chat, in English; empty when it may.
+class Leaving(Struct, frozen=True):
+    """What one session may let out by its answers."""
 
-    Refused are keys, Hermes' own settings and state, devices, what belongs to the system, and other names (hard links)
-    of files that hold keys. `folder` is where the session works; `own` are folders of the home whose files may be sent.
-    """
-    places = structs.replace(places_of(environ, home, folder), own=tuple(map(os.path.realpath, own)))
+    roots: tuple[str, ...]
+    """Folders in which files lie that may be sent: the workspace, and what was received and made here."""
+    refused: Callable[[str], str]
+    """Why a file may not be sent, in English; empty when it may."""
+    home: str
+    tainted: bool
+    """Whether strangers' words stand in the conversation: then an address or a file may carry out what was read."""
+    allowed: Callable[[str], bool]
+    """Whether a host may be reached all the same."""
+
+
+def leaving(premises: "Premises", live: "Live") -> Leaving:
+    """What this session may let out now."""
+    context = live.tools.context
+    places, hosts = context.places, premises.settings.security.allowed_hosts
 
     def refused(path: str) -> str:
-        if reason := read_refused(path, places):
-            return reason
-        if path.startswith(("/etc/", "/proc/", "/sys/", "/dev/", "/boot/", "/root/.")):
-            return phrase("it belongs to the system")
-        try:
-            found = os.stat(path)
-        except OSError:
-            return ""
-        return phrase("it is another name of a file that holds keys") if found.st_nlink > 1 and guarded(found) else ""
+        return judge_path(path, "read", places.workspace, places).reason
 
-    def guarded(found: os.stat_result) -> bool:
-        for one in guarded_files(places):
-            try:
-                other = os.stat(one)
-            except OSError:
-                continue
-            if (other.st_dev, other.st_ino) == (found.st_dev, found.st_ino):
-                return True
-        return False
-
-    return refused
+    return Leaving(
+        roots=(places.workspace, str(premises.home.root / "media"), *places.own),
+        refused=refused,
+        home=places.home,
+        tainted=bool(context.state.taint.sources()),
+        allowed=lambda host: known_host(host, context, hosts),
+    )

@@ -38,3 +38,5 @@ class Options(KeyHolder, frozen=True, kw_only=True):
     """Whether the agent looks back at its work now and then, as in a chat that goes on."""
     share_home: bool = False
     cwd: str = ""
+    origin: str = ""
+    """The chat that a session is held in, as a target of deliveries (`PLATFORM:CHAT[:THREAD]`)."""

@@ -97,6 +97,7 @@ class Premises:
             store=self.store,
             redactor=self.redactor,
             environ=self.environ,
+            clock=self.clock,
             platform=self.options.platform,
             window=self.model.endpoint.context_length,
         )

@@ -376,6 +376,15 @@ class GoalSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Turns that are made for a goal before it is paused."""
 
 
+class CronSettings(Struct, frozen=True):
+    """Jobs on a clock (`cron:`)."""
+
+    max_running: Positive = 4
+    """Jobs that one process runs at the same time."""
+    timezone: str = ""
+    """The zone of jobs that name none, such as `Europe/Berlin`; empty: the machine's."""
+
+
 class Evolution(StrEnum):
     """What becomes of changes of skills that the agent wants to make."""
 
@@ -500,6 +509,7 @@ class Settings(Struct, frozen=True):
     checkpoints: CheckpointSettings = CheckpointSettings()
     auxiliary: AuxiliarySettings = AuxiliarySettings()
     goals: GoalSettings = GoalSettings()
+    cron: CronSettings = CronSettings()
     fallback_providers: tuple[ModelReference | str, ...] = ()
     """Models to turn to, in this order, when the first choice cannot answer; the next turn tries the first one again.
     Each is a mapping (`provider`, `model`, `base_url`, `api_key`, `api_mode`) or a name such as `openrouter/auto`."""

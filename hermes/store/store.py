@@ -20,6 +20,7 @@ from hermes.store.checkpoints import CheckpointAccess
 from hermes.store.db import Database
 from hermes.store.deliveries import DeliveryAccess
 from hermes.store.goals import GoalAccess
+from hermes.store.jobs import JobAccess
 from hermes.store.keys import KeyAccess, any_key_notes
 from hermes.store.ledger import SpendAccess
 from hermes.store.marks import MarkAccess
@@ -53,6 +54,7 @@ class Store(
     BranchAccess,
     CheckpointAccess,
     GoalAccess,
+    JobAccess,
     ArrivalAccess,
     DeliveryAccess,
     PeopleAccess,

@@ -1,4 +1,4 @@
-"""`/doctor`, `/config`, `/profile`, `/whoami`, `/version`, `/update`, `/cron`: about this Hermes."""
+"""`/doctor`, `/config`, `/profile`, `/whoami`, `/version`, `/update`: about this Hermes."""
 
 import asyncio
 import os
@@ -110,11 +110,6 @@ async def update(call: Call) -> None:
         call.desk.tell(say("Nobody knows how it was installed; update it the same way."))
 
 
-async def cron(call: Call) -> None:
-    """Say that there are no jobs yet."""
-    call.desk.tell(say("This version has no scheduled jobs: they come with the gateway."))
-
-
 COMMANDS = tuple(
     Command(group=Group.ABOUT, name=name, aliases=aliases, about=about, usage=usage, run=run, complete=complete)
     for name, aliases, about, usage, run, complete in (
@@ -124,6 +119,5 @@ COMMANDS = tuple(
         ("whoami", (), phrase("who talks here, and what they may do"), "", whoami, None),
         ("version", ("v",), phrase("the version of Hermes"), "", version, None),
         ("update", (), phrase("what would update Hermes; nothing is done"), "", update, None),
-        ("cron", (), phrase("scheduled jobs: not in this version"), "", cron, None),
     )
 )

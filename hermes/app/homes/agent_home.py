@@ -160,7 +160,7 @@ class AgentHome(OldHome):
         if (self.root / "auth.json").exists():
             yield Left("auth.json", say("sign-ins belong to that program; add keys with `hermes auth add`"))
         if (self.root / "cron").is_dir():
-            yield Left("cron/", say("this version has no jobs yet"))
+            yield Left("cron/", say("jobs are not taken over: `hermes cron add` makes them anew"))
 
 
 @contextlib.contextmanager

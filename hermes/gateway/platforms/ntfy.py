@@ -84,7 +84,10 @@ class Ntfy(Platform):
 
     async def receive(self) -> AsyncGenerator[Batch, None]:
         """The stream of the topic, from the last message that is on disk; from now on where there is none."""
-        query = {"since": self._since} if self._since else {}
+        if not self._since:
+            self._since = str(int(self._around.clock.now()))
+            yield Batch(cursors=(("since", self._since),))
+        query = {"since": self._since}
         limit = aiohttp.ClientTimeout(total=None, sock_connect=15, sock_read=_LIVENESS)
         get = self._around.http.get(f"{self._topic}/json", params=query, headers=self._headers, timeout=limit)
         async with get as answer:
@@ -225,6 +228,7 @@ PLATFORM = Descriptor(
         media_limit=_FILE_LIMIT,
         history=True,
         resend=Resend.CHECK,
+        senders=False,
         dm_only=True,
     ),
     open=_open,

@@ -102,7 +102,7 @@ class Fake(FakeChat):
         stream: asyncio.Queue[dict[str, object] | None] = asyncio.Queue(10_000)
         answer = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
         await answer.prepare(request)
-        known = self._lines if since == "all" else self._after(since) if since else []
+        known = self._after(since)
         wanted = set(request.query["tags"].split(",")) if "tags" in request.query else set()
         for line in list(known):
             if wanted <= set(_tags(line)):
@@ -119,6 +119,8 @@ class Fake(FakeChat):
         return answer
 
     def _after(self, since: str) -> list[dict[str, object]]:
+        if since == "all" or since.isdecimal():
+            return [one for one in self._lines if since == "all" or float(str(one["time"])) >= float(since)]
         at = next((number for number, one in enumerate(self._lines) if one["id"] == since), -1)
         return self._lines[at + 1 :]
 

@@ -1,0 +1,124 @@
+"""A job as a value: when it is due, what it does, where its words go, and what happens when things go wrong."""
+
+import hashlib
+from enum import StrEnum
+
+import msgspec
+from msgspec import Struct
+
+from hermes.core.errors import StoreError
+from hermes.cron.schedule import Schedule
+from hermes.store.jobs import JobRow
+from hermes.util.say import phrase
+
+LOCAL, ORIGIN, ALL = "local", "origin", "all"
+"""Targets that are no place of a platform's."""
+
+
+class CatchUp(StrEnum):
+    """What is done about instants at which nobody was there."""
+
+    SKIP = "skip"
+    """They are missed, once they are later than the grace."""
+    LAST = "last"
+    """The newest of them runs, however late it is."""
+    ALL = "all"
+    """The newest few of them run, one after another."""
+
+
+class Overlap(StrEnum):
+    """What is done when an instant comes while an earlier run goes on."""
+
+    SKIP = "skip"
+    QUEUE = "queue"
+    STOP = "stop"
+    """The earlier run is stopped."""
+
+
+class Spec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a job does. The store keeps it as JSON; a field that is new has a default that means what was before."""
+
+    prompt: str = ""
+    deliver: tuple[str, ...] = (LOCAL,)
+    """`local`, `origin`, `all`, or `PLATFORM:CHAT[:THREAD]`."""
+    origin: str = ""
+    """The chat in which it was made, as a target."""
+    skills: tuple[str, ...] = ()
+    model: str = ""
+    provider: str = ""
+    toolsets: tuple[str, ...] = ()
+    """Tool sets that are on; none named: those of the settings."""
+    cwd: str = ""
+    script: str = ""
+    """A file in the home's folder `scripts`, which runs first."""
+    no_agent: bool = False
+    """Whether what the script says is all there is: no model is asked."""
+    context_from: tuple[str, ...] = ()
+    """Ids of jobs whose last output goes into the prompt."""
+    repeat: int | None = None
+    """How many instants are run in all; None: any number."""
+    max_cost: float | None = None
+    """Dollars that one run may spend."""
+    grace: float | None = None
+    """Seconds by which a run may be late; None: half the time to the next instant, 2 minutes to 2 hours."""
+    catch_up: CatchUp = CatchUp.SKIP
+    catch_up_limit: int = 10
+    """With `all`: how many at most."""
+    overlap: Overlap = Overlap.SKIP
+    jitter: int = 0
+    """Seconds by which it is spread: each job is late by an amount of its own below this, always the same."""
+    repeatable: bool = False
+    """Whether an instant whose process died is run again; otherwise it has failed."""
+    quiet: bool = False
+    """Whether nobody is told of failures and of missed instants."""
+    idle_seconds: float = 600.0
+    """Seconds without any sign of life after which a run is stopped."""
+    script_seconds: float = 3_600.0
+    made_by: str = "person"
+    sources: tuple[str, ...] = ()
+    """The untrusted sources that stood in the conversation in which a model made it."""
+
+    def encode(self) -> bytes:
+        """The form in which the store keeps it."""
+        return msgspec.json.encode(self)
+
+
+class Job(Struct, frozen=True):
+    """A stored job, read."""
+
+    row: JobRow
+    spec: Spec
+    schedule: Schedule
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.row.id
+
+    @property
+    def name(self) -> str:
+        """The name by which people know it."""
+        return self.row.name
+
+    @property
+    def offset(self) -> int:
+        """Seconds by which it is later than its schedule says, of its jitter."""
+        return offset_of(self.id, self.spec.jitter)
+
+
+def offset_of(job_id: str, jitter: int) -> int:
+    """A number of seconds below `jitter` that is always the same for a job."""
+    digest = hashlib.sha256(job_id.encode()).digest()
+    return int.from_bytes(digest[:8], "big") % jitter if jitter > 0 else 0
+
+
+def job_of(row: JobRow) -> Job:
+    """Read a stored job. Raises StoreError for one that this version cannot read, UsageError for its schedule."""
+    try:
+        spec = msgspec.json.decode(row.spec, type=Spec)
+    except msgspec.MsgspecError as error:
+        raise StoreError(
+            phrase("The job {name!r} cannot be read: {why}.", name=row.name, why=str(error)),
+            phrase("`hermes cron remove` forgets it."),
+        ) from None
+    return Job(row, spec, Schedule.parse(row.schedule, row.zone, row.anchor))

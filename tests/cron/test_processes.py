@@ -1,0 +1,120 @@
+"""Several processes on one store, killed in the middle: no instant runs twice, and none is lost."""
+
+import asyncio
+import itertools
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from msgspec import structs
+
+from hermes.cron.jobs import Grounds, Jobs, Wish
+from hermes.cron.scheduler import Scheduler
+from hermes.store.jobs import InstantRow
+from hermes.store.store import Store
+
+from .rig import PLATFORMS, unchecked
+from .worker import FastClock, means_for
+
+_ROOT = Path(__file__).parents[2]
+
+
+async def _started(home: Path, began: float) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.cron.worker", str(home), str(began), "60",
+        cwd=_ROOT, env={**os.environ, "PYTHONPATH": str(_ROOT)},
+    )  # fmt: skip
+
+
+async def _jobs_made(store: Store, home: Path, clock: FastClock) -> list[str]:
+    means = means_for(home, store, clock)
+    jobs = Jobs(
+        Grounds(
+            store=store,
+            clock=clock,
+            scripts=means.scripts,
+            outputs=means.outputs,
+            platforms=PLATFORMS,
+            zone=lambda: "UTC",
+            toolsets=unchecked,
+            skills=unchecked,
+        )
+    )
+    made = [
+        await jobs.make(Wish(name=f"job{n}", schedule="every 1m", prompt="x", repeatable=n % 2 == 1, quiet=True))
+        for n in range(6)
+    ]
+    return [job.id for job in made]
+
+
+async def _killing(home: Path, began: float, seconds: float) -> int:
+    """Three processes, of which one after another is killed and replaced; how many were."""
+    dice, killed = random.Random(4), 0
+    processes = [await _started(home, began) for _ in range(3)]
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        await asyncio.sleep(dice.uniform(0.5, 0.9))
+        victim = processes.pop(0)
+        victim.send_signal(signal.SIGKILL)
+        await victim.wait()
+        killed += 1
+        processes.append(await _started(home, began))
+    for process in processes:
+        process.kill()
+        await process.wait()
+    return killed + len(processes)
+
+
+async def test_no_instant_runs_twice_whoever_is_killed(tmp_path: Path) -> None:
+    began = float(int(time.time()))
+    clock = FastClock(began)
+    store = await Store.open(tmp_path, clock)
+    try:
+        ids = await _jobs_made(store, tmp_path, clock)
+        assert await _killing(tmp_path, began, 4.0) >= 6
+        await clock.sleep(120)  # longer than a lease
+        last = Scheduler(means_for(tmp_path, store, clock), keep=10**9)
+        await last.drain()
+        for job_id in ids:
+            await _paused(store, job_id)
+        await last.drain()
+        rows = {job_id: await store.job_history(job_id, 10_000) for job_id in ids}
+    finally:
+        await store.close()
+    begun = Counter((tmp_path / "begun.log").read_text("ascii").splitlines())
+    names = {job_id: f"job{number}" for number, job_id in enumerate(ids)}
+    lost = sum(_checked(found, names[job_id], begun) for job_id, found in rows.items())
+    assert lost > 0, "no process was killed while it ran something"
+    assert sum(begun.values()) > 50
+
+
+async def _paused(store: Store, job_id: str) -> None:
+    """Let nothing more be due."""
+    while True:
+        row = await store.job(job_id)
+        assert row is not None
+        if await store.change_job(structs.replace(row, next_at=None, wake_at=None)):
+            return
+
+
+def _checked(rows: list[InstantRow], name: str, begun: Counter[str]) -> int:
+    """Check one job's rows, minute by minute; how many instants were lost by a kill."""
+    rows = sorted(rows, key=lambda row: row.at)
+    for before, after in itertools.pairwise(rows):
+        assert after.at == before.through + 60
+    lost = 0
+    for row in rows:
+        assert row.state in ("ran", "missed", "skipped", "failed"), row
+        times = begun[f"{name} {row.at}"]
+        killed = row.reason == "the process ended"
+        lost += killed
+        if row.fence <= 1:  # nobody began it a second time
+            assert times == 1 if row.state == "ran" else times <= 1, (row, times)
+        else:
+            assert int(name[3:]) % 2 == 1, "only what is repeatable is begun again"
+            assert times <= row.fence
+    return lost
