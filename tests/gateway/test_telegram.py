@@ -166,7 +166,7 @@ async def test_what_cannot_be_read_stops_nothing(rig: Rig, fake: Fake) -> None:
     assert await heard(rig, text=["no", "text"]) is None
     assert "cannot be read" in rig.lines[0]
     assert (await heard(rig, text="half \ud83d")).text == "half \ufffd"
-    await fake.until(lambda: fake.polls > 2)
+    await fake.until(lambda: fake.feed.polls > 2)
 
 
 async def test_a_press_is_answered_once_it_is_taken(rig: Rig, fake: Fake) -> None:
@@ -188,10 +188,10 @@ async def test_numbers_are_kept_and_forgotten_when_telegram_may_count_anew(tmp_p
         await rig.listening()
         await rig.place()
         assert rig.cursors["updates"] == f"{int(rig.arrivals[0].event_id) + 1}@{int(clock.now())}"
-        await fake.until(lambda: not fake.updates)
+        await fake.until(lambda: not fake.feed.updates)
         await rig.shut()
         clock.set_now(clock.now() + 7 * 86_400)
-        fake._numbers = iter(range(5, 99))
+        fake.feed.numbers = iter(range(5, 99))
         said = await fake.say("after a long silence")
         await rig.listening()
         await rig.hear(said)
@@ -337,7 +337,7 @@ async def test_the_webhook_takes_what_is_on_disk(rig: Rig, fake: Fake) -> None:
     port = await free_port()
     await hooked(rig, port)
     assert (await rig.hear(await fake.say("by the hook"))).text == "by the hook"
-    await fake.until(lambda: not fake.updates)
+    await fake.until(lambda: not fake.feed.updates)
     await rig.shut()
     said = await fake.say("while away")
     await hooked(rig, port)

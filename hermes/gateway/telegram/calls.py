@@ -136,14 +136,18 @@ class Calls:
                 if given.status != 200:
                     raise PlatformError(phrase("Telegram does not give the file (HTTP {status}).", status=given.status))
                 with _private(target) as file:
-                    size = 0
-                    async for chunk in given.content.iter_chunked(1 << 18):
-                        size += len(chunk)
-                        if size > most:
-                            raise PlatformError(phrase("The file is larger than {limit} MB.", limit=most >> 20))
-                        await asyncio.to_thread(file.write, chunk)
+                    await _save(given.content, file, most)
         except (ClientError, TimeoutError) as error:
             raise _broken(error) from None
+
+
+async def _save(content: "aiohttp.StreamReader", file: BinaryIO, most: int) -> None:
+    size = 0
+    async for chunk in content.iter_chunked(1 << 18):
+        size += len(chunk)
+        if size > most:
+            raise PlatformError(phrase("The file is larger than {limit} MB.", limit=most >> 20))
+        await asyncio.to_thread(file.write, chunk)
 
 
 def _private(target: Path) -> BinaryIO:
@@ -176,7 +180,7 @@ def _read(status: int, raw: bytes) -> Answer:
     raise _refused(answer.error_code or status, answer)
 
 
-def decoded(raw: bytes, kind: type[R]) -> R:
+def decoded(raw: bytes | msgspec.Raw, kind: type[R]) -> R:
     """JSON as a value. Raises ValueError and `msgspec.DecodeError`.
 
     Half a character, which people can send, is a mistake to the fast reader, and would stop all that came with it.
@@ -184,7 +188,7 @@ def decoded(raw: bytes, kind: type[R]) -> R:
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.DecodeError:
-        whole = clean_surrogates(json.dumps(json.loads(raw), ensure_ascii=False))
+        whole = clean_surrogates(json.dumps(json.loads(bytes(raw)), ensure_ascii=False))
         return msgspec.json.decode(whole, type=kind)
 
 
