@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from hermes.app.leaving import refusing
+from hermes.config.home import Home
 from hermes.core.chats import MediaKind
 from hermes.gateway.text.media import MediaRefusedError, Rules, Sendable, open_file, take
-from hermes.safety.path_judge import judge_path
-from hermes.safety.places import Places
 
 
 @pytest.fixture
@@ -26,11 +26,8 @@ def place(tmp_path: Path) -> Path:
 @pytest.fixture
 def rules(place: Path) -> Rules:
     media = str(place / "home/.hermes/media")
-    home, work = str(place / "home"), str(place / "ws")
-    places = Places(home=home, hermes=f"{home}/.hermes", workspace=work, own=(media,))
-    return Rules(
-        roots=(work, home, media), refused=lambda path: judge_path(path, "read", work, places).reason, home=home
-    )
+    refused = refusing({"HOME": str(place / "home")}, Home(place / "home/.hermes"), str(place / "ws"), (media,))
+    return Rules(roots=(str(place / "ws"), str(place / "home"), media), refused=refused, home=str(place / "home"))
 
 
 def test_tags_are_taken_out(place: Path, rules: Rules) -> None:
@@ -79,7 +76,7 @@ def test_code_and_mere_words_stay(place: Path, rules: Rules) -> None:
         ("{place}/ws/run.exe", "of this kind"),
         ("{place}/ws/gone.png", "no such file"),
         ("{place}/ws/folder.png", "regular"),
-        ("{place}/ws/pipe.png", "pipe"),
+        ("{place}/ws/pipe.png", "regular"),
         ("{place}/ws/link.png", "outside"),
         ("{place}/ws/link.txt", "keys"),
         ("{place}/ws/large.png", "larger than 50 MB"),

@@ -162,7 +162,7 @@ class Campaign:
     def _missing(self) -> list[str]:
         gone = []
         for name, said in self.said.items():
-            seen = {one for one in _NUMBER.findall(self.fakes[name].text())}
+            seen = set(_NUMBER.findall(self.fakes[name].text()))
             gone += [f"{name} #{one}" for one in said if one not in seen]
         return gone
 
