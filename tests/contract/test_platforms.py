@@ -230,8 +230,11 @@ async def test_files_go_both_ways(rig: Rig, tmp_path: Path) -> None:
     shown = [file for one in rig.fake.shown() for file in one.files]
     assert [(file.name, file.content) for file in shown] == [("out.pdf", content), ("out.png", content)]
     assert "here" in rig.fake.text()
-    with pytest.raises(SendError):
-        await platform.send(Outgoing(place=arrival.place, key="m", file=str(tmp_path / "gone.png")))
+    (tmp_path / "link.png").symlink_to(tmp_path / "out.pdf")
+    for name in ("gone.png", "link.png"):  # a link was no link when the file was judged
+        with pytest.raises(SendError) as error:
+            await platform.send(Outgoing(place=arrival.place, key="m", file=str(tmp_path / name)))
+        assert error.value.fault is Fault.FORBIDDEN
 
 
 @pytest.mark.parametrize("sign", ["x", "天", "😀"])

@@ -221,7 +221,7 @@ class Telegram(Platform):
                 raise SendError(Fault.TOO_LONG, phrase("The text is too long to stand below a file."))
             values["caption"] = words["text"]
             values["caption_entities"] = words.get("entities", [])
-        with attached(message, FILE_LIMIT) as file:
+        with attached(message.file, FILE_LIMIT) as file:
             large = file.seek(0, 2) > _PHOTO_LIMIT
             file.seek(0)
             plain = message.plain or (message.kind is MediaKind.IMAGE and (large or message.file.endswith(".bmp")))
