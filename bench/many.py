@@ -58,7 +58,7 @@ class PacedModel:
     def reply(self, request: RecordedRequest) -> Reply:
         """One more call, or the text."""
         done = request.body.rpartition(ASKED.encode())[2].count(b'"tool_call_id"')
-        if done < self._rounds:
+        if done < self._rounds and b'"read_file"' in request.body:
             arguments = {"path": "notes.txt", "offset": done + 1, "limit": 1}
             return Say(calls=(Call("read_file", arguments),), delivery=self._ask)
         return Say(self._text, chunk=8, delivery=self._say)
