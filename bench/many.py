@@ -1,8 +1,9 @@
 """Many sessions in one process: `python -m bench.many [--users N ...] [--rate R --seconds S] [--turns N]`.
 
-A turn is what a chat's is: a fresh session is opened, one message posted, the model (a scripted server in a process of its
-own, 200 ms before each answer) asks three times for a small file, then answers 50 tokens at 50 a second; the session is
-closed. All sessions live in one `App`, in a process of its own, whose CPU is what is reported; the server's is told apart.
+A turn is what a chat's is: a fresh session is opened, one message posted, the model (a scripted server in a process of
+its own, 200 ms before each answer) asks three times for a small file, then answers 50 tokens at 50 a second; the
+session is closed. All sessions live in one `App`, in a process of its own, whose CPU is what is reported; the server's
+is told apart.
 
 --users  so many at once (a burst): latency by order of arrival, CPU a turn, peak of memory
 --rate   so many turns begun each second, for --seconds
@@ -108,7 +109,7 @@ class Longest:
         self.found: list[tuple[float, str]] = []
 
     def watch(self) -> None:
-        inner = asyncio.events.Handle._run
+        inner = asyncio.events.Handle._run  # noqa: SLF001 - only from inside
         found = self.found
 
         def run(handle: asyncio.Handle) -> None:
@@ -118,7 +119,7 @@ class Longest:
             if took > 0.01:
                 found.append((took, repr(handle)[:300]))
 
-        asyncio.events.Handle._run = run  # type: ignore[method-assign]
+        asyncio.events.Handle._run = run  # type: ignore[method-assign]  # noqa: SLF001
 
 
 class Load:
@@ -130,6 +131,8 @@ class Load:
         self.ended: list[float] = []
         self.opened: list[float] = []
         self.failed = 0
+        self.many = False
+        """Whether there are so many turns that what each took is not kept."""
 
     async def user(self, number: int) -> None:
         """A fresh session, one message, its answer, the end."""
@@ -137,9 +140,10 @@ class Load:
         actor = await self.app.open_session()
         opened = time.perf_counter()
         await self.say(actor, number)
-        self.began.append(began)
-        self.ended.append(time.perf_counter())
-        self.opened.append(opened - began)
+        if not self.many:
+            self.began.append(began)
+            self.ended.append(time.perf_counter())
+            self.opened.append(opened - began)
         await self.app.close_session(actor)
 
     async def say(self, actor: SessionActor, number: int) -> None:
@@ -165,6 +169,7 @@ class Load:
     async def turns(self, options: argparse.Namespace, note: Callable[[int], None]) -> None:
         """Many turns, so many at once: in fresh sessions, or in a set that stays."""
         done = 0
+        self.many = True
         left = iter(range(options.turns))
         kept = [await self.app.open_session() for _ in range(options.at_once)] if options.same else []
 
@@ -261,12 +266,15 @@ def latencies(load: Load) -> dict[str, object]:
 
 def child(options: argparse.Namespace) -> int:
     """The measured process: its numbers as JSON, the last line of its output."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536), hard))
     config: dict[str, object] = {"checkpoints": {"enabled": True}}
     if options.backend:
         config["terminal"] = {"backend": options.backend}
     with TempHome.for_server(options.url, more_config=config) as home:
+        if options.window:
+            assert home.config is not None
+            home.write_config({**home.config, "model": {**home.config["model"], "context_length": options.window}})
         (home.cwd / "notes.txt").write_text(NOTE)
         factory = None
         if options.uvloop:
@@ -317,7 +325,10 @@ def number(found: dict[str, object], name: str, form: str = ".2f") -> str:
     return format(value, form) if isinstance(value, int | float) else "-"
 
 
-HEAD = "load|loop|CPU ms a turn|of it system|model's server|wall s|first s|median|p99|last|opened at most|out of place|of nine tenths|base MB|peak MB"
+HEAD = (
+    "load|loop|CPU ms a turn|of it system|model's server|wall s|first s|median|p99|last|opened at most|out of place"
+    "|of nine tenths|base MB|peak MB"
+)
 
 
 def row(name: str, loop: str, found: dict[str, object]) -> list[str]:
@@ -351,6 +362,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, default=50)
     parser.add_argument("--delay", type=float, default=0.2)
     parser.add_argument("--pace", type=float, default=0.02)
+    parser.add_argument("--window", type=int, default=0, help="tokens of the model's window")
     parser.add_argument("--backend", default="", help="terminal.backend of the measured home")
     parser.add_argument("--profile", default="", metavar="FILE", help="write a profile of the measured process")
     parser.add_argument("--profile-cpu", action="store_true", help="profile by the thread's CPU, not by the clock")
@@ -379,7 +391,8 @@ def main() -> int:
         kept = ["--same"] if options.same else []
         loads = [(f"{options.turns} turns", [f"--turns={options.turns}", f"--at-once={options.at_once}", *kept])]
     loops = ["asyncio", "uvloop"] if options.loop == "both" else [options.loop]
-    passed = [f"--{name}={getattr(options, name)}" for name in ("backend", "profile") if getattr(options, name)]
+    named = ("backend", "profile", "window")
+    passed = [f"--{name}={getattr(options, name)}" for name in named if getattr(options, name)]
     passed += ["--profile-cpu"] if options.profile_cpu else []
     found = {
         (name, loop): measured(options, *arguments, *passed, *(["--uvloop"] if loop == "uvloop" else []))

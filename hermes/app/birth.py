@@ -75,8 +75,6 @@ class Birth:
         self._plan = plan
         self._stack = stack
         self._meter: SpendMeter = premises.spending.meter_for(plan.session_id)
-        self._framing = premises.framing_for(plan.options)
-        self._shelf = premises.shelf_for(plan.options)
         self._born: list[Conversation] = []
         self._manner = Manner()
         self._route: SessionRoute | None = None
@@ -91,12 +89,12 @@ class Birth:
             starmap(Mark, await on.store.marked_files()),
             lambda mark: on.store.mark_file(mark.path, mark.digest, mark.sources),
         )
-        kept = kept_for(plan, self._shelf, marked)
+        kept = kept_for(plan, on.shelf, marked)
         for ready in kept.opening:
             await ready()
         more = (*kept.tools, *engine.tools())
         tools = session_tools(
-            plan, home=on.home, settings=on.settings, options=plan.options, process=on.shared, more=more, marked=marked
+            plan, home=on.home, settings=on.settings, options=on.options, process=on.shared, more=more, marked=marked
         )
         stack.push_async_callback(tools.close)
         on.remark([*tools.remarks, *([remark] if remark else [])])
@@ -136,7 +134,7 @@ class Birth:
         await on.store.create_session(
             NewSession(
                 id=plan.session_id,
-                source=plan.options.platform,
+                source=on.options.platform,
                 provider=endpoint.record.name,
                 model=endpoint.model,
                 cwd=plan.cwd,
@@ -177,7 +175,7 @@ class Birth:
             epochs=epochs,
             meter=self._meter,
             publish=recorder.publish,
-            steering=lambda: [*tools.notices(), *hints.news(), *_news(keeper), *(one for actor in met for one in actor.joining())],
+            steering=lambda: [*tools.notices(), *hints.news(), *_news(keeper), *_joining(met)],
         )
         parts = Parts(
             deps=deps,
@@ -186,7 +184,7 @@ class Birth:
             approvals=approvals,
             mailbox=Mailbox(),
             guard=guard_limits(on.settings.tool_loop_guardrails),
-            max_turns=_chosen(plan.options.max_turns, on.settings.agent.max_turns),
+            max_turns=_chosen(on.options.max_turns, on.settings.agent.max_turns),
         )
         waiting = () if plan.fresh else await on.store.inbox(plan.session_id)
         actor = SessionActor(conversation, parts, waiting=waiting)
@@ -220,13 +218,13 @@ class Birth:
         on = self._on
         if conversation.messages or conversation.lost is not None:
             recall_written(await _said(conversation, on.store), tools.toolbox, tools.context)
-        if self._plan.options.save_trajectories or on.settings.agent.save_trajectories:
+        if on.options.save_trajectories or on.settings.agent.save_trajectories:
             actor.on_turn_end.append(_saving_trajectories(on.home.trajectories, actor))
         actor.on_turn_end += [_flush(self._meter), _tell_notices(tools, actor)]
         actor.bringing.bringers.append(_references(tools, actor, on.model.endpoint.context_length))
-        if self._plan.options.reviews and on.settings.skills.evolution is not Evolution.OFF:
+        if on.options.reviews and on.settings.skills.evolution is not Evolution.OFF:
             self._review(actor)
-        if self._plan.fresh and self._plan.options.reviews:
+        if self._plan.fresh and on.options.reviews:
             self._title(actor, tools)
         if tools.servers:
             notify = partial(actor.notify, Level.WARNING)
@@ -251,7 +249,7 @@ class Birth:
         from hermes.app.memory import journal_of
         from hermes.app.reviewing import reviews_of
 
-        on, shelf = self._on, self._shelf
+        on, shelf = self._on, self._on.shelf
         journal = journal_of(shelf.home, shelf.settings, shelf.store, shelf.redactor)
         reviewing = reviews_of(
             actor,
@@ -299,7 +297,7 @@ class Birth:
             tools.gate,
             approver=approvals,
             reviewer=self._reviewer(),
-            tool_delay=_chosen(self._plan.options.tool_delay, self._on.settings.agent.tool_delay),
+            tool_delay=_chosen(self._on.options.tool_delay, self._on.settings.agent.tool_delay),
         )
 
     def _reviewer(self) -> Reviewer | None:
@@ -314,10 +312,10 @@ class Birth:
         """How the session's epochs are framed; what there is to say about the prompt is noted."""
 
         def frame(endpoint: Endpoint) -> EpochFrame:
-            made = self._framing.frame(endpoint, tools.toolbox.schemas(), kept, self._plan.system, self._manner)
+            made = self._on.framing.frame(endpoint, tools.toolbox.schemas(), kept, self._plan.system, self._manner)
             for section in kept.sections:
                 self._on.remark(section.remarks())
-            self._on.remark(self._framing.remarks)
+            self._on.remark(self._on.framing.remarks)
             return made
 
         return frame
@@ -385,6 +383,10 @@ async def _said(conversation: Conversation, store: Store) -> list[Message]:
         return [*conversation.messages, *lost]
     rows = await store.transcript(conversation.session_id, everything=True)
     return [row.message for row in rows if row.state is not MessageState.UNDONE]
+
+
+def _joining(met: Sequence[SessionActor]) -> list[TextPart]:
+    return [one for actor in met for one in actor.joining()]
 
 
 def _news(keeper: Keeper | None) -> list[TextPart]:

@@ -1,17 +1,52 @@
-"""Which files may leave this machine by a chat."""
+"""What may go out with an answer that other people's programs show: files, and addresses that are fetched unasked."""
 
 import os
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from hermes.app.health import places_of
 from hermes.config.home import Home
 from hermes.safety.paths import guarded_files, read_refused
+from hermes.tools.weighing import known_host
 from hermes.util.say import phrase
 
+if TYPE_CHECKING:
+    from hermes.app.birth import Live
+    from hermes.app.premises import Premises
 
-def leaving(environ: Mapping[str, str], home: Home, folder: str, own: tuple[str, ...] = ()) -> Callable[[str], str]:
+
+class Leaving(Struct, frozen=True):
+    """What one session may let out by its answers."""
+
+    roots: tuple[str, ...]
+    """Folders in which files lie that may be sent: the workspace, and what was received and made here."""
+    refused: Callable[[str], str]
+    """Why a file may not be sent, in English; empty when it may."""
+    home: str
+    tainted: bool
+    """Whether strangers' words stand in the conversation: then an address or a file may carry out what was read."""
+    allowed: Callable[[str], bool]
+    """Whether a host may be reached all the same."""
+
+
+def leaving(premises: "Premises", live: "Live") -> Leaving:
+    """What this session may let out now."""
+    context = live.tools.context
+    places, hosts = context.places, premises.settings.security.allowed_hosts
+
+    roots = (places.workspace, str(premises.home.root / "media"), *places.own)
+    return Leaving(
+        roots=roots,
+        refused=refusing(premises.environ, premises.home, places.workspace, roots),
+        home=places.home,
+        tainted=bool(context.state.taint.sources()),
+        allowed=lambda host: known_host(host, context, hosts),
+    )
+
+
+def refusing(environ: Mapping[str, str], home: Home, folder: str, own: tuple[str, ...] = ()) -> Callable[[str], str]:
     """Tells why a file (an absolute, resolved path) may not be sent to a chat, in English; empty when it may.
 
     Refused are keys, Hermes' own settings and state, devices, what belongs to the system, and other names (hard links)

@@ -144,9 +144,7 @@ class Conversation:
         match event:
             case TurnStarted() | TurnResumed():
                 hearer = Hearer(self.account, self.place, self.reply_to)
-                speaker = self._speaker = Speaker(
-                    self.app, self._ground.outbox, hearer, session_id=self.actor.session_id, turn_id=event.turn_id
-                )
+                speaker = self._speaker = Speaker(self.app, self._ground.outbox, hearer, self.actor, event.turn_id)
                 self._later(speaker.start())
             case TurnEnded():
                 spoken, self._speaker = self._speaker, None

@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import structs
 
 from hermes.app.http import client_session
+from hermes.app.leaving import leaving
 from hermes.app.wiring import App
 from hermes.core.chats import Batch, Outgoing, Owed, Unanswered
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
@@ -26,7 +27,7 @@ from hermes.gateway.outbox import Outbox
 from hermes.gateway.people import People
 from hermes.gateway.platform import Surroundings
 from hermes.gateway.sessions import Sessions
-from hermes.gateway.wording import answer_of, pieces
+from hermes.gateway.wording import answer_of, let_out, pieces
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
 from hermes.util.say import phrase, say
@@ -216,39 +217,46 @@ class Gateway:
             await self._store.dismiss([row.id], "the process ended")
         sessions: dict[str, None] = {}
         for one in await self._store.unanswered():
-            if one.over:
-                await self._answer(one)
-            else:
-                sessions[one.session_id] = None
+            try:
+                if one.over:
+                    await self._answer(one)
+                else:
+                    sessions[one.session_id] = None
+            except HermesError as error:
+                self.report(f"{one.session_id}: {error}")
         for session_id in sessions:
             try:
-                await self._go_on(session_id)
+                conversation = await self._conversation(session_id)
             except HermesError as error:
                 self.report(f"{session_id}: {error}")
+            else:
+                if conversation is not None:
+                    conversation.actor.resume()
 
     async def _answer(self, one: Unanswered) -> None:
         """Owe the answer of a turn that had ended before anybody owed it."""
-        account = self._accounts.get(one.arrivals[-1].place.platform)
-        if account is None:
+        conversation = await self._conversation(one.session_id)
+        if conversation is None:
             return
         text = await self._store.last_answer(one.turn_id)
         ended = TurnEnded(turn_id=one.turn_id, reason=ExitReason(one.reason), text=text, error=one.error)
-        answer = answer_of(ended)
+        out = leaving(self.app.premises, self.app.live(conversation.actor))
+        answer = let_out(answer_of(ended), out, conversation.can)
         opened = await self._store.open_delivery(one.turn_id)
         owed = []
-        for number, piece in enumerate(pieces(answer.text, account.can)):
+        for number, piece in enumerate(pieces(answer.text, conversation.can)):
             key = opened.key if opened is not None and not number else f"{one.turn_id}:late:{number}"
             message = Outgoing(place=one.arrivals[-1].place, text=piece, key=key)
             owed.append(Owed(key=key, message=message, session_id=one.session_id, turn_id=one.turn_id))
         await self._store.owe(owed, answered=one.turn_id, outcome=answer.outcome)
 
-    async def _go_on(self, session_id: str) -> None:
-        """Open a session again that was at work, and let it go on."""
+    async def _conversation(self, session_id: str) -> Conversation | None:
+        """The conversation of a session that was at work, live again; None where its account is not set up any more."""
         for binding in await self._store.bindings_of(session_id):
             conversation = await self.conversations.of_binding(binding)
             if conversation is not None:
-                conversation.actor.resume()
-                return
+                return conversation
+        return None
 
     def _broken(self, conversation: Conversation) -> None:
         self.conversations.broken(conversation)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hermes.app.pictures import read_picture
 from hermes.app.strangers import others_words, program_note
-from hermes.core.chats import Arrival, Attachment, MediaKind
+from hermes.core.chats import Arrival, Attachment, MediaKind, Reply
 from hermes.core.errors import HermesError
 from hermes.core.parts import ImagePart, TextPart
 from hermes.gateway.accounts import Account
@@ -39,23 +39,26 @@ async def inbound_of(account: Account, arrivals: Sequence[Arrival], folder: Path
     quoted: list[TextPart] = []
     for arrival in arrivals:
         text, title = _cut(arrival.text), account.plan.descriptor.title
+        sender = arrival.sender.name or arrival.sender.id
         if arrival.reply is not None and arrival.reply.text:
-            reply = arrival.reply
-            if reply.own:
-                quoted.append(program_note(f'[This answers your message: "{one_line(inert(reply.text), 300)}"]'))
-            else:
-                quoted.append(others_words(reply.text, f"{title}: {reply.author or 'somebody'}, quoted"))
+            quoted.append(_answered(arrival.reply, title))
         if arrival.forwarded or not arrival.verified:
             how = "forwarded" if arrival.forwarded else "sender not verified"
-            quoted.append(others_words(text, f"{title}: {arrival.sender.name or arrival.sender.id}, {how}"))
+            quoted.append(others_words(text, f"{title}: {sender}, {how}"))
         elif text.strip():
-            who = f"[{one_line(inert(arrival.sender.name or arrival.sender.id), 60)}] " if shared else ""
-            words.append(who + text)
+            words.append(f"[{one_line(inert(sender), 60)}] {text}" if shared else text)
         for number, attachment in enumerate(arrival.attachments):
             picture, note = await _attached(account, attachment, folder / _name(arrival.event_id), number)
             images += [picture] if picture is not None else []
             quoted.append(program_note(note))
     return Inbound(text="\n".join(words), images=tuple(images), cwd=cwd, quoted=tuple(quoted))
+
+
+def _answered(reply: Reply, title: str) -> TextPart:
+    """The message that somebody answers: the agent's own, or somebody else's words."""
+    if reply.own:
+        return program_note(f'[This answers your message: "{one_line(inert(reply.text), 300)}"]')
+    return others_words(reply.text, f"{title}: {reply.author or 'somebody'}, quoted")
 
 
 def _cut(text: str) -> str:

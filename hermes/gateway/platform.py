@@ -113,6 +113,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     redelivers: bool = True
     """What was not acknowledged comes again by itself."""
     resend: Resend = Resend.BLIND
+    senders: bool = True
+    """It is known who wrote something; off where whoever may write is one and the same."""
     dm_only: bool = False
     """There are no groups."""
     batch_seconds: float = 0.8

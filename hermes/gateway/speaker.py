@@ -10,6 +10,7 @@ import logging
 
 from msgspec import Struct, field, structs
 
+from hermes.app.leaving import Leaving, leaving
 from hermes.app.tool_words import told
 from hermes.app.wiring import App
 from hermes.config.gateway import Streaming
@@ -20,7 +21,10 @@ from hermes.core.stream import TextDelta
 from hermes.gateway.accounts import Account
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.platform import PlatformError
-from hermes.gateway.wording import File, answer_of, pieces
+from hermes.gateway.text.links import harmless
+from hermes.gateway.text.media import Sendable
+from hermes.gateway.wording import answer_of, let_out, pieces
+from hermes.runtime.actor import SessionActor
 
 _LOG = logging.getLogger(__name__)
 CURSOR = " ▉"
@@ -62,12 +66,14 @@ class Hearer(Struct, frozen=True):
 class Speaker:
     """One turn's voice in one chat. `hear` takes its events; `finish` owes what is left to say, once it has ended."""
 
-    def __init__(self, app: App, outbox: Outbox, hearer: Hearer, *, session_id: str, turn_id: str) -> None:
+    def __init__(self, app: App, outbox: Outbox, hearer: Hearer, actor: SessionActor, turn_id: str) -> None:
+        self._app = app
+        self._actor = actor
         self._store = app.premises.store
         self._outbox = outbox
         self._hearer = hearer
         self._account, self._place = hearer.account, hearer.place
-        self._session_id, self.turn_id = session_id, turn_id
+        self._session_id, self.turn_id = actor.session_id, turn_id
         self._count = 0
         self._segment = _Segment()
         self._over: list[_Segment] = []
@@ -75,6 +81,14 @@ class Speaker:
         self._dirty = asyncio.Event()
         self._live = self._account.can.edit and self._account.plan.settings.streaming is Streaming.AUTO
         self._tasks: list[asyncio.Task[None]] = []
+
+    def _safe(self, text: str) -> str:
+        """A text that is shown while it is written: without what a platform would fetch unasked."""
+        out = self._leaving()
+        return harmless(text, out.allowed) if out.tainted else text
+
+    def _leaving(self) -> Leaving:
+        return leaving(self._app.premises, self._app.live(self._actor))
 
     async def start(self) -> None:
         """Begin: what was shown already by a process that died is gone on with."""
@@ -113,7 +127,7 @@ class Speaker:
     async def finish(self, ended: TurnEnded) -> None:
         """Owe what is left to say; the turn counts as answered once that is on disk."""
         await self.close()
-        answer = answer_of(ended)
+        answer = let_out(answer_of(ended), self._leaving(), self._account.can)
         owed = [one for over in self._over for one in self._owed(over, over.text)]
         last = self._owed(self._segment, answer.text)
         if last and not owed and self._hearer.reply_to:
@@ -134,10 +148,10 @@ class Speaker:
         """A segment's text as it is owed, each piece in the place of the message that shows it now."""
         return [
             self._owing(self._message(segment, number), piece, DeliveryState.PENDING)
-            for number, piece in enumerate(pieces(text, self._account.can))
+            for number, piece in enumerate(pieces(self._safe(text), self._account.can))
         ]
 
-    def _owed_file(self, number: int, file: File) -> Owed:
+    def _owed_file(self, number: int, file: Sendable) -> Owed:
         key = f"{self.turn_id}:file:{number}"
         message = Outgoing(place=self._place, file=file.path, kind=file.kind, key=key)
         return Owed(key=key, message=message, session_id=self._session_id, turn_id=self.turn_id)
@@ -170,7 +184,7 @@ class Speaker:
             await self._outbox.owe(self._owed(self._over[0], self._over[0].text))
             del self._over[0]
         segment = self._segment
-        texts = pieces(segment.text, self._account.can)
+        texts = pieces(self._safe(segment.text), self._account.can)
         if not texts and segment.progress:
             texts = [segment.progress]
         elif texts and len(segment.text) < FIRST_CHARACTERS and not segment.messages:

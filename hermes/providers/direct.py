@@ -15,6 +15,7 @@ from typing import cast
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts
+from hermes.providers.dialling import AHEAD, dialled
 from hermes.providers.exchange import (
     BodyCoding,
     Target,
@@ -129,19 +130,25 @@ class DirectTransport:
         context = self._tls if where.secure else None
         name = where.host if where.secure else None
         connection = _Connection(loop)
+        dial = loop.create_connection
         try:
             async with asyncio.timeout(seconds):
                 if self._uds:
                     await loop.create_unix_connection(lambda: connection, self._uds, ssl=context, server_hostname=name)
-                else:
-                    await loop.create_connection(
+                elif context is None:
+                    await dial(lambda: connection, address, where.port)
+                elif isinstance(loop, asyncio.BaseEventLoop):
+                    await dial(
                         lambda: connection,
                         address,
                         where.port,
                         ssl=context,
                         server_hostname=name,
-                        **({"happy_eyeballs_delay": 0.25} if context is not None else {}),
+                        happy_eyeballs_delay=AHEAD,
                     )
+                else:  # uvloop does not race addresses
+                    reached = await dialled(address, where.port)
+                    await dial(lambda: connection, sock=reached, ssl=context, server_hostname=name)
         except OSError as error:
             raise connect_failure(error, where, seconds, uds=self._uds) from error
         return connection

@@ -48,6 +48,7 @@ class SearchIndex(Worker[IndexFile]):
     def _follow(self, index: IndexFile) -> IndexReport:
         report = index.catch_up(self._stop.is_set)
         index.tidy(self._stop.is_set)
+        index.connection.release_memory()  # nobody may search for days; the cache is for who does
         return report
 
     async def erase(self) -> None:

@@ -150,7 +150,8 @@ def parameters_of(function: Callable[..., object]) -> Parameters:
     """
     code = getattr(function, "__code__", None)
     named = getattr(function, "__kwdefaults__", None) or {}
-    key = (function.__module__, code, getattr(function, "__defaults__", None), *named.items(), *function.__annotations__.items())
+    defaults = getattr(function, "__defaults__", None)
+    key = (function.__module__, code, defaults, *named.items(), *function.__annotations__.items())
     try:
         known = _KNOWN.get(key)
     except TypeError:  # a default or an annotation that cannot be compared

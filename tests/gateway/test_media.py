@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.leaving import leaving
+from hermes.app.leaving import refusing
 from hermes.config.home import Home
 from hermes.core.chats import MediaKind
 from hermes.gateway.text.media import MediaRefusedError, Rules, Sendable, open_file, take
@@ -26,7 +26,7 @@ def place(tmp_path: Path) -> Path:
 @pytest.fixture
 def rules(place: Path) -> Rules:
     media = str(place / "home/.hermes/media")
-    refused = leaving({"HOME": str(place / "home")}, Home(place / "home/.hermes"), str(place / "ws"), (media,))
+    refused = refusing({"HOME": str(place / "home")}, Home(place / "home/.hermes"), str(place / "ws"), (media,))
     return Rules(roots=(str(place / "ws"), str(place / "home"), media), refused=refused, home=str(place / "home"))
 
 

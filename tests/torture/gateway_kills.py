@@ -22,12 +22,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from hermes.testing.chats.fake import FakeChat
 from hermes.testing.chats.ntfy import Fake as Ntfy
+from hermes.testing.chats.telegram import Fake as Telegram
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
-FAKES: Mapping[str, Callable[[], FakeChat]] = {"ntfy": Ntfy}
+FAKES: Mapping[str, Callable[[], FakeChat]] = {"ntfy": Ntfy, "telegram": Telegram}
 _NUMBER = re.compile(r"#(\d+)#")
 _REPEATED = "↻"
 
@@ -71,6 +72,7 @@ class Campaign:
             for name in self.names:
                 self.fakes[name] = await stack.enter_async_context(FAKES[name.partition("-")[0]]())
             home = stack.enter_context(self._home(server.url))
+            await self._one_life(home, 0.0, patient=True)
             people = asyncio.create_task(self._talk())
             for number in range(self.kills):
                 await self._one_life(home, self.random.uniform(0.3, 3.0))
@@ -84,7 +86,7 @@ class Campaign:
 
     def _home(self, url: str) -> TempHome:
         accounts = {
-            name: {"platform": name.partition("-")[0], "batch_seconds": 0.02, **fake.options()}
+            name: {"platform": name.partition("-")[0], "batch_seconds": 0.02, "owners": [fake.person], **fake.options()}
             for name, fake in self.fakes.items()
         }
         return TempHome.for_server(url, more_config={"platforms": accounts})
@@ -106,19 +108,19 @@ class Campaign:
             stderr=asyncio.subprocess.STDOUT,
         )
 
-    async def _one_life(self, home: TempHome, seconds: float) -> None:
+    async def _one_life(self, home: TempHome, seconds: float, *, patient: bool = False) -> None:
         process = await self._start(home)
         reader = asyncio.create_task(self._read(process))
-        await self._ready(process)
+        await self._ready(process, patient=patient)
         await asyncio.sleep(seconds)
         if process.returncode is None:
             process.send_signal(signal.SIGKILL)
         await process.wait()
         await reader
 
-    async def _ready(self, process: asyncio.subprocess.Process) -> None:
+    async def _ready(self, process: asyncio.subprocess.Process, *, patient: bool) -> None:
         """Sometimes it is killed while it starts; mostly not."""
-        if self.random.random() < 0.2:
+        if not patient and self.random.random() < 0.2:
             return
         until = time.monotonic() + 15
         mark = len(self.output)
@@ -135,8 +137,8 @@ class Campaign:
     async def _last_life(self, home: TempHome) -> None:
         process = await self._start(home)
         reader = asyncio.create_task(self._read(process))
-        until = time.monotonic() + 15
-        while time.monotonic() < until and self._missing() :
+        until = time.monotonic() + 60
+        while time.monotonic() < until and self._missing():
             await asyncio.sleep(0.2)
         await asyncio.sleep(1.0)
         process.send_signal(signal.SIGTERM)
@@ -146,7 +148,9 @@ class Campaign:
 
     async def _integrity(self, home: TempHome) -> None:
         done = await home.run(
-            sys.executable, "-c", "import apsw,sys;print(list(apsw.Connection(sys.argv[1]).execute('pragma integrity_check')))",
+            sys.executable,
+            "-c",
+            "import apsw,sys;print(list(apsw.Connection(sys.argv[1]).execute('pragma integrity_check')))",
             str(home.hermes / "hermes.db"),
         )
         if "('ok',)" not in done.stdout:
@@ -158,7 +162,7 @@ class Campaign:
     def _missing(self) -> list[str]:
         gone = []
         for name, said in self.said.items():
-            seen = {one for one in _NUMBER.findall(self.fakes[name].text())}
+            seen = set(_NUMBER.findall(self.fakes[name].text()))
             gone += [f"{name} #{one}" for one in said if one not in seen]
         return gone
 

@@ -5,6 +5,7 @@ JSON out. A message carries no sender; what the agent wrote itself comes back an
 """
 
 import asyncio
+from base64 import b64encode
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -27,11 +28,14 @@ from hermes.gateway.platform import (
     Surroundings,
     utf8,
 )
+from hermes.gateway.text.media import attached
 
 _OWN = "hermes"
 """The tag by which the agent's own messages are known."""
 _LIVENESS = 90.0
 """Seconds without a line after which the connection is dead; the server says `keepalive` every 45."""
+_LIMIT = 4_096
+_FILE_LIMIT = 15_000_000
 _SECONDS = 30.0
 
 
@@ -80,7 +84,10 @@ class Ntfy(Platform):
 
     async def receive(self) -> AsyncGenerator[Batch, None]:
         """The stream of the topic, from the last message that is on disk; from now on where there is none."""
-        query = {"since": self._since} if self._since else {}
+        if not self._since:
+            self._since = str(int(self._around.clock.now()))
+            yield Batch(cursors=(("since", self._since),))
+        query = {"since": self._since}
         limit = aiohttp.ClientTimeout(total=None, sock_connect=15, sock_read=_LIVENESS)
         get = self._around.http.get(f"{self._topic}/json", params=query, headers=self._headers, timeout=limit)
         async with get as answer:
@@ -99,13 +106,19 @@ class Ntfy(Platform):
 
     async def send(self, message: Outgoing) -> str:
         """Publish a message; the tag with its key tells it when it is looked for."""
+        if utf8(message.text) > _LIMIT:  # ntfy would make a file of it
+            raise SendError(Fault.TOO_LONG, f"ntfy takes {_LIMIT} bytes.")
         headers = {**self._headers, "Tags": f"{_OWN},{_mark(message.key)}"}
         if message.silent:
             headers["Priority"] = "2"
         if message.file:
             path = Path(message.file)
-            body = await asyncio.to_thread(path.read_bytes)
+            with attached(message, _FILE_LIMIT) as file:
+                body = await asyncio.to_thread(file.read)
             headers["Filename"] = path.name.encode("ascii", "replace").decode().replace("\n", " ")
+            if message.text:
+                # A header holds ASCII; ntfy reads this form of all else (RFC 2047).
+                headers["Message"] = f"=?UTF-8?B?{b64encode(message.text.encode('utf-8', 'replace')).decode()}?="
         else:
             body = message.text.encode("utf-8", "replace")
             headers["Markdown"] = "no" if message.plain else "yes"
@@ -194,8 +207,9 @@ def _failure(status: int, retry_after: str | None, said: bytes) -> SendError:
         return SendError(Fault.RATE_LIMITED, why, retry_after=wait)
     if status == 413:
         return SendError(Fault.TOO_LONG, why)
-    if status in (401, 403, 404):
-        return SendError(Fault.FORBIDDEN, why)
+    named = {400: Fault.BAD_FORMAT, 401: Fault.FORBIDDEN, 403: Fault.FORBIDDEN, 404: Fault.NOT_FOUND}
+    if status in named:
+        return SendError(named[status], why)
     return SendError(Fault.TRANSIENT if status >= 500 else Fault.UNKNOWN, why)
 
 
@@ -208,12 +222,13 @@ PLATFORM = Descriptor(
     title="ntfy",
     options=NtfyOptions,
     can=Capabilities(
-        limit=4_096,
+        limit=_LIMIT,
         measure=utf8,
         media=True,
-        media_limit=15_000_000,
+        media_limit=_FILE_LIMIT,
         history=True,
         resend=Resend.CHECK,
+        senders=False,
         dm_only=True,
     ),
     open=_open,

@@ -12,8 +12,9 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from hermes.core.chats import MediaKind
+from hermes.core.chats import MediaKind, Outgoing
 from hermes.core.errors import HermesError
+from hermes.gateway.platform import Fault, SendError
 from hermes.gateway.text.source import apart
 from hermes.util.say import phrase, say, translated
 from hermes.util.text import escaped
@@ -175,6 +176,16 @@ def judge(path: str, rules: Rules) -> Sendable:
 
 def _inside(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")
+
+
+def attached(message: Outgoing, limit: int) -> BinaryIO:
+    """The file of a message, open. Raises SendError: nothing will make it sendable."""
+    try:
+        return open_file(message.file, limit)
+    except MediaRefusedError as error:
+        name = escaped(os.path.basename(message.file))
+        reason = phrase("{name} cannot be sent: {reason}.", name=name, reason=error.message)
+        raise SendError(Fault.FORBIDDEN, reason) from None
 
 
 def open_file(path: str, limit: int) -> BinaryIO:

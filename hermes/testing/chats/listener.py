@@ -1,6 +1,9 @@
 """A web server on loopback for fakes of platforms: it goes down and comes up again on the same port."""
 
-from aiohttp import web
+import json
+from contextlib import suppress
+
+from aiohttp import WSMsgType, web
 
 
 class Listener:
@@ -51,3 +54,12 @@ def broken(request: web.Request) -> web.Response:
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=500)
+
+
+async def send_frame(socket: web.WebSocketResponse, frame: object) -> None:
+    """Send a frame: bytes and text as they are, all else as JSON. A client that hangs up meanwhile has not got it."""
+    with suppress(ConnectionError):
+        if isinstance(frame, bytes):
+            await socket.send_frame(frame, WSMsgType.TEXT)
+        else:
+            await socket.send_str(frame if isinstance(frame, str) else json.dumps(frame))

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from email.header import decode_header, make_header
 from pathlib import Path
 
 import msgspec
@@ -101,7 +102,7 @@ class Fake(FakeChat):
         stream: asyncio.Queue[dict[str, object] | None] = asyncio.Queue(10_000)
         answer = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
         await answer.prepare(request)
-        known = self._lines if since == "all" else self._after(since) if since else []
+        known = self._after(since)
         wanted = set(request.query["tags"].split(",")) if "tags" in request.query else set()
         for line in list(known):
             if wanted <= set(_tags(line)):
@@ -118,6 +119,8 @@ class Fake(FakeChat):
         return answer
 
     def _after(self, since: str) -> list[dict[str, object]]:
+        if since == "all" or since.isdecimal():
+            return [one for one in self._lines if since == "all" or float(str(one["time"])) >= float(since)]
         at = next((number for number, one in enumerate(self._lines) if one["id"] == since), -1)
         return self._lines[at + 1 :]
 
@@ -131,7 +134,7 @@ class Fake(FakeChat):
         if not name and len(body) > 4096:
             self.refused.append(f"a message of {len(body)} bytes")
         files = (ShownFile(name, body),) if name else ()
-        text = "" if name else body.decode("utf-8")
+        text = _unfolded(request.headers.get("Message", "")) if name else body.decode("utf-8")
         message_id = self._publish({"message": text, "tags": tags})
         self.put(Shown(message_id=message_id, chat=TOPIC, text=text, files=files))
         if failing is not None:
@@ -146,6 +149,10 @@ class Fake(FakeChat):
 
     async def _file(self, request: web.Request) -> web.Response:
         return web.Response(body=self._files[request.match_info["name"]].content)
+
+
+def _unfolded(header: str) -> str:
+    return str(make_header(decode_header(header)))
 
 
 def _tags(line: dict[str, object]) -> list[str]:

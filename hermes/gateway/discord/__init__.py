@@ -1,0 +1,1 @@
+"""What Discord needs beside its platform: values, requests, and what happens there."""

@@ -1,0 +1,1 @@
+"""What Slack needs beside its platform: values, requests, and what happens there."""

@@ -1,0 +1,117 @@
+"""A platform beside its fake, and somebody who takes what comes in as the gateway does: for tests of a platform."""
+
+import asyncio
+import contextlib
+import importlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import aiohttp
+import msgspec
+
+from hermes.core.chats import Arrival, Place
+from hermes.gateway.accounts import descriptor
+from hermes.gateway.platform import Options, Platform, PlatformError, Surroundings
+from hermes.testing.chats.fake import FakeChat
+from hermes.util.clock import Clock, SystemClock
+
+
+class Rig:
+    """One account, `here`. What it hears is in `arrivals`; cursors are kept as the gateway keeps them."""
+
+    def __init__(self, name: str, fake: FakeChat, http: aiohttp.ClientSession, folder: Path, clock: Clock) -> None:
+        self.name = name
+        self.fake = fake
+        self.descriptor = descriptor(name)
+        self.can = self.descriptor.can
+        self.arrivals: list[Arrival] = []
+        self.cursors: dict[str, str] = {}
+        self.connections = 0
+        self.lines: list[str] = []
+        """What was reported."""
+        self.errors: list[Exception] = []
+        """What connections ended with."""
+        self.around = Surroundings(
+            name="here",
+            http=http,
+            clock=clock,
+            media=folder,
+            cursors=self.cursors,
+            report=self.lines.append,
+        )
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._platform: Platform | None = None
+
+    def options(self, **changed: object) -> Options:
+        """The account's options, some of them changed."""
+        return msgspec.convert({**self.fake.options(), **changed}, self.descriptor.options, strict=False)
+
+    async def open(self, **changed: object) -> Platform:
+        """A fresh platform, in the place of the one before."""
+        await self.shut()
+        self._platform = await self.descriptor.open(self.options(**changed), self.around)
+        return self._platform
+
+    async def listening(self, **changed: object) -> Platform:
+        """A fresh platform whose news are taken; it is connected. Lost connections are made again at once."""
+        platform = await self.open(**changed)
+        self._task = asyncio.create_task(self._listen(platform))
+        known = self.connections
+        await self.until(lambda: self.connections > known)
+        return platform
+
+    async def _listen(self, platform: Platform) -> None:
+        while True:
+            fresh = True
+            try:
+                async with contextlib.aclosing(platform.receive()) as batches:
+                    async for batch in batches:
+                        self.connections += fresh
+                        fresh = False
+                        self.arrivals += batch.arrivals
+                        self.cursors.update(batch.cursors)
+                        self._changed.set()
+            except (PlatformError, aiohttp.ClientError, OSError, TimeoutError) as error:
+                self.errors.append(error)
+                self._changed.set()
+            await asyncio.sleep(0.02)
+
+    async def until(self, seen: Callable[[], object], seconds: float = 10.0) -> None:
+        """Wait until something is so; looks again whenever something came in. Raises `TimeoutError`."""
+        async with asyncio.timeout(seconds):
+            while not seen():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def hear(self, message_id: str) -> Arrival:
+        """The arrival of that message."""
+        await self.until(lambda: any(one.message_id == message_id for one in self.arrivals))
+        return next(one for one in self.arrivals if one.message_id == message_id)
+
+    async def place(self) -> Place:
+        """The first person's direct chat."""
+        return (await self.hear(await self.fake.say("hello"))).place
+
+    async def shut(self) -> None:
+        """Stop listening, and close the platform."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+            self._task = None
+        if self._platform is not None:
+            await self._platform.close()
+            self._platform = None
+
+
+@contextlib.asynccontextmanager
+async def rigged(name: str, folder: Path, clock: Clock | None = None) -> AsyncIterator[Rig]:
+    """A platform beside its fake, both by this name; `folder` is for files that come in."""
+    fake = importlib.import_module(f"hermes.testing.chats.{name}").Fake()
+    timeout = aiohttp.ClientTimeout(total=None)
+    async with fake, aiohttp.ClientSession(timeout=timeout) as http:
+        rig = Rig(name, fake, http, folder, clock or SystemClock())
+        try:
+            yield rig
+        finally:
+            await rig.shut()

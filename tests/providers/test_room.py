@@ -1,0 +1,115 @@
+"""Many requests at once to one server: who waits, in which order, and over which connections; on another event loop."""
+
+import asyncio
+import socket
+import ssl
+from pathlib import Path
+
+import pytest
+from certificates import certificate
+from loopback import Reply, loopback
+
+from hermes.core.protocols import HttpTimeouts
+from hermes.providers.dialling import dialled
+from hermes.providers.direct import DirectTransport
+from hermes.providers.room import Room
+
+QUICK = HttpTimeouts(connect=5.0, read=5.0)
+
+
+async def post(transport: DirectTransport, url: str) -> bytes:
+    async with transport.open("POST", url, headers={}, body=b"{}", timeouts=QUICK) as stream:
+        return b"".join([chunk async for chunk in stream.chunks()])
+
+
+async def test_who_has_begun_goes_before_who_has_not() -> None:
+    room, order, inside = Room(2), list[str](), 0
+    most = 0
+
+    async def turn(name: str) -> None:
+        nonlocal inside, most
+        for step in range(3):
+            await room.enter()
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0)
+            inside -= 1
+            room.leave()
+            order.append(f"{name}{step}")
+
+    async with asyncio.TaskGroup() as group:
+        for name in "abcdef":
+            group.create_task(turn(name))
+    ended = [one[0] for one in order if one.endswith("2")]
+    assert most == 2
+    assert {*ended[:2]} == {"a", "b"} and {*ended[2:4]} == {"c", "d"}
+
+
+async def test_who_gives_up_leaves_no_hole() -> None:
+    room = Room(1)
+    await room.enter()
+    waiting = [asyncio.create_task(room.enter()) for _ in range(4)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()  # while it waits
+    await asyncio.sleep(0)
+    room.leave()
+    waiting[1].cancel()  # at the moment at which it is let in
+    await asyncio.wait(waiting[:3])
+    assert [task.cancelled() for task in waiting[:3]] == [True, True, False]
+    room.leave()
+    await waiting[3]
+    room.leave()
+    async with asyncio.timeout(5):
+        await room.enter()
+
+
+async def test_connections_are_kept_for_the_next_burst() -> None:
+    async with loopback(Reply(parts=[b"a"])) as server:
+        transport = DirectTransport({})
+        for _ in range(3):
+            assert await asyncio.gather(*(post(transport, server.url) for _ in range(40))) == [b"a"] * 40
+        await transport.close()
+        assert (server.connections, len(server.requests)) == (40, 120)
+
+
+async def test_a_request_that_fails_makes_room() -> None:
+    async with loopback(Reply(raw=[], end="cut")) as server:
+        transport = DirectTransport({})
+        found = await asyncio.gather(*(post(transport, server.url) for _ in range(325)), return_exceptions=True)
+        assert all(isinstance(one, Exception) for one in found)
+        server.replies = [Reply(parts=[b"b"])]
+        async with asyncio.timeout(5):
+            assert await post(transport, server.url) == b"b"
+        await transport.close()
+
+
+async def test_the_first_address_that_answers() -> None:
+    async with loopback(Reply(parts=[b"a"])) as server:
+        port = int(server.url.rpartition(":")[2])
+        with await dialled("localhost", port) as made:  # where ::1 comes first, nobody answers there
+            assert made.getpeername() == ("127.0.0.1", port)
+        await asyncio.sleep(0)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        with pytest.raises(OSError, match=r"refused|failed"):
+            await dialled("localhost", closed.getsockname()[1])
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
+def test_on_uvloop(tmp_path: Path, *, secure: bool) -> None:
+    uvloop = pytest.importorskip("uvloop")
+    context: ssl.SSLContext | None = None
+    authority = ""
+    if secure:
+        context, vouching = certificate(tmp_path)
+        authority = str(vouching)
+
+    async def work() -> tuple[list[bytes], int]:
+        async with loopback(Reply(parts=[b"data: a\n\n", b"data: b\n\n"]), tls=context) as server:
+            transport = DirectTransport({}, ca_file=authority)
+            said = [await post(transport, server.url) for _ in range(3)]
+            await transport.close()
+            return said, server.connections
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(work()) == ([b"data: a\n\ndata: b\n\n"] * 3, 1)
