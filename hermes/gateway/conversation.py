@@ -30,6 +30,7 @@ from hermes.gateway.outbox import Outbox
 from hermes.gateway.people import People, Person
 from hermes.gateway.platform import Capabilities
 from hermes.gateway.questions import Questions
+from hermes.gateway.sessions import Entry
 from hermes.gateway.speaker import Hearer, Speaker
 from hermes.runtime.actor import SessionActor
 from hermes.util.local import span
@@ -79,6 +80,7 @@ class Conversation:
         """The message that the next answer is an answer to."""
         self.questions = Questions(self)
         self.actor: SessionActor
+        self.entry: Entry
         self._speaker: Speaker | None = None
         self._work: asyncio.Queue[Coroutine[object, object, None]] = asyncio.Queue(_WAITING)
         self._worker = asyncio.create_task(self._run(), name=f"conversation {binding.key}")

@@ -1,8 +1,9 @@
 """The conversations of all chats: found by their keys, opened when something is said in them."""
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import structs
@@ -38,8 +39,20 @@ class Conversations:
         self._live: dict[str, Conversation] = {}
         self._mending: set[asyncio.Task[None]] = set()
 
-    async def get(self, account: Account, place: Place, person: Person) -> Conversation:
-        """The conversation of a person in a place, live. Raises what opening a session raises."""
+    @contextlib.asynccontextmanager
+    async def held(self, account: Account, place: Place, person: Person) -> AsyncIterator[Conversation]:
+        """The conversation of a person in a place, live for as long as the context lasts. Raises what opening a session
+        raises."""
+        conversation = await self._get(account, place, person)
+        entry = conversation.entry
+        entry.holders += 1
+        try:
+            yield conversation
+        finally:
+            entry.holders -= 1
+            entry.used_at = asyncio.get_running_loop().time()
+
+    async def _get(self, account: Account, place: Place, person: Person) -> Conversation:
         settings = account.plan.settings
         who = f"~{person.role}" if rules.is_shared(settings, place) else person.id
         key = rules.conversation_key(settings, place, who)
@@ -165,6 +178,7 @@ class Conversations:
                 raise BusyError("This session is open for another conversation.", "Try again in a moment.")
             return known
         made = conversation[0]
+        made.entry = entry
         self._live[binding.key] = made
 
         async def closing() -> None:

@@ -119,6 +119,11 @@ class Questions:
             return say("The question is withdrawn: nobody waits for its answer any more.")
         return ""
 
+    @property
+    def asking(self) -> bool:
+        """Whether a command or the model waits for a person's choice or words."""
+        return bool(self._menus)
+
     def knows(self, token: str) -> bool:
         """Whether a button belongs to one of these questions."""
         name = token.partition(":")[2].rpartition(":")[0]
