@@ -3,6 +3,8 @@
 import re
 import time
 
+from hermes.app.cron import CronDesk
+from hermes.app.cron_open import open_cron
 from hermes.testing.chats.fake import Failing
 from hermes.testing.chats.ntfy import Fake
 from hermes.testing.clock import ManualClock
@@ -166,3 +168,12 @@ async def test_a_file_in_an_answer_is_sent_and_a_key_is_not() -> None:
     files = [file for one in chat.shown() for file in one.files]
     assert [one.content for one in files] == [b"the file"]
     assert "passwd" in chat.text() and "root:" not in chat.text()
+
+
+async def test_a_job_that_is_due_says_its_words_in_the_chat() -> None:
+    async with ScriptedServer([Say("It is time.")]) as server, Fake() as chat:
+        with home_for(server, {"ntfy": chat}) as home:
+            async with open_cron(home.environ) as cron:
+                await cron.add(CronDesk.wish(name="tea", schedule="1s", prompt="say it", deliver=("ntfy:a-topic",)))
+            async with running(home):
+                await chat.until(lambda: "It is time." in chat.text())
