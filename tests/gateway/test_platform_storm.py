@@ -1,4 +1,4 @@
-"""Breaks, restarts, lost sessions and a server that is down, in the midst of talk: nothing is lost, lanes are in order."""
+"""Breaks, restarts, lost sessions and a server that is down: nothing is lost, lanes are in order."""
 
 import asyncio
 import importlib
