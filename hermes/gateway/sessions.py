@@ -96,11 +96,12 @@ class Sessions:
             self._left.notify_all()
 
     async def close(self) -> None:
-        """Close every session."""
+        """Close every session; turns that run stay open, and go on at the next start."""
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.wait({self._sweeper})
-        for session_id in list(self._entries):
+        for session_id, entry in list(self._entries.items()):
+            entry.actor.stays_open = True
             await self.drop(session_id)
 
     async def _room(self) -> None:
