@@ -1,4 +1,4 @@
-"""Opens the jobs of a home for a front-end that has no session."""
+"""Opens the jobs of a home for a front-end, with sessions of its own or without."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -13,6 +13,20 @@ from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.store.store import Store
 from hermes.util.clock import Clock, SystemClock
+
+
+def desk_of(app: App) -> CronDesk:
+    """What the person can do with jobs, where Hermes is open already."""
+    on = app.premises
+    base = CronBase(
+        home=on.home,
+        settings=on.settings,
+        process=on.environ,
+        store=on.store,
+        redactor=on.redactor,
+        clock=on.clock,
+    )
+    return CronDesk(base, lambda options: App(on.environ, options, clock=on.clock))
 
 
 @asynccontextmanager

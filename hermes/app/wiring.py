@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from hermes.app.beside import Beside
     from hermes.app.birth import Live
     from hermes.app.context_bar import Share
-    from hermes.app.cron import CronDesk
     from hermes.app.memory import MemoryDesk
     from hermes.app.premises import Premises
     from hermes.app.prompting import Size
@@ -207,22 +206,6 @@ class App:
 
         on = self._on
         return MemoryDesk(journal_of(on.home, on.settings, on.store, on.redactor))
-
-    def cron(self) -> "CronDesk":
-        """What the person can do with jobs on a clock."""
-        from hermes.app.cron import CronDesk
-        from hermes.app.cron_base import CronBase
-
-        on = self._on
-        base = CronBase(
-            home=on.home,
-            settings=on.settings,
-            process=self._process,
-            store=on.store,
-            redactor=on.redactor,
-            clock=self._clock,
-        )
-        return CronDesk(base, lambda options: App(self._process, options, clock=self._clock))
 
     def undoing(self, actor: SessionActor) -> "UndoDesk":
         """Undo for a live session: of files, of turns, and its branches."""

@@ -125,33 +125,45 @@ def _wished(given: argparse.Namespace) -> dict[str, object]:
 
 async def _done(given: argparse.Namespace) -> int:
     async with open_cron(process_environment()) as desk:
-        match given.verb:
-            case "add":
-                return _told(desk, given, await desk.add(desk.wish(**_wished(given))), say("Made."))
-            case "edit":
-                return _told(desk, given, await desk.edit(given.job, desk.wish(**_wished(given))), say("Changed."))
-            case "pause" | "resume":
-                said = say("Paused.") if given.verb == "pause" else say("Resumed.")
-                return _told(desk, given, await desk.moved(given.verb, given.job), said)
-            case "remove":
-                return await _removed(desk, given)
-            case "run":
-                return _ran(await desk.run(given.job), as_json=given.as_json)
-            case "tick":
-                count = await desk.tick()
-                _shown(given, {"ran": count}, [say_many("{n} job ran.", "{n} jobs ran.", count)])
-            case "stop":
-                count = await desk.stop(given.job)
-                line = say("It is being stopped.") if count else say("It does not run.")
-                _shown(given, {"stopped": count}, [line])
-            case "show":
-                row = await desk.row(given.job)
-                _shown(given, row, job_lines(row))
-            case "history":
-                rows = await desk.history(given.job, given.limit)
-                _shown(given, rows, history_lines(rows) or [say("Nothing was due yet.")])
-            case _:
-                await _listed(desk, as_json=getattr(given, "as_json", False))
+        if given.verb in ("show", "history", "list", None):
+            await _looked(desk, given)
+            return 0
+        return await _moved(desk, given)
+
+
+async def _looked(desk: CronDesk, given: argparse.Namespace) -> None:
+    """Show what there is."""
+    if given.verb == "show":
+        row = await desk.row(given.job)
+        _shown(given, row, job_lines(row))
+    elif given.verb == "history":
+        rows = await desk.history(given.job, given.limit)
+        _shown(given, rows, history_lines(rows) or [say("Nothing was due yet.")])
+    else:
+        await _listed(desk, as_json=getattr(given, "as_json", False))
+
+
+async def _moved(desk: CronDesk, given: argparse.Namespace) -> int:
+    """Do something."""
+    match given.verb:
+        case "add":
+            return _told(desk, given, await desk.add(desk.wish(**_wished(given))), say("Made."))
+        case "edit":
+            return _told(desk, given, await desk.edit(given.job, desk.wish(**_wished(given))), say("Changed."))
+        case "pause" | "resume":
+            said = say("Paused.") if given.verb == "pause" else say("Resumed.")
+            return _told(desk, given, await desk.moved(given.verb, given.job), said)
+        case "remove":
+            return await _removed(desk, given)
+        case "run":
+            return _ran(await desk.run(given.job), as_json=given.as_json)
+        case "stop":
+            count = await desk.stop(given.job)
+            line = say("It is being stopped.") if count else say("It does not run.")
+            _shown(given, {"stopped": count}, [line])
+        case _:
+            count = await desk.tick()
+            _shown(given, {"ran": count}, [say_many("{n} job ran.", "{n} jobs ran.", count)])
     return 0
 
 

@@ -158,33 +158,35 @@ class Execution:
 
     async def _end(self, outcome: Outcome) -> None:
         job, means = self.job, self._means
-        silent = outcome.ok and (is_silent(outcome.text) or not outcome.text.strip())
         reason = one_line(inert(outcome.reason), 1_000)
-        text = outcome.text if outcome.ok else _failure(job, self.at, reason, outcome.text)
-        name = ""
-        if not silent:
-            try:
-                name = await asyncio.to_thread(means.outputs.write, job.id, self.at, text)
-            except HermesError as error:
-                _LOG.warning("what the job %s said could not be kept: %s", job.name, error)
-                reason = reason or str(error)
-        elif not reason:
-            reason = phrase("it had nothing to say")
-        places = places_of(job.spec)
-        owed = bool(name and places) and not silent and (outcome.ok or not job.spec.quiet)
-        mine = owed and all(means.courier.reaches(place) for place in places)
+        name, wrong = await self._kept(outcome, reason)
+        places = places_of(job.spec) if name and (outcome.ok or not job.spec.quiet) else ()
+        mine = bool(places) and all(means.courier.reaches(place) for place in places)
         end = End(
             state=InstantState.RAN if outcome.ok else InstantState.FAILED,
-            reason=reason,
+            reason=reason or wrong,
             session_id=outcome.session_id,
             nano=outcome.nano,
             output=name,
-            owed=owed,
+            owed=bool(places),
             deliverer=means.owner if mine else "",
             until=means.clock.now() + LEASE if mine else 0.0,
         )
         if not await means.store.end_instant(job.id, self.at, fence=self._fence, end=end):
             _LOG.warning("the job %s ended after its claim was lost", job.name)
+
+    async def _kept(self, outcome: Outcome, reason: str) -> tuple[str, str]:
+        """The file with what there is to say, and why there is none."""
+        job, text = self.job, outcome.text
+        if not outcome.ok:
+            text = _failure(job, self.at, reason, text)
+        elif is_silent(text) or not text.strip():
+            return "", phrase("it had nothing to say")
+        try:
+            return await asyncio.to_thread(self._means.outputs.write, job.id, self.at, text), ""
+        except HermesError as error:
+            _LOG.warning("what the job %s said could not be kept: %s", job.name, error)
+            return "", str(error)
 
 
 def _failure(job: Job, at: float, reason: str, text: str) -> str:

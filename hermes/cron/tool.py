@@ -23,6 +23,11 @@ from hermes.util.text import escaped, one_line
 Action = Literal["create", "list", "show", "update", "pause", "resume", "run", "stop", "remove", "history"]
 _LOOKS = ("list", "show", "history")
 _NEWEST = 20
+_PLAIN = (
+    *("name", "schedule", "prompt", "skills", "model", "script", "context_from"),
+    *("repeat", "no_agent", "max_cost", "catch_up", "overlap"),
+)
+"""What is called the same in a call and in a wish."""
 
 
 class CronCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -92,30 +97,34 @@ def cronjob_tool(desk: Desk) -> Tool:
 
 
 async def _done(desk: Desk, ctx: ToolContext, call: CronCall) -> ToolOutput:
+    if call.action == "list":
+        return _plainly([job_of(row) for row in await desk.jobs.all()])
+    if call.action in _LOOKS:
+        found = await desk.jobs.find(call.job_id)
+        rows = await desk.store.job_history(found.id, _NEWEST) if call.action == "history" else []
+        return _plainly([found], [_ended(row) for row in rows], whole=call.action == "show")
+    return ToolOutput(text=escaped(await _moved(desk, ctx, call)))
+
+
+async def _moved(desk: Desk, ctx: ToolContext, call: CronCall) -> str:
+    """What came of an action that changes something."""
     jobs, name = desk.jobs, call.job_id
     maker = Maker(by="model", sources=ctx.state.taint.sources(), origin=desk.origin)
     match call.action:
-        case "list":
-            return _plainly([job_of(row) for row in await jobs.all()])
-        case "show" | "history":
-            found = await jobs.find(name)
-            rows = await desk.store.job_history(found.id, _NEWEST) if call.action == "history" else []
-            return _plainly([found], [_ended(row) for row in rows], whole=call.action == "show")
-        case "run":
-            said = await _run(desk, name)
         case "create":
-            said = f"Made. {_line(await jobs.make(_wish(desk, ctx, call), maker))}{'' if desk.runs() else _IDLE}"
+            return f"Made. {_line(await jobs.make(_wish(desk, ctx, call), maker))}{'' if desk.runs() else _IDLE}"
         case "update":
-            said = f"Changed. {_line(await jobs.edit(name, _wish(desk, ctx, call), maker))}"
+            return f"Changed. {_line(await jobs.edit(name, _wish(desk, ctx, call), maker))}"
         case "pause":
-            said = f"Paused. {_line(await jobs.pause(name))}"
+            return f"Paused. {_line(await jobs.pause(name))}"
         case "resume":
-            said = f"Resumed. {_line(await jobs.resume(name))}"
+            return f"Resumed. {_line(await jobs.resume(name))}"
         case "remove":
-            said = f"Removed {(await jobs.remove(name)).name}, with its history."
+            return f"Removed {(await jobs.remove(name)).name}, with its history."
+        case "run":
+            return await _run(desk, name)
         case _:
-            said = "It is being stopped." if await jobs.stop(name) else "It does not run."
-    return ToolOutput(text=escaped(said))
+            return "It is being stopped." if await jobs.stop(name) else "It does not run."
 
 
 async def _run(desk: Desk, name: str) -> str:
@@ -128,37 +137,26 @@ async def _run(desk: Desk, name: str) -> str:
     return f"{found.name} runs now; what comes of it goes to {', '.join(found.spec.deliver)}."
 
 
+def _check(desk: Desk, ctx: ToolContext, call: CronCall) -> None:
+    """Raise ToolError for more tools than the session has, and for a key in the prompt."""
+    if desk.limit is not None and (beyond := [one for one in call.enabled_toolsets if one not in desk.limit]):
+        raise ToolError(f"This session does not have the tool sets {', '.join(beyond)}, so its jobs cannot either.")
+    if ctx.redact(call.prompt) != call.prompt:
+        raise ToolError("The prompt holds what looks like a key or password. Leave it out; name its variable.")
+
+
 def _wish(desk: Desk, ctx: ToolContext, call: CronCall) -> Wish:
     """What a call names; what it leaves empty is not given. A new job works where its session does, with no more
     tools."""
-    if desk.limit is not None and (beyond := [one for one in call.enabled_toolsets if one not in desk.limit]):
-        raise ToolError(f"This session does not have the tool sets {', '.join(beyond)}, so its jobs cannot either.")
+    _check(desk, ctx, call)
     fresh = call.action == "create"
-    if ctx.redact(call.prompt) != call.prompt:
-        raise ToolError("The prompt holds what looks like a key or password. Leave it out; name its variable.")
-    given: dict[str, object] = {
-        "name": call.name,
-        "schedule": call.schedule,
+    given = {name: getattr(call, name) for name in _PLAIN} | {
         "zone": call.timezone,
-        "prompt": call.prompt,
-        "deliver": tuple(call.deliver.split(",")) if call.deliver else (),
-        "skills": call.skills,
-        "model": call.model,
-        "script": call.script,
-        "context_from": call.context_from,
+        "deliver": tuple(filter(None, call.deliver.split(","))),
         "toolsets": call.enabled_toolsets or (desk.limit if fresh else None),
         "cwd": str(ctx.resolve(call.workdir)) if call.workdir else ctx.places.workspace if fresh else "",
     }
-    chosen = {name: value for name, value in given.items() if value}
-    optional = {
-        "repeat": call.repeat,
-        "no_agent": call.no_agent,
-        "max_cost": call.max_cost,
-        "catch_up": call.catch_up,
-        "overlap": call.overlap,
-    }
-    chosen |= {name: value for name, value in optional.items() if value is not None}
-    return wish_of(chosen)
+    return wish_of({name: value for name, value in given.items() if value not in ("", (), None)})
 
 
 def _plainly(jobs: Sequence[Job], more: Sequence[str] = (), *, whole: bool = False) -> ToolOutput:

@@ -1,6 +1,6 @@
 """Jobs on a clock, and a row for what became of each due instant; several processes may work on them at once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 
 import apsw
@@ -410,15 +410,6 @@ class JobAccess(Access):
         """The newest instant of a job that ran."""
         rows = await self._instants("WHERE job_id = ? AND state = 'ran' ORDER BY at DESC LIMIT 1", (job_id,))
         return rows[0] if rows else None
-
-    async def instant_sums(self, job_id: str) -> Mapping[str, int]:
-        """How many instants of a job ended in each way, as far as the history goes back."""
-        rows = await self._database.read(
-            lambda connection: connection.execute(
-                "SELECT state, sum(instants) FROM job_instants WHERE job_id = ? GROUP BY state", (job_id,)
-            ).fetchall()
-        )
-        return {str(state): int(str(count)) for state, count in rows}
 
     async def _jobs(self, where: str, values: tuple[object, ...]) -> list[JobRow]:
         rows = await self._database.read(

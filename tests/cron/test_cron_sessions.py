@@ -7,7 +7,7 @@ import sys
 from msgspec import structs
 
 from hermes.app.cron_base import gateway_running, machine_zone
-from hermes.app.cron_open import open_cron
+from hermes.app.cron_open import desk_of, open_cron
 from hermes.app.options import Options
 from hermes.app.wiring import App
 from hermes.config.settings import CronSettings, Settings
@@ -120,7 +120,7 @@ async def test_the_tool_makes_a_job_where_somebody_is_there() -> None:
                 actor = await app.open_session(options=structs.replace(_options(home), origin="telegram:42"))
                 actor.approvals.can_ask = True
                 await actor.post(Inbound(text="every day, say hello", cwd=str(home.cwd)))
-                (row,) = await app.cron().rows()
+                (row,) = await desk_of(app).rows()
         assert (row["name"], row["schedule"]) == ("hello", "@daily")
         assert row["spec"] == {"prompt": "Say hello.", "deliver": ["origin"], "origin": "telegram:42",
                                "made_by": "model", "cwd": str(home.cwd),
@@ -143,7 +143,7 @@ async def test_a_job_has_no_more_than_the_session_that_makes_it() -> None:
                 actor = await app.open_session()
                 asked = _answering(actor, AnswerScope.DENY)
                 await actor.post(Inbound(text="every day, say hello", cwd=str(home.cwd)))
-                assert await app.cron().rows() == []
+                assert await desk_of(app).rows() == []
         assert [one.rule for one in asked] == ["job-reach", "job-reach"]
 
 
@@ -153,7 +153,7 @@ async def test_with_nobody_there_no_job_is_made() -> None:
             async with App(home.environ, _options(home)) as app:
                 actor = await app.open_session()
                 await actor.post(Inbound(text="every day, say hello", cwd=str(home.cwd)))
-                assert await app.cron().rows() == [] and actor.approvals.unasked == 1
+                assert await desk_of(app).rows() == [] and actor.approvals.unasked == 1
 
 
 async def test_under_strangers_words_the_person_is_asked_and_the_job_carries_them() -> None:
@@ -166,7 +166,7 @@ async def test_under_strangers_words_the_person_is_asked_and_the_job_carries_the
                     actor = await app.open_session()
                     asked = _answering(actor, scope)
                     await actor.post(Inbound(text="read my notes", cwd=str(home.cwd)))
-                    rows = await app.cron().rows()
+                    rows = await desk_of(app).rows()
                     assert len(rows) == count and len(asked) == 1 and "Say hello." in asked[0].subject
                 spec = rows[0]["spec"]
                 assert isinstance(spec, dict) and spec["sources"] == [f"file:{home.cwd}"]

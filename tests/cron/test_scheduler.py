@@ -1,6 +1,8 @@
 """What becomes of due instants: each ends as one row, with a reason, and people hear of it."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +13,8 @@ from hermes.core.errors import BusyError
 from hermes.cron.job import CatchUp, Overlap
 from hermes.cron.jobs import Wish
 from hermes.cron.running import Outcome
-from hermes.store.jobs import JobState
+from hermes.store.jobs import End, InstantState, JobState
+from hermes.util.owner import this_process
 
 from .rig import Rig, refused, rigged
 
@@ -295,6 +298,36 @@ async def test_closing_ends_runs_by_name(rig: Rig, repeatable: bool) -> None:
     rig.again()
     await rig.ticked()
     assert [row[1:] for row in await rig.rows(job)] == [("ran", "")]
+
+
+async def test_a_claim_is_taken_over_only_when_its_process_and_its_lease_have_ended(rig: Rig) -> None:
+    dead = subprocess.run(
+        [sys.executable, "-c", "from hermes.util.owner import this_process; print(this_process())"],
+        check=True, capture_output=True, text=True,
+    ).stdout.strip()  # fmt: skip
+    jobs = [await rig.add("0 9 * * *", name=name) for name in ("dead", "living")]
+    for job, owner in zip(jobs, (f"{dead} x", f"{this_process()} other"), strict=True):
+        at = await rig.store.add_by_hand(job.id, START)
+        assert await rig.store.claim_instant(job.id, at, owner=owner, until=START + 60) == 1
+        assert await rig.store.claim_instant(job.id, at, owner="me", until=START + 60) is None
+    await rig.clock.advance(59)
+    await rig.ticked()
+    assert [[row[1] for row in await rig.rows(job)] for job in jobs] == [["claimed"], ["claimed"]]
+    rig.clock.set_now(START + 3_600)  # the clock jumps: who lives keeps its claim
+    await rig.ticked()
+    (first, *_), (second, *_) = [await rig.rows(job) for job in jobs]
+    assert first[1:] == ("failed", "the process ended") and second[1] == "claimed"
+
+
+async def test_an_end_that_names_an_old_claim_counts_for_nothing(rig: Rig) -> None:
+    job = await rig.add("0 9 * * *")
+    at = await rig.store.add_by_hand(job.id, START)
+    assert await rig.store.claim_instant(job.id, at, owner="one", until=START) == 1
+    assert await rig.store.release_instant(job.id, at, fence=1)
+    assert await rig.store.claim_instant(job.id, at, owner="two", until=START) == 2
+    assert not await rig.store.end_instant(job.id, at, fence=1, end=End(state=InstantState.RAN))
+    assert not await rig.store.renew_instant(job.id, at, fence=1, until=START + 60)
+    assert await rig.store.end_instant(job.id, at, fence=2, end=End(state=InstantState.RAN))
 
 
 async def test_run_ticks_by_itself(rig: Rig) -> None:

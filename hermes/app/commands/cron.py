@@ -1,6 +1,7 @@
 """`/cron`: jobs on a clock."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hermes.app.command import Call, Command, Group
 from hermes.app.desk import Option
@@ -8,6 +9,11 @@ from hermes.core.errors import UsageError
 from hermes.util.say import phrase, say
 from hermes.util.text import escaped
 
+if TYPE_CHECKING:
+    from hermes.app.cron import CronDesk
+
+_LOOKS = ("list", "show", "history")
+_NEWEST = 20
 _VERBS = ("list", "show", "add", "pause", "resume", "run", "stop", "remove", "history")
 _USAGE = phrase(
     "/cron takes: list, show JOB, add SCHEDULE PROMPT, pause JOB, resume JOB, run JOB, stop JOB, remove JOB,"
@@ -17,37 +23,55 @@ _USAGE = phrase(
 
 async def cron(call: Call) -> None:
     """List jobs, make one, and do something about one."""
-    from hermes.app.cron_lines import history_lines, idle_line, job_line, job_lines
+    from hermes.app.cron_lines import idle_line
+    from hermes.app.cron_open import desk_of
 
-    desk = call.desk.app.cron()
-    served = desk.served
-    match call.words:
-        case [] | ["list"]:
-            lines = [job_line(row) for row in await desk.rows()] or [say("There are no jobs.")]
+    desk = desk_of(call.desk.app)
+    words = call.words or ["list"]
+    lines = await (_looked(desk, words) if words[0] in _LOOKS else _done(desk, words))
+    if words[0] in ("list", "add", "resume") and not desk.served:
+        lines.append(idle_line())
+    call.desk.tell("\n".join(map(escaped, lines)))
+
+
+async def _looked(desk: "CronDesk", words: list[str]) -> list[str]:
+    """What there is."""
+    from hermes.app.cron_lines import history_lines, job_line, job_lines
+
+    match words:
+        case ["list"]:
+            return [job_line(row) for row in await desk.rows()] or [say("There are no jobs.")]
         case ["show", name]:
-            lines, served = job_lines(await desk.row(name)), True
-        case ["add", schedule, *words] if words:
-            wish = desk.wish(schedule=schedule, prompt=" ".join(words))
-            lines = [job_line(await desk.add(wish))]
-        case [("pause" | "resume" | "remove") as verb, name]:
-            lines = [job_line(await desk.moved(verb, name))]
-        case ["run", name]:
-            lines = [await _run(call, name)]
-            served = True
-        case ["stop", name]:
-            lines, served = [say("It is being stopped.") if await desk.stop(name) else say("It does not run.")], True
-        case ["history"] | ["history", _]:
-            which = call.words[1] if len(call.words) == 2 else None
-            lines = history_lines(await desk.history(which, 20)) or [say("Nothing was due yet.")]
-            served = True
+            return job_lines(await desk.row(name))
+        case ["history"]:
+            rows = await desk.history(None, _NEWEST)
+        case ["history", name]:
+            rows = await desk.history(name, _NEWEST)
         case _:
             raise UsageError(_USAGE)
-    call.desk.tell("\n".join(map(escaped, [*lines, *([] if served else [idle_line()])])))
+    return history_lines(rows) or [say("Nothing was due yet.")]
 
 
-async def _run(call: Call, name: str) -> str:
+async def _done(desk: "CronDesk", words: list[str]) -> list[str]:
+    """Do something, and what came of it."""
+    from hermes.app.cron_lines import job_line
+
+    match words:
+        case ["add", schedule, first, *more]:
+            wish = desk.wish(schedule=schedule, prompt=" ".join([first, *more]))
+            return [job_line(await desk.add(wish))]
+        case [("pause" | "resume" | "remove") as verb, name]:
+            return [job_line(await desk.moved(verb, name))]
+        case ["run", name]:
+            return [await _run(desk, name)]
+        case ["stop", name]:
+            return [say("It is being stopped.") if await desk.stop(name) else say("It does not run.")]
+        case _:
+            raise UsageError(_USAGE)
+
+
+async def _run(desk: "CronDesk", name: str) -> str:
     """Run a job now, where jobs run, else in this process; what it said."""
-    desk = call.desk.app.cron()
     if desk.served:
         return say("The job {name} runs now.", name=(await desk.run_elsewhere(name))["name"])
     row = await desk.run(name)
@@ -57,10 +81,12 @@ async def _run(call: Call, name: str) -> str:
 
 async def complete(call: Call) -> Sequence[Option]:
     """A verb, then a job."""
+    from hermes.app.cron_open import desk_of
+
     words = call.text.split()
     if len(words) + call.text.endswith(" ") < 2:
         return [Option(verb) for verb in _VERBS]
-    return [Option(str(row["name"])) for row in await call.desk.app.cron().rows()]
+    return [Option(str(row["name"])) for row in await desk_of(call.desk.app).rows()]
 
 
 COMMAND = Command(
