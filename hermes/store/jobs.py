@@ -370,9 +370,13 @@ class JobAccess(Access):
         """Those that wait for a run or have one, the earliest first."""
         return await self._instants(f"WHERE {_OPEN} ORDER BY at, job_id", ())
 
-    async def owed_instants(self, limit: int) -> list[InstantRow]:
-        """Those whose words are still owed to somebody, the earliest first."""
-        return await self._instants("WHERE delivery = 'owed' ORDER BY at, job_id LIMIT ?", (limit,))
+    async def owing_jobs(self) -> list[JobRow]:
+        """Jobs of which words are still owed to somebody."""
+        return await self._jobs("WHERE id IN (SELECT job_id FROM job_instants WHERE delivery = 'owed')", ())
+
+    async def owed_instants(self, job_id: str, limit: int) -> list[InstantRow]:
+        """Those of a job whose words are still owed, the earliest first."""
+        return await self._instants("WHERE job_id = ? AND delivery = 'owed' ORDER BY at LIMIT ?", (job_id, limit))
 
     async def take_words(self, row: InstantRow, *, owner: str, until: float) -> bool:
         """Be the one who delivers what is owed, in the place of `row.owner`."""

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from hermes.core.errors import BusyError
 from hermes.cron.job import CatchUp, Overlap
@@ -191,6 +192,28 @@ async def test_what_nobody_reaches_stays_owed(rig: Rig) -> None:
     assert rig.courier.texts == [("telegram:7", "done")]
     (row,) = await rig.store.job_history(job.id, 10)
     assert row.delivery == "delivered"
+
+
+async def test_what_nobody_reaches_for_a_week_is_given_up_and_holds_nothing_up(rig: Rig) -> None:
+    here, rig.courier.here = await rig.add("0 9 * * *", name="one"), False
+    await rig.clock.advance(60)
+    await rig.ticked()
+    await rig.jobs.pause("one")
+    await rig.clock.advance(7 * DAY + 60)
+    await rig.ticked()
+    (row,) = await rig.store.job_history(here.id, 10)
+    assert row.delivery == "failed" and "for a week" in row.delivery_why and not rig.courier.sent
+
+
+async def test_a_job_that_cannot_be_read_holds_nothing_up(rig: Rig) -> None:
+    for name in ("broken", "fine"):
+        await rig.add("0 9 * * *", name=name)
+    broken = (await rig.jobs.find("broken")).row
+    assert await rig.store.change_job(structs.replace(broken, zone="Europe/Atlantis"))
+    await rig.clock.advance(60)
+    await rig.ticked()
+    assert [name for name, _ in rig.runner.ran] == ["fine"]
+    assert (await rig.store.glance()).wake_at == NINE + 3_600
 
 
 async def test_a_delivery_that_is_refused_says_so(rig: Rig) -> None:
