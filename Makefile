@@ -7,6 +7,7 @@
 # make writers        32 processes write one home for a minute, kills among them
 # make stops          a stop in the middle of everything, measured at the server and in the process table (2 minutes)
 # make bench          whole-process and per-round costs, beside other programs where they are installed
+# make many           what a turn costs with one to a thousand sessions in one process
 # make recall         recall and time of searches of a dozen kinds in a million messages, with three seeds (10 minutes)
 # make faults         2,000 random scripts of faults against the whole program (make faults COUNT=100 SEED=7)
 # make escapes        197 ways out of the sandbox, tried for real: as this user and, by the superuser, as another
@@ -24,7 +25,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test check matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench recall talk \
+.PHONY: run test check matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench many recall talk \
   cron-year screens shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
@@ -93,6 +94,9 @@ backends: $(VENV)/dev.stamp
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench
+
+many: $(VENV)/dev.stamp
+	@$(BIN)/python -m bench.many
 
 recall: $(VENV)/dev.stamp
 	@$(BIN)/python -m bench.recall --misses

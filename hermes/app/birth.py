@@ -11,6 +11,7 @@ from typing import TypeVar
 from msgspec import Struct, structs
 
 from hermes.agent.turn import Deps, TurnState
+from hermes.app.endpoint import choose_model
 from hermes.app.framing import Manner
 from hermes.app.keeping import Kept, kept_for, vouching
 from hermes.app.limits import guard_limits
@@ -101,6 +102,10 @@ class Birth:
         if plan.fresh:
             await self._create()
         route = self._route = SessionRoute(on.models, partial(on.client, self._meter), self._frame(tools, kept))
+        if plan.options.model and plan.options is not on.options:
+            choice = choose_model(on.settings.model, plan.options)
+            if choice != on.model.choice:
+                await route.lead(await on.other(choice))
         conversation = await self._conversation(await route.candidate(0))
         self._born.append(conversation)
         recorder = Recorder(

@@ -128,7 +128,8 @@ class Outgoing(Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str = ""
     """The same for every attempt to send it; where a platform can, it is not shown twice."""
     since: float = 0.0
-    """When it was first tried to send it, in seconds since the epoch: it can be on the platform since then. 0: unknown."""
+    """When it was first tried to send it, in seconds since the epoch: it can be on the platform since then; 0: unknown.
+    """
     reply_to: str = ""
     """The message that it answers."""
     buttons: tuple[tuple[Button, ...], ...] = ()

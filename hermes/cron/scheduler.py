@@ -90,6 +90,11 @@ class Scheduler:
                 await asyncio.wait(set(self._running.values()))
             await self.tick()
 
+    async def idle(self) -> None:
+        """Wait until nothing runs here."""
+        while self._running:
+            await asyncio.wait(set(self._running.values()))
+
     async def close(self) -> None:
         """End all runs by name."""
         running = list(self._running.values())

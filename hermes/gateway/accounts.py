@@ -201,6 +201,9 @@ class Account:
                 return
             except (PlatformError, StoreError, aiohttp.ClientError, OSError, TimeoutError) as error:
                 why = str(error) or type(error).__name__
+            except Exception as error:  # noqa: BLE001 - one platform's mistake must not end the others
+                _LOG.exception("an account failed")
+                why = f"{self.plan.descriptor.title} failed by an error of Hermes' own ({type(error).__name__})."
             pause = FIRST_PAUSE if clock() - began > STEADY else pause
             if self.health is not Health.LOST or why != self.why:
                 self._around.report(f"{self.name}: {why} It is tried again.")

@@ -1,17 +1,20 @@
 """One conversation in a chat: the live session behind it, and everything that is said there on its behalf."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 
 from msgspec import Struct
 
+from hermes.app.usage_lines import epoch_line
 from hermes.app.wiring import App
 from hermes.core.chats import Binding, DeliveryState, Outgoing, Owed
-from hermes.core.errors import HermesError
+from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
+    EpochBegan,
     Event,
     FellBack,
     Level,
@@ -29,14 +32,26 @@ from hermes.gateway.platform import Capabilities
 from hermes.gateway.questions import Questions
 from hermes.gateway.speaker import Hearer, Speaker
 from hermes.runtime.actor import SessionActor
-from hermes.util.say import say, translated
+from hermes.util.local import span
+from hermes.util.say import phrase, say, translated
 
 _LOG = logging.getLogger(__name__)
+HYGIENE_SHARE, HYGIENE_MESSAGES = 0.85, 4
+"""The part of a model's window, and the messages, from which on a conversation is condensed before a turn."""
 QUESTION_SECONDS = 3600.0
 """How long a question of the model's waits for its answer (clarify time-out of 0.19)."""
 MOST_PENDING = 64
 _WAITING = 1_000
 """Things to be shown that may wait; a conversation with more of them has stopped working."""
+
+
+class GatewayError(HermesError):
+    """The gateway failed by an error of its own; its log has all there is to know."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            phrase("Hermes failed by an error of its own ({what}).", what=what), phrase("`hermes logs` shows it.")
+        )
 
 
 class Ground(Struct, frozen=True, kw_only=True):
@@ -67,6 +82,9 @@ class Conversation:
         self._speaker: Speaker | None = None
         self._work: asyncio.Queue[Coroutine[object, object, None]] = asyncio.Queue(_WAITING)
         self._worker = asyncio.create_task(self._run(), name=f"conversation {binding.key}")
+        self._watchdog: asyncio.TimerHandle | None = None
+        self._seen = 0.0
+        """When there was a sign of life last, by the loop's clock."""
         self._unsubscribe: Callable[[], None] = lambda: None
         self.pending = 0
         """Messages that wait for the end of their turn."""
@@ -99,6 +117,16 @@ class Conversation:
             self._room.clear()
             await self._room.wait()
 
+    async def tidy(self) -> None:
+        """Before a turn: condense a conversation that nearly fills its model's window already (rows GH-01, GW-15)."""
+        live, settings = self.actor.conversation, self.app.premises.settings.compression
+        if self.actor.busy or not settings.enabled or len(live.messages) < HYGIENE_MESSAGES:
+            return
+        window = await self.app.context_length(self.actor)
+        if window is not None and live.lineage.estimated >= window * HYGIENE_SHARE:
+            with contextlib.suppress(BusyError):  # a turn has begun meanwhile: it looks at the window itself
+                await self.actor.condense()
+
     async def say(self, text: str) -> None:
         """Say something in Hermes' own name."""
         if text.strip():
@@ -124,6 +152,8 @@ class Conversation:
     async def close(self) -> None:
         """Show nothing more; what is owed stays owed."""
         self._unsubscribe()
+        if self._watchdog is not None:
+            self._watchdog.cancel()
         self._worker.cancel()
         await asyncio.wait({self._worker})
         if self._speaker is not None:
@@ -141,6 +171,7 @@ class Conversation:
             self._ground.broken(self)
 
     def _hear(self, event: Event) -> None:
+        self._alive(event)
         match event:
             case TurnStarted() | TurnResumed():
                 hearer = Hearer(self.account, self.place, self.reply_to)
@@ -154,14 +185,38 @@ class Conversation:
                 self._later(self.questions.show(event))
             case ApprovalAnswered():
                 self._later(self.questions.answered(event))
-            case Notice() | Refused() | FellBack():
+            case Notice() | Refused() | FellBack() | EpochBegan():
                 self._later(self.say(self._line(event)))
             case _ if self._speaker is not None:
                 self._speaker.hear(event)
             case _:
                 pass
 
-    def _line(self, event: Notice | Refused | FellBack) -> str:
+    def _alive(self, event: Event) -> None:
+        """There was a sign of life of the running turn: it has its time for the next one."""
+        self._seen = asyncio.get_running_loop().time()
+        if isinstance(event, TurnEnded) and self._watchdog is not None:
+            self._watchdog.cancel()
+            self._watchdog = None
+        elif isinstance(event, TurnStarted | TurnResumed):
+            self._look_again(self.app.premises.settings.gateway.turn_timeout)
+
+    def _look_again(self, seconds: float) -> None:
+        self._watchdog = asyncio.get_running_loop().call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        """Stop a turn that has given no sign of life for too long, and say so. While a person is asked it may wait."""
+        limit = self.app.premises.settings.gateway.turn_timeout
+        left = self._seen + limit - asyncio.get_running_loop().time()
+        if left > 0 or self.questions.waiting:
+            self._look_again(max(left, 1.0))
+            return
+        self._watchdog = None
+        self._ground.report(f"{self.binding.key}: no sign of life for {limit:g} s; the turn is stopped.")
+        self._later(self.say(say("(There was no sign of life for {time}; the turn is stopped.)", time=span(limit))))
+        self.actor.stop()
+
+    def _line(self, event: Notice | Refused | FellBack | EpochBegan) -> str:
         """What people are told of it; those who do not look after Hermes hear only what is theirs."""
         match event:
             case Refused():
@@ -170,6 +225,9 @@ class Conversation:
                 return f"({translated(event.text)})"
             case FellBack() if self.person.leads:
                 return say("({why} Going on with {model}.)", why=translated(event.reason), model=event.model)
+            case EpochBegan() if self.person.leads and event.number > 1:
+                said = epoch_line(event.reason, event.bytes)
+                return f"({said})" if said else ""
             case _:
                 return ""
 
@@ -187,4 +245,8 @@ class Conversation:
                 await work
             except HermesError as error:
                 self._ground.report(f"{self.binding.key}: {error}")
+                self._ground.broken(self)
+            except Exception as error:  # noqa: BLE001 - what comes behind it is shown all the same
+                _LOG.exception("something could not be shown")
+                self._ground.report(f"{self.binding.key}: {GatewayError(type(error).__name__)}")
                 self._ground.broken(self)

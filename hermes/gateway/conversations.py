@@ -97,6 +97,7 @@ class Conversations:
         letter_id, first = new_letter_id(), mode is BusyMode.INTERRUPT and conversation.actor.busy
         posting = Posting(arrivals=arrivals, letter_id=letter_id, body=inbound.encode(), first=first)
         conversation.binding = structs.replace(conversation.binding, last_at=self._now)
+        await conversation.tidy()
         await self._app.premises.store.post_letter(conversation.binding, posting)
         ended = conversation.actor.forward(letter_id, inbound, joins=mode is BusyMode.STEER, first=first)
         conversation.watch(ended)
@@ -177,20 +178,25 @@ class Conversations:
     def _options(self, account: Account, place: Place, person: Person) -> Options:
         """How a session of this person in this place is."""
         settings, channel = account.plan.settings, rules.channel_of(account.plan.settings, place)
-        rights = self._ground.people.rights(person.role)
-        wanted = channel.toolsets or settings.toolsets or None
-        if rights.toolsets is not None:
-            wanted = rights.toolsets if wanted is None else tuple(one for one in wanted if one in rights.toolsets)
         base = self._app.options
         prompts = [one for one in (base.ephemeral_system_prompt, settings.prompt, channel.prompt) if one]
         return structs.replace(
             base,
+            model=channel.model or settings.model or base.model,
             platform=settings.platform or account.name,
-            enabled_toolsets=wanted if wanted is not None else base.enabled_toolsets,
+            enabled_toolsets=self._toolsets(channel.toolsets or settings.toolsets, person),
+            origin=":".join(one for one in (place.platform, place.chat, place.thread) if one),
             ephemeral_system_prompt="\n\n".join(prompts),
             reviews=person.owner,
             cwd=self._cwd(account),
         )
+
+    def _toolsets(self, wanted: tuple[str, ...], person: Person) -> tuple[str, ...] | None:
+        """The tool sets of a session: those that are wanted here, as far as the person's role may use them."""
+        allowed = self._ground.people.rights(person.role).toolsets
+        if allowed is None:
+            return wanted or self._app.options.enabled_toolsets
+        return tuple(one for one in wanted if one in allowed) if wanted else allowed
 
     def _cwd(self, account: Account) -> str:
         on = self._app.premises

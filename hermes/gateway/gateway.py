@@ -11,6 +11,8 @@ from pathlib import Path
 
 from msgspec import structs
 
+from hermes.app.cron import scheduler_of
+from hermes.app.cron_base import CronBase
 from hermes.app.http import client_session
 from hermes.app.leaving import leaving
 from hermes.app.wiring import App
@@ -18,9 +20,11 @@ from hermes.core.chats import Batch, Outgoing, Owed, Unanswered
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
+from hermes.cron.scheduler import Scheduler
 from hermes.gateway.accounts import Account, Plan, plans_of
 from hermes.gateway.conversation import Conversation, Ground
 from hermes.gateway.conversations import Conversations
+from hermes.gateway.courier import GatewayCourier
 from hermes.gateway.front import Wish
 from hermes.gateway.lanes import Lanes
 from hermes.gateway.outbox import Outbox
@@ -60,7 +64,8 @@ class Gateway:
         self._stack = AsyncExitStack()
         self._held: dict[str, AsyncExitStack] = {}
         """By account, the lock on what two gateways must not use at once."""
-        self._tidier: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._jobs: Scheduler | None = None
         self.wrong: Sequence[str] = ()
         """What is wrong with accounts that cannot be started, a line each."""
 
@@ -96,7 +101,9 @@ class Gateway:
             await self.outbox.start(name)
         for account in self._accounts.values():
             account.start()
-        self._tidier = asyncio.create_task(self._tidy(), name="tidy")
+        self._tasks.append(asyncio.create_task(self._tidy(), name="tidy"))
+        self._jobs = self._scheduler()
+        self._tasks.append(asyncio.create_task(self._jobs.run(), name="jobs"))
 
     async def drain(self, seconds: float) -> bool:
         """Take nothing more in, and let what runs come to its end; False when that takes longer. What is not done then
@@ -110,14 +117,15 @@ class Gateway:
             async with asyncio.timeout(seconds):
                 for entry in self.sessions.live:
                     await entry.actor.idle()
+                if self._jobs is not None:
+                    await self._jobs.idle()
+        await self._end_tasks()
         done = not self.sessions.working
         return await self.outbox.settled(min(10.0, max(until - clock(), 1.0))) and done
 
     async def close(self) -> None:
         """Stop everything; nothing that is on disk is lost."""
-        if self._tidier is not None:
-            self._tidier.cancel()
-            await asyncio.wait({self._tidier})
+        await self._end_tasks()
         for account in self._accounts.values():
             await account.pause()
         await self.lanes.close()
@@ -163,6 +171,27 @@ class Gateway:
     def metrics(self) -> str:
         """The same for Prometheus."""
         return ""
+
+    async def _end_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._tasks.clear()
+
+    def _scheduler(self) -> Scheduler:
+        """Who lets jobs run, each in a Hermes of its own."""
+        on = self.app.premises
+        base = CronBase(
+            home=on.home,
+            settings=on.settings,
+            process=on.environ,
+            store=on.store,
+            redactor=on.redactor,
+            clock=on.clock,
+        )
+        courier = GatewayCourier(self._accounts, self.outbox)
+        return scheduler_of(base, courier, lambda options: App(on.environ, options, clock=on.clock), cwd=self._cwd)
 
     async def _begin(self, plan: Plan) -> None:
         """Make an account ready. One whose token another gateway of this user uses is left alone, with a line."""

@@ -10,12 +10,13 @@ from msgspec import Struct, field
 from hermes.app.command import parse
 from hermes.app.desk import Surface
 from hermes.app.slash import registry
-from hermes.core.chats import Arrival, Deed, StoredArrival
+from hermes.core.chats import Arrival, Deed, Outgoing, Owed, StoredArrival
 from hermes.core.errors import BusyError, HermesError, StoreError
+from hermes.core.ids import new_letter_id
 from hermes.core.outcomes import AnswerScope
 from hermes.gateway import rules
 from hermes.gateway.accounts import Account
-from hermes.gateway.conversation import Conversation, Ground
+from hermes.gateway.conversation import Conversation, GatewayError, Ground
 from hermes.gateway.conversations import Conversations
 from hermes.gateway.desk import ChatDesk
 from hermes.gateway.pairing import Pairing
@@ -113,11 +114,21 @@ class Lanes:
                 self._ground.report(f"{name}: {error}")
                 await asyncio.sleep(_BUSY_PAUSE)
             except HermesError as error:
-                self._ground.report(f"{name}: {error}")
-                await self._store.dismiss([rows[0].id], str(error))
-                if str(error) != lane.told:
-                    lane.told = str(error)
-                    await self._apologise(account, rows[0].arrival, error)
+                await self._fail(lane, rows[0], error)
+            except Exception as error:  # noqa: BLE001 - one message must not stop what comes behind it
+                _LOG.exception("a message could not be handled")
+                await self._fail(lane, rows[0], GatewayError(type(error).__name__))
+
+    async def _fail(self, lane: _Lane, row: StoredArrival, error: HermesError) -> None:
+        """A message gets an error for an answer; the same error is said once in a row."""
+        self._ground.report(f"{row.arrival.place.lane}: {error}")
+        await self._store.dismiss([row.id], str(error))
+        if str(error) != lane.told:
+            lane.told = str(error)
+            key = f"note:{new_letter_id()}"
+            text = say("(I cannot answer now: {why})", why=translated(str(error)))
+            message = Outgoing(place=row.arrival.place, text=text, key=key)
+            await self._ground.outbox.owe([Owed(key=key, message=message)])
 
     async def _handle(self, account: Account, lane: _Lane, rows: Sequence[StoredArrival]) -> None:
         first = rows[0]
@@ -220,15 +231,6 @@ class Lanes:
         conversation = await self._conversations.get(account, arrival.place, paired)
         await conversation.say(say("You are known here now, as {role}. Write what you want.", role=paired.role.value))
         return "paired"
-
-    async def _apologise(self, account: Account, arrival: Arrival, error: HermesError) -> None:
-        """Say that something could not be done, where no session can."""
-        from hermes.core.chats import Outgoing, Owed
-        from hermes.core.ids import new_letter_id
-
-        key = f"note:{new_letter_id()}"
-        text = say("(I cannot answer now: {why})", why=translated(str(error)))
-        await self._ground.outbox.owe([Owed(key=key, message=Outgoing(place=arrival.place, text=text, key=key))])
 
     async def _run_command(
         self, conversation: Conversation, person: Person, row: StoredArrival, command: tuple[str, str]

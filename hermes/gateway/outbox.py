@@ -27,6 +27,7 @@ PATIENCE = 24 * 3600.0
 """Seconds after which what cannot be sent is given up."""
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 300.0
+_STORE_PAUSE = 10.0
 _LOOK = 32
 _HOPELESS = frozenset({Fault.FORBIDDEN, Fault.NOT_FOUND})
 
@@ -115,7 +116,7 @@ class Outbox:
                 ended = await self._attempt(account, row)
             except StoreError as error:
                 self._report(f"{row.lane}: {error}")
-                await asyncio.sleep(_LONGEST_PAUSE)
+                await asyncio.sleep(_STORE_PAUSE)
                 continue
             if ended is None:
                 return True
@@ -143,6 +144,11 @@ class Outbox:
         except (PlatformError, OSError, TimeoutError) as error:
             fault = SendError(Fault.TRANSIENT, str(error) or type(error).__name__, uncertain=not _unsent(error))
             return await self._after(account, row, fault)
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a platform's mistake must not hold up what comes behind it
+            _LOG.exception("a message could not be sent")
+            return await self._after(account, row, SendError(Fault.UNKNOWN, type(error).__name__, uncertain=True))
 
     async def _put(self, account: Account, row: Delivery) -> tuple[DeliveryState, str]:
         """Send or change a message; how certain it is that it is there once, and its id."""
@@ -153,7 +159,7 @@ class Outbox:
             return DeliveryState.DELIVERED, row.message_id
         again = row.state is DeliveryState.ATTEMPTING
         if again and account.can.resend is Resend.CHECK:
-            known = await platform.find_sent(message)
+            known = await platform.find_sent(structs.replace(message, since=row.made_at))
             if known is not None:
                 return DeliveryState.DELIVERED, known
         doubtful = again and account.can.resend is Resend.BLIND

@@ -1,6 +1,7 @@
 """Questions to people in chats: shown with buttons where there are some, answered by who may, once."""
 
 import asyncio
+import hashlib
 import secrets
 from collections.abc import Sequence
 from typing import Protocol
@@ -86,7 +87,7 @@ class Questions:
         if event.always_covers:
             labels.append((AnswerScope.ALWAYS, say("Allow always")))
         labels.append((AnswerScope.DENY, say("No")))
-        token = secrets.token_hex(8)
+        token = hashlib.sha256(event.approval_id.encode()).hexdigest()[:16]  # the same after a restart
         text = _question(event, buttons=self._conversation.account.can.buttons)
         rows = tuple(
             (Button(label, f"a:{token}:{scope.value}", danger=scope is AnswerScope.ALWAYS),) for scope, label in labels

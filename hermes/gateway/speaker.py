@@ -98,6 +98,7 @@ class Speaker:
                 self._count = int(known.key.rpartition(":")[2]) + 1
                 self._segment.messages.append(_Message(known.key, known.id, known.message_id))
             self._tasks.append(asyncio.create_task(self._show(), name=f"speak {self.turn_id}"))
+        await self._react("👀")
         if self._account.can.typing:
             self._tasks.append(asyncio.create_task(self._typing(), name=f"type {self.turn_id}"))
 
@@ -135,6 +136,7 @@ class Speaker:
             last[0] = structs.replace(last[0], message=first)
         owed += [*last, *(self._owed_file(number, file) for number, file in enumerate(answer.files))]
         await self._outbox.owe(owed, answered=self.turn_id, outcome=answer.outcome)
+        await self._react("✅" if ended.reason.completed else "❌")
 
     async def close(self) -> None:
         """Say nothing more; what is shown stays as it is, and is gone on with when the turn is."""
@@ -209,6 +211,14 @@ class Speaker:
                 message.message_id = await self._account.platform.send(owed.message)
                 await self._store.shown(message.number, message.message_id)
         message.shown = text
+
+    async def _react(self, emoji: str) -> None:
+        """Mark the message that is answered, where that is wanted."""
+        account = self._account
+        if account.plan.settings.reactions and account.can.reactions and self._hearer.reply_to:
+            with contextlib.suppress(PlatformError, TimeoutError, OSError):
+                async with asyncio.timeout(_LIVE_SECONDS):
+                    await account.platform.react(self._place, self._hearer.reply_to, emoji)
 
     async def _typing(self) -> None:
         with contextlib.suppress(PlatformError, TimeoutError, OSError):

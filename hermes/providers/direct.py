@@ -113,7 +113,9 @@ class DirectTransport:
         if self._closed or len(connections) >= _MOST_CONNECTIONS or not connection.usable:
             connection.abort()
             return
-        connection.idle_since = asyncio.get_running_loop().time()
+        now = connection.idle_since = asyncio.get_running_loop().time()
+        while connections and now - connections[0].idle_since >= _IDLE_SECONDS:  # left over from a busier time
+            connections.pop(0).abort()
         connections.append(connection)
 
     async def connect(self, where: Target, seconds: float, addresses: Sequence[str] = ()) -> "_Connection":

@@ -29,6 +29,7 @@ _APPLICATION = 0x4845525A
 _BATCH_ROWS = 16_384
 _BATCH_CHARACTERS = 16_000_000
 _SORTER_BYTES = 16_777_216
+_CACHE = "PRAGMA main.cache_size = -8000"
 _BODY = msgspec.json.Decoder(Message)
 _TABLES = """
 CREATE TABLE state (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -103,7 +104,7 @@ class IndexFile:
             undo.callback(connection.close)
             _must_be_ours(connection, self.path)
             use_wal(connection, synchronous="NORMAL")
-            connection.execute("PRAGMA cache_size = -8000").fetchall()
+            connection.execute(_CACHE).fetchall()
             connection.execute("ATTACH ? AS store", (f"{self._store_path.absolute().as_uri()}?mode=ro",))
             if connection.pragma("user_version") != VERSION:
                 _make(connection)
@@ -128,9 +129,12 @@ class IndexFile:
         for (number,) in self.connection.execute("SELECT number FROM shards WHERE untidy = 1").fetchall():
             if stop():
                 return
+            # Written once and not read again: what the cache held of it would stay the process's.
+            self.connection.execute("PRAGMA main.cache_size = -1000").fetchall()
             with transaction(self.connection):
                 self.connection.execute(f"INSERT INTO words_{number:d} (words_{number:d}) VALUES ('optimize')")
                 self.connection.execute("UPDATE shards SET untidy = 0 WHERE number = ?", (number,))
+            self.connection.execute(_CACHE).fetchall()
 
     def erase(self) -> None:
         """Catch up and leave nothing of what was erased in any page of the file or its log."""

@@ -11,6 +11,7 @@ from hermes.gateway.gateway import Gateway
 from hermes.testing.chats.fake import FakeChat
 from hermes.testing.home import TempHome
 from hermes.testing.server import ScriptedServer
+from hermes.util.clock import Clock
 
 
 class Running(Struct):
@@ -22,11 +23,11 @@ class Running(Struct):
 
 
 @asynccontextmanager
-async def running(home: TempHome) -> AsyncIterator[Running]:
+async def running(home: TempHome, clock: Clock | None = None) -> AsyncIterator[Running]:
     """Run a gateway on a home."""
     lines: list[str] = []
     options = Options(platform="gateway", cwd=str(home.cwd))
-    async with App(home.environ, options) as app, Gateway(app, lines.append) as gateway:
+    async with App(home.environ, options, clock=clock) as app, Gateway(app, lines.append) as gateway:
         await gateway.start()
         for account in gateway.accounts.values():
             await account.connected(5)

@@ -1,8 +1,14 @@
 """The gateway as a whole, in one process, with fakes that speak a platform's own wire."""
 
+import re
+import time
+
+from hermes.app.cron import CronDesk
+from hermes.app.cron_open import open_cron
 from hermes.testing.chats.fake import Failing
 from hermes.testing.chats.ntfy import Fake
-from hermes.testing.script import Call, Say
+from hermes.testing.clock import ManualClock
+from hermes.testing.script import Call, Delivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running, said
 
@@ -99,3 +105,75 @@ async def test_a_question_is_answered_by_text() -> None:
                 await chat.say("/deny")
                 await chat.until(lambda: "done" in chat.text())
         assert "refused" in server.requests[1].body.decode() or "not allowed" in server.requests[1].body.decode()
+
+
+async def test_a_turn_without_a_sign_of_life_is_stopped() -> None:
+    script = [Say("never", delivery=Delivery(delay=30)), Say("here again")]
+    async with ScriptedServer(script) as server, Fake() as chat:
+        with home_for(server, {"ntfy": chat}, {"gateway": {"turn_timeout": 0.3}}) as home:
+            async with running(home):
+                await chat.say("hello")
+                await chat.until(lambda: "sign of life" in chat.text() and "Stopped" in chat.text())
+                await chat.say("again")
+                await chat.until(lambda: "here again" in chat.text())
+
+
+async def test_another_message_interrupts_where_that_is_wanted() -> None:
+    script = [Say("never", delivery=Delivery(delay=30)), Say("the second")]
+    async with ScriptedServer(script) as server, Fake() as chat:
+        with home_for(server, {"ntfy": chat}, busy="interrupt") as home:
+            async with running(home):
+                await chat.say("one")
+                await server.wait_for(1)
+                await chat.say("two")
+                await chat.until(lambda: "the second" in chat.text())
+    texts = [one.text for one in chat.shown()]
+    assert "Stopped" in texts[0]
+    assert texts[1] == "the second"
+
+
+async def test_a_chat_begins_anew_after_a_pause() -> None:
+    async with ScriptedServer([Say("one"), Say("two")]) as server, Fake() as chat:
+        clock = ManualClock(time.time())
+        with home_for(server, {"ntfy": chat}, {"gateway": {"session_reset": {"mode": "idle"}}}) as home:
+            async with running(home, clock):
+                await chat.say("hello")
+                await chat.until(chat.shown)
+                clock.set_now(clock.now() + 1441 * 60)
+                await chat.say("hello again")
+                await chat.until(lambda: len(chat.shown()) == 2)
+    assert len(server.requests[1].messages) == len(server.requests[0].messages)
+
+
+async def test_a_long_answer_comes_in_pieces_in_order() -> None:
+    text = "\n\n".join(f"Paragraph {number}: " + "word " * 60 for number in range(60))
+    async with ScriptedServer([Say(text, chunk=2000)]) as server, Fake() as chat:
+        with home_for(server, {"ntfy": chat}) as home:
+            async with running(home):
+                await chat.say("tell me all")
+                await chat.until(lambda: "Paragraph 59" in chat.text())
+    assert len(chat.shown()) > 4
+    assert [f"Paragraph {n}:" for n in range(60)] == re.findall(r"Paragraph \d+:", chat.text())
+    assert not chat.refused
+
+
+async def test_a_file_in_an_answer_is_sent_and_a_key_is_not() -> None:
+    async with ScriptedServer([]) as server, Fake() as chat:
+        with home_for(server, {"ntfy": chat}) as home:
+            server.model = ScriptedModel([Say(f"Here. MEDIA:{home.hermes}/workspace/a.txt\nMEDIA:/etc/passwd")])
+            async with running(home):
+                (home.hermes / "workspace" / "a.txt").write_text("the file")
+                await chat.say("send it")
+                await chat.until(lambda: any(one.files for one in chat.shown()))
+    files = [file for one in chat.shown() for file in one.files]
+    assert [one.content for one in files] == [b"the file"]
+    assert "passwd" in chat.text() and "root:" not in chat.text()
+
+
+async def test_a_job_that_is_due_says_its_words_in_the_chat() -> None:
+    async with ScriptedServer([Say("It is time.")]) as server, Fake() as chat:
+        with home_for(server, {"ntfy": chat}) as home:
+            async with open_cron(home.environ) as cron:
+                await cron.add(CronDesk.wish(name="tea", schedule="1s", prompt="say it", deliver=("ntfy:a-topic",)))
+            async with running(home):
+                await chat.until(lambda: "It is time." in chat.text())

@@ -52,7 +52,7 @@ async def test_news_stay_until_a_later_number_confirms_them(fake: Fake, bot: Bot
     assert [one.update_id for one in await bot.get_updates()] == [one.update_id for one in first]
     assert not await bot.get_updates(offset=first[-1].update_id + 1)
     waiting = asyncio.create_task(bot.get_updates(offset=first[-1].update_id + 1, timeout=5))
-    await fake.until(lambda: fake.polls == 4)
+    await fake.until(lambda: fake.feed.polls == 4)
     await fake.say("later")
     assert [one.message.text for one in await waiting] == ["later"]
     assert not await bot.get_updates(offset=first[-1].update_id + 1, allowed_updates=["callback_query"])
@@ -60,7 +60,7 @@ async def test_news_stay_until_a_later_number_confirms_them(fake: Fake, bot: Bot
 
 async def test_two_pollers_are_a_conflict(fake: Fake, bot: Bot) -> None:
     waiting = asyncio.create_task(bot.get_updates(timeout=5))
-    await fake.until(lambda: fake.polls == 1)
+    await fake.until(lambda: fake.feed.polls == 1)
     again = asyncio.create_task(bot.get_updates(timeout=5))
     with pytest.raises(Conflict, match="terminated by other getUpdates"):
         await waiting
@@ -184,7 +184,7 @@ async def test_a_webhook_is_tried_until_it_takes(fake: Fake, bot: Bot) -> None:
         await fake.say("one")
         await bot.set_webhook(f"http://127.0.0.1:{runner.addresses[0][1]}/hook", secret_token="secret")
         await fake.say("two")
-        await fake.until(lambda: not fake.updates)
+        await fake.until(lambda: not fake.feed.updates)
         assert [one.message.text for one in seen] == ["one", "one", "two"]
         with pytest.raises(Conflict, match="webhook is active"):
             await bot.get_updates()
@@ -197,7 +197,7 @@ async def test_a_webhook_is_tried_until_it_takes(fake: Fake, bot: Bot) -> None:
 
 async def test_it_comes_back_where_it_was(fake: Fake, bot: Bot) -> None:
     waiting = asyncio.create_task(bot.get_updates(timeout=5))
-    await fake.until(lambda: fake.polls == 1)
+    await fake.until(lambda: fake.feed.polls == 1)
     await fake.drop()
     with pytest.raises(NetworkError):
         await waiting

@@ -130,7 +130,6 @@ def _read(reader: _Reader, text: str, link: Callable[[_Reader, re.Match[str]], N
             break
         begin, end = match.span()
         reader.text(text[at:begin])
-        kind = match.lastgroup
         if match["fence"]:
             end = _code(reader, text, match, missing)
         elif match["run"]:
@@ -142,16 +141,22 @@ def _read(reader: _Reader, text: str, link: Callable[[_Reader, re.Match[str]], N
             reader.text(words, "link", words)
             end = begin + len(words)
         elif match["auto"]:
-            auto = match["auto"]
-            reader.text(auto, "link", auto if ":" in auto else f"mailto:{auto}")
-        elif match["escape"]:
-            reader.text(match["escape"][1])
-        elif kind == "entity":
-            reader.text(_meant(match["entity"]))
+            reader.text(match["auto"], "link", _address(match["auto"]))
         else:
-            reader.text(match[0])
+            reader.text(_plain(match))
         at = end
     reader.text(text[at:])
+
+
+def _plain(match: re.Match[str]) -> str:
+    """What a token stands for that is neither a mark nor a link."""
+    if match["escape"]:
+        return match["escape"][1]
+    return _meant(match["entity"]) if match["entity"] else match[0]
+
+
+def _address(auto: str) -> str:
+    return auto if ":" in auto else f"mailto:{auto}"
 
 
 def _code(reader: _Reader, text: str, match: re.Match[str], missing: set[str]) -> int:

@@ -39,12 +39,10 @@ from hermes.gateway.discord.wire import (
 from hermes.gateway.platform import (
     Capabilities,
     Descriptor,
-    Fault,
     Platform,
     PlatformError,
     PlatformRefusedError,
     Resend,
-    SendError,
     Surroundings,
 )
 from hermes.gateway.reading import read
@@ -52,11 +50,14 @@ from hermes.gateway.rest import save, told
 from hermes.gateway.socket import Socket, connect
 from hermes.gateway.text.dialect import discord as dialect
 from hermes.gateway.text.dialect import plain
+from hermes.gateway.text.media import content_of
 from hermes.util.say import phrase
 
 if TYPE_CHECKING:
     import aiohttp
 
+FILE_LIMIT = 10 * 1024 * 1024
+"""Bytes of the largest file that is sent."""
 INTENTS = 1 << 0 | 1 << 9 | 1 << 12 | 1 << 15
 """Servers, their messages, direct messages, and the content of messages."""
 HELLO_SECONDS = 15.0
@@ -390,10 +391,7 @@ def _button(button: Button) -> dict[str, object]:
 async def _form(body: object, file: Path) -> "aiohttp.FormData":
     import aiohttp
 
-    try:
-        content = await asyncio.to_thread(file.read_bytes)
-    except OSError as error:
-        raise SendError(Fault.BAD_FORMAT, phrase("The file cannot be read: {error}", error=told(error))) from error
+    content = await asyncio.to_thread(content_of, str(file), FILE_LIMIT)
     form = aiohttp.FormData(quote_fields=False)
     form.add_field("payload_json", msgspec.json.encode(body).decode(), content_type="application/json")
     form.add_field("files[0]", content, filename=file.name, content_type="application/octet-stream")
@@ -423,7 +421,7 @@ PLATFORM = Descriptor(
         reactions=True,
         threads=True,
         media=True,
-        media_limit=10 * 1024 * 1024,
+        media_limit=FILE_LIMIT,
         buttons=True,
         history=True,
         redelivers=True,

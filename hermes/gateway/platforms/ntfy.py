@@ -28,7 +28,7 @@ from hermes.gateway.platform import (
     Surroundings,
     utf8,
 )
-from hermes.gateway.text.media import attached
+from hermes.gateway.text.media import content_of
 
 _OWN = "hermes"
 """The tag by which the agent's own messages are known."""
@@ -113,8 +113,7 @@ class Ntfy(Platform):
             headers["Priority"] = "2"
         if message.file:
             path = Path(message.file)
-            with attached(message, _FILE_LIMIT) as file:
-                body = await asyncio.to_thread(file.read)
+            body = await asyncio.to_thread(content_of, message.file, _FILE_LIMIT)
             headers["Filename"] = path.name.encode("ascii", "replace").decode().replace("\n", " ")
             if message.text:
                 # A header holds ASCII; ntfy reads this form of all else (RFC 2047).

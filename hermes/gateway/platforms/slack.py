@@ -35,9 +35,12 @@ from hermes.gateway.slack.wire import Account, Done, Frame, Link, Message, One, 
 from hermes.gateway.socket import Socket, connect
 from hermes.gateway.text.dialect import plain
 from hermes.gateway.text.dialect import slack as dialect
+from hermes.gateway.text.media import content_of
 from hermes.gateway.text.split import split
 from hermes.util.say import phrase, say
 
+FILE_LIMIT = 100 * 1024 * 1024
+"""Bytes of the largest file that is sent."""
 HELLO_SECONDS = 15.0
 PING_SECONDS = 20.0
 LIMIT = 3_900
@@ -229,10 +232,7 @@ class Slack(Platform):
         return wanted
 
     async def _send_file(self, message: Outgoing, file: Path) -> str:
-        try:
-            content = await asyncio.to_thread(file.read_bytes)
-        except OSError as error:
-            raise SendError(Fault.BAD_FORMAT, phrase("The file cannot be read: {error}", error=told(error))) from error
+        content = await asyncio.to_thread(content_of, str(file), FILE_LIMIT)
         about: dict[str, object] = {"filename": file.name, "length": len(content)}
         upload = await self._web.call("files.getUploadURLExternal", Upload, about)
         kind = {"Content-Type": "application/octet-stream"}
@@ -385,7 +385,7 @@ PLATFORM = Descriptor(
         reactions=True,
         threads=True,
         media=True,
-        media_limit=100 * 1024 * 1024,
+        media_limit=FILE_LIMIT,
         buttons=True,
         history=True,
         redelivers=True,

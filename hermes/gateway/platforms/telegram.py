@@ -145,16 +145,17 @@ class Telegram(Platform):
 
     def _batch(self, updates: Sequence[msgspec.Raw]) -> tuple[Batch, list[str]]:
         """What updates mean, and the presses of buttons among them. What cannot be read is left out, and told."""
+        from hermes.gateway.telegram.calls import decoded
         from hermes.gateway.telegram.updates import Numbered, Update, User, arrival_of
 
         arrivals, presses = [], []
         newest = 0
         for raw in updates:
             try:
-                update = msgspec.json.decode(raw, type=Update)
+                update = decoded(raw, Update)
                 newest = max(newest, update.update_id)
                 arrival = arrival_of(update, self._me or User(id=0), self._around.name)
-            except (msgspec.DecodeError, ValueError) as error:
+            except (ValueError, RecursionError, msgspec.DecodeError) as error:
                 newest = max(newest, _number(raw, Numbered))
                 reason = phrase(
                     "{name}: a message from Telegram cannot be read: {reason}.", name=self._around.name, reason=error
@@ -220,7 +221,7 @@ class Telegram(Platform):
                 raise SendError(Fault.TOO_LONG, phrase("The text is too long to stand below a file."))
             values["caption"] = words["text"]
             values["caption_entities"] = words.get("entities", [])
-        with attached(message, FILE_LIMIT) as file:
+        with attached(message.file, FILE_LIMIT) as file:
             large = file.seek(0, 2) > _PHOTO_LIMIT
             file.seek(0)
             plain = message.plain or (message.kind is MediaKind.IMAGE and (large or message.file.endswith(".bmp")))

@@ -1,6 +1,7 @@
 """Calls of Telegram's Bot API, and what its errors mean."""
 
 import asyncio
+import json
 import mimetypes
 import os
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from msgspec import Struct
 
 from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError
 from hermes.util.say import phrase
-from hermes.util.text import inert, one_line
+from hermes.util.text import clean_surrogates, inert, one_line
 
 if TYPE_CHECKING:
     import aiohttp
@@ -135,14 +136,18 @@ class Calls:
                 if given.status != 200:
                     raise PlatformError(phrase("Telegram does not give the file (HTTP {status}).", status=given.status))
                 with _private(target) as file:
-                    size = 0
-                    async for chunk in given.content.iter_chunked(1 << 18):
-                        size += len(chunk)
-                        if size > most:
-                            raise PlatformError(phrase("The file is larger than {limit} MB.", limit=most >> 20))
-                        await asyncio.to_thread(file.write, chunk)
+                    await _save(given.content, file, most)
         except (ClientError, TimeoutError) as error:
             raise _broken(error) from None
+
+
+async def _save(content: "aiohttp.StreamReader", file: BinaryIO, most: int) -> None:
+    size = 0
+    async for chunk in content.iter_chunked(1 << 18):
+        size += len(chunk)
+        if size > most:
+            raise PlatformError(phrase("The file is larger than {limit} MB.", limit=most >> 20))
+        await asyncio.to_thread(file.write, chunk)
 
 
 def _private(target: Path) -> BinaryIO:
@@ -164,8 +169,8 @@ class Sent(Struct, frozen=True):
 
 def _read(status: int, raw: bytes) -> Answer:
     try:
-        answer = msgspec.json.decode(raw, type=Answer)
-    except msgspec.DecodeError:
+        answer = decoded(raw, Answer)
+    except (ValueError, RecursionError, msgspec.DecodeError):
         if status < 500:
             odd = phrase("What answers is not Telegram's Bot API (HTTP {status}).", status=status)
             raise SendError(Fault.UNKNOWN, odd) from None
@@ -173,6 +178,18 @@ def _read(status: int, raw: bytes) -> Answer:
     if answer.ok:
         return answer
     raise _refused(answer.error_code or status, answer)
+
+
+def decoded(raw: bytes | msgspec.Raw, kind: type[R]) -> R:
+    """JSON as a value. Raises ValueError and `msgspec.DecodeError`.
+
+    Half a character, which people can send, is a mistake to the fast reader, and would stop all that came with it.
+    """
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.DecodeError:
+        whole = clean_surrogates(json.dumps(json.loads(bytes(raw)), ensure_ascii=False))
+        return msgspec.json.decode(whole, type=kind)
 
 
 def _refused(code: int, answer: Answer) -> CallError:

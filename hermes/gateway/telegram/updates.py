@@ -93,6 +93,12 @@ class Question(Struct, frozen=True):
     question: str = ""
 
 
+class Origin(Struct, frozen=True):
+    """Where something that is handed on comes from."""
+
+    type: str = ""
+
+
 class Quote(Struct, frozen=True):
     """The part of a message that an answer is about."""
 
@@ -128,7 +134,7 @@ class Message(Struct, frozen=True, rename={"sender": "from"}):
     media_group_id: str = ""
     reply_to_message: "Message | None" = None
     quote: Quote | None = None
-    forward_origin: msgspec.Raw | None = None
+    forward_origin: Origin | None = None
 
 
 class Press(Struct, frozen=True, rename={"sender": "from"}):
@@ -248,25 +254,20 @@ def _sender(user: User) -> Sender:
 
 def _addressed(text: str, entities: Sequence[Entity], me: User) -> tuple[str, bool]:
     """The text without the bot's name where that only says to whom it is said, and whether it is named."""
-    own = f"@{me.username}".lower()
+    own = f"@{me.username}".lower() if me.username else "@"
     raw = text.encode("utf-16-le", "surrogatepass")
     mentioned = False
-    cuts: list[tuple[int, int]] = []
-    for one in entities:
+    for one in reversed(entities):
         begin, end = 2 * one.offset, 2 * (one.offset + one.length)
         said = raw[begin:end].decode("utf-16-le", "replace").lower()
-        if one.type == "bot_command" and me.username and said.endswith(own):
+        if one.type == "bot_command" and said.endswith(own):
             mentioned = True
-            cuts.append((end - 2 * len(own), end))
-        elif (one.type == "mention" and said == own) or (
-            one.type == "text_mention" and one.user and one.user.id == me.id
-        ):
+            raw = raw[: end - 2 * len(own)] + raw[end:]
+        elif said == own or (one.user is not None and one.user.id == me.id):
             mentioned = True
             if not raw[:begin].decode("utf-16-le", "replace").strip():
-                cuts.append((begin, end))
-    for begin, end in reversed(cuts):
-        raw = raw[:begin] + raw[end:]
-    return (raw.decode("utf-16-le", "replace").strip() if cuts else text), mentioned
+                raw = raw[:begin] + raw[end:]
+    return (raw.decode("utf-16-le", "replace").strip() if mentioned else text), mentioned
 
 
 def _described(message: Message) -> list[str]:

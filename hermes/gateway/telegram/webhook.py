@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hmac
+import json
 import secrets
 from collections.abc import AsyncGenerator
 from types import TracebackType
@@ -76,11 +77,11 @@ class Webhook:
         try:
             async with asyncio.timeout(TAKEN_SECONDS):
                 body = await request.read()
-                msgspec.json.decode(body)
+                json.loads(body)
                 taken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
                 await self._queue.put((msgspec.Raw(body), taken))
                 return web.Response(status=200 if await taken else 503)
-        except msgspec.DecodeError:
+        except (ValueError, RecursionError):
             return web.Response(status=400)
         except TimeoutError:
             return web.Response(status=503)

@@ -114,23 +114,30 @@ class _Writer:
     def _words(self, part: Part, left: str) -> None:
         # What cannot be opened from a message is not a link there: its address stands behind its words.
         spans = addressed(part.spans, lambda href: _WEB.match(href) is not None)
+        heading = part.kind is Kind.HEADING
         open_at: dict[str, int] = {}
         for words, style, href in [*spans, ("", "", "")]:
             styles = style.split()
             code = "code" in styles and not href
-            wanted = {_STYLES[one] for one in styles if one in _STYLES} if not code else set()
-            if part.kind is Kind.HEADING and words and not code:
-                wanted.add("bold")
-            for one in [one for one in open_at if one not in wanted]:
-                self._mark(one, open_at.pop(one))
-            for one in sorted(wanted - open_at.keys()):
-                open_at[one] = self._at
+            self._turn(open_at, set() if code or not words else _wanted(styles, heading=heading))
             begin = self._at
             self._put(words.replace("\n", f"\n{left}") if left else words)
             if code:
                 self._mark("code", begin)
             elif href and href != words:
                 self._mark("text_link", begin, url=href)
+
+    def _turn(self, open_at: dict[str, int], wanted: set[str]) -> None:
+        """End the styles that are not wanted from here on, and begin those that are."""
+        for one in [one for one in open_at if one not in wanted]:
+            self._mark(one, open_at.pop(one))
+        for one in sorted(wanted - open_at.keys()):
+            open_at[one] = self._at
+
+
+def _wanted(styles: Sequence[str], *, heading: bool) -> set[str]:
+    found = {_STYLES[one] for one in styles if one in _STYLES}
+    return found | {"bold"} if heading else found
 
 
 def _in_order(entities: Sequence[Entity]) -> tuple[Entity, ...]:

@@ -43,19 +43,15 @@ class _Writer:
         """Close what a part does not stand in, and open what it does."""
         self._leave(len(around))
         for place, one in enumerate(around):
-            name = "blockquote" if one == QUOTE else "ol" if one[:1].isdigit() else "ul"
             known = self._open[place] if place < len(self._open) else ""
-            if one != QUOTE and not is_marker(one):
-                name = known if known in ("ol", "ul") else "ul"
-            if known == name:
-                if is_marker(one):
-                    self._leave(place + 1)
-                    self._out.append("</li><li>")
-                continue
-            self._leave(place)
-            start = int(one[:-1]) if name == "ol" and one[:-1].isdigit() else 1
-            self._out.append(f'<ol start="{start}"><li>' if start != 1 else f"<{name}>{_item(name)}")
-            self._open.append(name)
+            name = _level(one, known)
+            if known != name:
+                self._leave(place)
+                self._out.append(_begin(name, one))
+                self._open.append(name)
+            elif is_marker(one):
+                self._leave(place + 1)
+                self._out.append("</li><li>")
 
     def _leave(self, place: int) -> None:
         while len(self._open) > place:
@@ -63,8 +59,20 @@ class _Writer:
             self._out.append(f"</li></{name}>" if name != "blockquote" else "</blockquote>")
 
 
-def _item(name: str) -> str:
-    return "" if name == "blockquote" else "<li>"
+def _level(one: str, known: str) -> str:
+    """What a level of a part's surroundings is in HTML; `known` is what is open there."""
+    if one == QUOTE:
+        return "blockquote"
+    if is_marker(one):
+        return "ol" if one[0].isdigit() else "ul"
+    return known if known in ("ol", "ul") else "ul"
+
+
+def _begin(name: str, one: str) -> str:
+    if name == "blockquote":
+        return "<blockquote>"
+    number = one[:-1]
+    return f'<ol start="{int(number)}"><li>' if name == "ol" and number.isdigit() and number != "1" else f"<{name}><li>"
 
 
 def _body(part: Part) -> str:
@@ -74,16 +82,21 @@ def _body(part: Part) -> str:
         case Kind.RULE:
             return "<hr>\n"
         case Kind.CODE:
-            label = "".join(one for one in part.label if one.isalnum() or one in "+-_")
-            kind = f' class="language-{label}"' if label else ""
-            return f"<pre><code{kind}>{escape(part.text, quote=False)}\n</code></pre>\n"
+            return _code(part)
         case Kind.TABLE:
             return _table(part)
+        case Kind.PARAGRAPH if part.around and is_marker(part.around[-1]):
+            return _words(part.spans)
         case Kind.PARAGRAPH:
-            inside = _words(part.spans)
-            return inside if part.around and is_marker(part.around[-1]) else f"<p>{inside}</p>\n"
+            return f"<p>{_words(part.spans)}</p>\n"
         case _:
             return f"<p>{_text(part.text)}</p>\n"
+
+
+def _code(part: Part) -> str:
+    label = "".join(one for one in part.label if one.isalnum() or one in "+-_")
+    kind = f' class="language-{label}"' if label else ""
+    return f"<pre><code{kind}>{escape(part.text, quote=False)}\n</code></pre>\n"
 
 
 def _table(part: Part) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from hermes.app.markdown.blocks import Kind
-from hermes.app.markdown.inline import spans_of
+from hermes.app.markdown.inline import Span, spans_of
 from hermes.gateway.text.parts import Part, parts_of
 from hermes.gateway.text.source import apart
 
@@ -104,19 +104,24 @@ def _safe(markdown: str, allowed: Callable[[str], bool]) -> bool:
 
 
 def _part_safe(part: Part, allowed: Callable[[str], bool]) -> bool:
-    if part.kind is Kind.CODE:
-        return True
-    spans = list(part.spans)
-    if part.kind is Kind.TABLE:
-        spans = [one for row in part.rows for cell in row for one in spans_of(cell)]
-    elif part.kind is Kind.TEXT:
-        spans = [(part.text, "", "")]
-    for words, style, href in spans:
-        if "image" in style.split() or (href and not _may(href, allowed)):
-            return False
-        if "code" not in style.split() and not all(_token_safe(one, allowed) for one in _TOKEN.findall(words)):
-            return False
-    return True
+    match part.kind:
+        case Kind.CODE:
+            return True
+        case Kind.TABLE:
+            spans = [one for row in part.rows for cell in row for one in spans_of(cell)]
+        case Kind.TEXT:
+            spans = [(part.text, "", "")]
+        case _:
+            spans = list(part.spans)
+    return all(_span_safe(one, allowed) for one in spans)
+
+
+def _span_safe(span: Span, allowed: Callable[[str], bool]) -> bool:
+    words, style, href = span
+    styles = style.split()
+    if "image" in styles or (href and not _may(href, allowed)):
+        return False
+    return "code" in styles or all(_token_safe(one, allowed) for one in _TOKEN.findall(words))
 
 
 def _token_safe(token: str, allowed: Callable[[str], bool]) -> bool:

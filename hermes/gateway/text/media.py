@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from hermes.core.chats import MediaKind, Outgoing
+from hermes.core.chats import MediaKind
 from hermes.core.errors import HermesError
 from hermes.gateway.platform import Fault, SendError
 from hermes.gateway.text.source import apart
@@ -178,14 +178,20 @@ def _inside(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")
 
 
-def attached(message: Outgoing, limit: int) -> BinaryIO:
+def attached(path: str, limit: int) -> BinaryIO:
     """The file of a message, open. Raises SendError: nothing will make it sendable."""
     try:
-        return open_file(message.file, limit)
+        return open_file(path, limit)
     except MediaRefusedError as error:
-        name = escaped(os.path.basename(message.file))
+        name = escaped(os.path.basename(path))
         reason = phrase("{name} cannot be sent: {reason}.", name=name, reason=error.message)
         raise SendError(Fault.FORBIDDEN, reason) from None
+
+
+def content_of(path: str, limit: int) -> bytes:
+    """The content of a message's file, at most `limit` bytes. Raises SendError."""
+    with attached(path, limit) as file:
+        return file.read(limit)
 
 
 def open_file(path: str, limit: int) -> BinaryIO:

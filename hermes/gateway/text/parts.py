@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.app.markdown.blocks import Block, Kind, Splitter, cells_of_row
 from hermes.app.markdown.cells import filled, width_of
@@ -60,28 +60,33 @@ def _part(blocks: Sequence[Block], *, first: bool) -> Part:
     block = blocks[0]
     text = "".join([block.text, *(one.joint + one.text for one in blocks[1:])])
     part = Part(block.kind, text, around=block.around, gap=block.gap and not first, level=block.level)
-    kind = block.kind
-    if kind in (Kind.CODE, Kind.INDENTED):
-        return Part(Kind.CODE, text.rstrip(), around=part.around, gap=part.gap, label=block.label)
-    if kind is Kind.TABLE:
-        head, sides, *body = text.split("\n")
-        rows = [cells_of_row(row) for row in (head, *body)]
-        return Part(
-            kind,
-            text,
-            rows=tuple(_fitting(row, len(rows[0])) for row in rows),
-            sides="".join(map(_side, cells_of_row(sides))),
-            around=part.around,
-            gap=part.gap,
-        )
-    if kind in (Kind.PARAGRAPH, Kind.HEADING):
-        if part.around and is_marker(part.around[-1]) and text[:4].lower() in ("[ ] ", "[x] "):
-            text = ("☐ " if text[1] == " " else "☑ ") + text[4:]
-        spans = [one for block in blocks for one in _joined(block, block is not blocks[0])]
-        if text is not part.text and spans:
-            spans = spans_of(text)
-        return Part(kind, text, _merged(spans), around=part.around, gap=part.gap, level=part.level)
-    return part
+    match block.kind:
+        case Kind.CODE | Kind.INDENTED:
+            return structs.replace(part, kind=Kind.CODE, text=text.rstrip(), label=block.label)
+        case Kind.TABLE:
+            return _table(part)
+        case Kind.PARAGRAPH | Kind.HEADING:
+            return _words(part, blocks)
+        case _:
+            return part
+
+
+def _words(part: Part, blocks: Sequence[Block]) -> Part:
+    text = part.text
+    spans = [one for block in blocks for one in _joined(block, block is not blocks[0])]
+    if part.around and is_marker(part.around[-1]) and text[:4].lower() in ("[ ] ", "[x] "):
+        spans = spans_of(("☐ " if text[1] == " " else "☑ ") + text[4:])
+    return structs.replace(part, text="", spans=_merged(spans))
+
+
+def _table(part: Part) -> Part:
+    head, sides, *body = part.text.split("\n")
+    rows = [cells_of_row(row) for row in (head, *body)]
+    return structs.replace(
+        part,
+        rows=tuple(_fitting(row, len(rows[0])) for row in rows),
+        sides="".join(map(_side, cells_of_row(sides))),
+    )
 
 
 def _merged(spans: Sequence[Span]) -> tuple[Span, ...]:

@@ -41,54 +41,79 @@ class Line(Struct, frozen=True):
 
 def lines_of(text: str, room: int, measure: Callable[[str], int]) -> Iterator[Line]:
     """The lines of the text with what is open in them; frames that take more than `room` are left out or made bare."""
-    lines = text.split("\n")
-    at, mark, quoted = 0, "", False
-    frame, cut = NONE, LINE
-    table = 0
-    """How many lines of a table have been seen."""
-    for number, line in enumerate(lines):
-        if mark:
-            inside = not quoted or line.lstrip().startswith(">")
-            bare = line.strip("> \t")
-            ends = bare.startswith(mark) and not bare.strip(mark[0])
-            if inside:
-                yield Line(at, NEVER if ends else cut, frame, frame)
-                cut = LINE
-                at += len(line) + 1
-                if ends:
-                    mark, frame = "", NONE
-                continue
-            mark, frame = "", NONE
-        table = _table(lines, number, table) if "|" in line else 0
-        if table == 3:
-            frame = _fitting(Frame(f"{lines[number - 2]}\n{lines[number - 1]}\n"), room, measure, NONE)
-        elif not table:
-            frame = NONE
-        if ("```" in line or "~~~" in line) and (match := _FENCE.match(line)):
-            prefix, mark, quoted = match[1], match[2], ">" in match[1]
-            left = re.sub(r"[^ \t>]", " ", prefix)
-            frame = Frame(f"{left}{mark}{match[3].rstrip()}\n", f"\n{left}{mark}")
-            frame = _fitting(frame, room, measure, BARE)
-            yield Line(at, cut, NONE, BARE)
-            cut = NEVER
-        else:
-            blank = not line.strip()
-            never = blank or table in (2, 3)
-            yield Line(at, NEVER if never and cut != BLANK else cut, frame, NONE)
-            cut = BLANK if blank else NEVER if line.startswith("#") else LINE
+    reader = _Reader(text.split("\n"), room, measure)
+    at = 0
+    for number, line in enumerate(reader.lines):
+        yield reader.inside(at, line) if reader.in_code(line) else reader.outside(at, number)
         at += len(line) + 1
 
 
-def _table(lines: list[str], number: int, before: int) -> int:
-    """Which line of a table this one is, from 1; 0 when it is none. `before`: what the one before it was."""
-    if before:
-        return before + 1
-    below = lines[number + 1] if number + 1 < len(lines) else ""
-    return 1 if "|" in below and _DELIMITERS.match(below) else 0
+class _Reader:
+    """Goes through the lines of a text."""
 
+    def __init__(self, lines: list[str], room: int, measure: Callable[[str], int]) -> None:
+        self.lines = lines
+        self._room = room
+        self._measure = measure
+        self._mark = ""
+        """What ends the code that is open."""
+        self._quoted = False
+        self._frame = NONE
+        self._cut = LINE
+        """What a cut before the next line is like."""
+        self._table = 0
+        """Which line of a table the last one was."""
 
-def _fitting(frame: Frame, room: int, measure: Callable[[str], int], other: Frame) -> Frame:
-    return frame if measure(frame.opening + frame.closing) <= room else other
+    def in_code(self, line: str) -> bool:
+        """Whether code goes on in this line; the end of a quote ends the code in it."""
+        if self._mark and self._quoted and not line.lstrip().startswith(">"):
+            self._mark, self._frame = "", NONE
+        return self._mark != ""
+
+    def inside(self, at: int, line: str) -> Line:
+        """A line of code, or its end."""
+        bare = line.strip("> \t")
+        ends = bare.startswith(self._mark) and not bare.strip(self._mark[0])
+        found = Line(at, NEVER if ends else self._cut, self._frame, self._frame)
+        self._cut = LINE
+        if ends:
+            self._mark, self._frame = "", NONE
+        return found
+
+    def outside(self, at: int, number: int) -> Line:
+        """Any other line, the beginning of code among them."""
+        line = self.lines[number]
+        self._in_table(line, number)
+        cut = self._cut
+        if ("```" in line or "~~~" in line) and (match := _FENCE.match(line)):
+            self._begin(match)
+            return Line(at, cut, NONE, BARE)
+        blank = not line.strip()
+        self._cut = BLANK if blank else NEVER if line.startswith("#") else LINE
+        never = (blank or self._table in (2, 3)) and cut != BLANK
+        return Line(at, NEVER if never else cut, self._frame, NONE)
+
+    def _begin(self, match: re.Match[str]) -> None:
+        prefix, self._mark, self._quoted = match[1], match[2], ">" in match[1]
+        left = re.sub(r"[^ \t>]", " ", prefix)
+        self._frame = self._fitting(f"{left}{self._mark}{match[3].rstrip()}\n", f"\n{left}{self._mark}", BARE)
+        self._cut = NEVER
+
+    def _in_table(self, line: str, number: int) -> None:
+        """Note which line of a table this is, and what stands above its rows."""
+        if "|" not in line:
+            self._table, self._frame = 0, NONE
+        elif self._table:
+            self._table += 1
+            if self._table == 3:
+                head = f"{self.lines[number - 2]}\n{self.lines[number - 1]}\n"
+                self._frame = self._fitting(head, "", NONE)
+        else:
+            below = self.lines[number + 1] if number + 1 < len(self.lines) else ""
+            self._table, self._frame = int("|" in below and _DELIMITERS.match(below) is not None), NONE
+
+    def _fitting(self, opening: str, closing: str, other: Frame) -> Frame:
+        return Frame(opening, closing) if self._measure(opening + closing) <= self._room else other
 
 
 def code_of(text: str, start: int, end: int) -> list[tuple[int, int]]:

@@ -149,25 +149,18 @@ class _Cutter:
         """The end of a sentence or word, else any line's, else of a sign."""
         text, room = self._text, reach - start
         within = self._frame(reach).closing != ""
-        whole = [] if within else whole_of(text, start, min(reach + 600, len(text)))
-        starts = [one[0] for one in whole]
-
-        def loose(at: int) -> bool:
-            place = bisect_right(starts, at) - 1
-            return place < 0 or not whole[place][0] < at < whole[place][1]
-
-        for pattern, share in ((_SENTENCE, _FULL_SENTENCE), (_WORD, _FULL_WORD)):
-            begin = start + int(room * share)
-            found = [match.end() for match in pattern.finditer(text, begin, reach)]
-            if pattern is _WORD:
-                found += [at for at in _line_ends(text, begin, reach) if not within]
+        whole = _Whole([] if within else whole_of(text, start, min(reach + 600, len(text))))
+        sentences = [match.end() for match in _SENTENCE.finditer(text, start + int(room * _FULL_SENTENCE), reach)]
+        begin = start + int(room * _FULL_WORD)
+        words = [match.end() for match in _WORD.finditer(text, begin, reach)]
+        lines = [] if within else _line_ends(text, begin, reach)
+        for found in (sentences, [*words, *lines]):
             for at in sorted(found, reverse=True):
-                if loose(at) and self._fits(start, at) and not self._parts_head(at):
+                if whole.around(at) < 0 and self._fits(start, at) and not self._parts_head(at):
                     return at
         at = _sign_end(text, start, reach)
-        place = bisect_right(starts, at) - 1
-        if place >= 0 and start < whole[place][0] < at < whole[place][1]:
-            return whole[place][0]
+        if whole.around(at) > start:
+            return whole.around(at)
         return at if self._fits(start, at) else reach
 
     def _parts_head(self, at: int) -> bool:
@@ -178,6 +171,20 @@ class _Cutter:
     def _fits(self, start: int, end: int) -> bool:
         """Whether the piece still fits, as what it ends with is not the same everywhere."""
         return bool(self._frame(end) == NONE) or self._measure(self._piece(start, end)) <= self._limit
+
+
+class _Whole:
+    """Ranges that are not cut through, in order."""
+
+    def __init__(self, ranges: list[tuple[int, int]]) -> None:
+        self._ranges = ranges
+        self._starts = [one[0] for one in ranges]
+
+    def around(self, at: int) -> int:
+        """Where the range begins that a place is inside of; -1 for none."""
+        place = bisect_right(self._starts, at) - 1
+        begin, end = self._ranges[place] if place >= 0 else (at, at)
+        return begin if begin < at < end else -1
 
 
 def _line_ends(text: str, begin: int, end: int) -> Iterator[int]:

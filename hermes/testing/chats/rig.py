@@ -57,6 +57,7 @@ class Rig:
         """A fresh platform whose news are taken; it is connected. Lost connections are made again at once."""
         platform = await self.open(**changed)
         self._task = asyncio.create_task(self._listen(platform))
+        self._task.add_done_callback(lambda task: self._changed.set())
         known = self.connections
         await self.until(lambda: self.connections > known)
         return platform
@@ -81,6 +82,8 @@ class Rig:
         """Wait until something is so; looks again whenever something came in. Raises `TimeoutError`."""
         async with asyncio.timeout(seconds):
             while not seen():
+                if self._task is not None and self._task.done():
+                    self._task.result()
                 self._changed.clear()
                 await self._changed.wait()
 

@@ -3,8 +3,6 @@
 What it does is written from Telegram's documentation and judged by python-telegram-bot in the tests.
 """
 
-import asyncio
-import contextlib
 import itertools
 import json
 import mimetypes
@@ -13,17 +11,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import aiohttp
 from aiohttp import web
 
 from hermes.testing.chats.fake import Failing, FakeChat
 from hermes.testing.chats.listener import Listener, broken
 from hermes.testing.chats.telegram_api import ME, ApiError, Body, Calls, Params, Upload, bad
+from hermes.testing.chats.telegram_news import News
 
-_PAUSE = 0.02
-"""Seconds between two attempts to hand an update to a webhook; the real server takes its time."""
 _KINDS = {"image": "photo", "video": "video", "audio": "audio"}
-_ALLOWED_PORTS = "443, 80, 88, 8443"
 
 
 class Fake(FakeChat):
@@ -44,20 +39,12 @@ class Fake(FakeChat):
         self.commands: list[Body] = []
         self.answered: list[Body] = []
         """The presses that were answered."""
-        self.updates: dict[int, Body] = {}
-        """What is not confirmed yet, by its number."""
-        self.polls = 0
-        self.webhook: Body = {}
+        self.feed = News(self.news)
+        """What was not confirmed yet, polls and the webhook."""
         self._told: dict[str, Body] = {}
         """The update that a message came with."""
-        self._again: list[Body] = []
         self._names: dict[str, int] = {}
-        self._numbers = itertools.count(900_001)
         self._ids = itertools.count(11)
-        self._poller: asyncio.Future[ApiError] | None = None
-        self._polling: list[web.Request] = []
-        self._posting: asyncio.Task[None] | None = None
-        self._arrived = asyncio.Event()
         self._calls = Calls(self)
         self._listener = Listener(
             [
@@ -88,12 +75,11 @@ class Fake(FakeChat):
 
     async def close(self) -> None:
         """Stop, and free everything."""
-        await self._unhook()
+        await self.feed.unhook()
         await self.down()
 
     async def down(self) -> None:
         """Break every connection."""
-        self._poller = None
         await self._listener.down()
 
     async def up(self) -> None:
@@ -102,8 +88,7 @@ class Fake(FakeChat):
 
     async def drop(self) -> None:
         """Break the long polls."""
-        for request in self._polling:
-            broken(request)
+        self.feed.drop()
 
     # People.
 
@@ -140,24 +125,26 @@ class Fake(FakeChat):
         files: Sequence[Path] = (),
     ) -> str:
         """A person says something; several files are an album."""
-        place = self.place(chat, person or self.person)
-        body: Body = {"from": _person(person or self.person), "chat": place}
+        body = self._said(chat, person or self.person, thread)
+        if reply_to:
+            body["reply_to_message"] = {k: v for k, v in self.bodies[reply_to].items() if k != "reply_to_message"}
+        words = f"@{ME['username']} {text}" if mention else text
+        if not files:
+            return self.tell("message", body | _words("text", words))
+        album: Body = {"media_group_id": str(self.next_id())} if len(files) > 1 else {}
+        captions = [_words("caption", words), *({} for _ in files[1:])]
+        bodies = [body | album | self._attached(path) | one for path, one in zip(files, captions, strict=True)]
+        said = [self.tell("message", one) for one in bodies]
+        return said[0]
+
+    def _said(self, chat: str, person: str, thread: str) -> Body:
+        place = self.place(chat, person)
+        body: Body = {"from": _person(person), "chat": place}
         number = place["id"]
         if thread and isinstance(number, int):
             self.topics.add((number, int(thread)))
             body |= {"message_thread_id": int(thread), "is_topic_message": True}
-        if reply_to:
-            body["reply_to_message"] = {k: v for k, v in self.bodies[reply_to].items() if k != "reply_to_message"}
-        words = f"@{ME['username']} {text}" if mention else text
-        marks = _marks(words)
-        if not files:
-            return self.tell("message", {**body, "text": words, **({"entities": marks} if marks else {})})
-        album: Body = {"media_group_id": str(next(self._numbers))} if len(files) > 1 else {}
-        said = [
-            self.tell("message", {**body, **album, **self._attached(path), **(_caption(words, marks) if not n else {})})
-            for n, path in enumerate(files)
-        ]
-        return said[0]
+        return body
 
     def _attached(self, path: Path) -> Body:
         media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
@@ -188,18 +175,13 @@ class Fake(FakeChat):
         if "message" in kind or "post" in kind:
             body = {"message_id": self.next_id(), "date": int(time.time()), **body}
             self.bodies[str(body["message_id"])] = body
-        number = next(self._numbers)
-        update: Body = {"update_id": number, kind: body}
-        self.updates[number] = update
         message_id = str(body.get("message_id", ""))
-        self._told[message_id] = update
-        self._arrived.set()
+        self._told[message_id] = self.feed.add(kind, body)
         return message_id
 
     async def again(self, message_id: str) -> None:
         """Deliver an update once more, whatever was confirmed."""
-        self._again.append(self._told[message_id])
-        self._arrived.set()
+        self.feed.repeat(self._told[message_id])
 
     async def press(self, message_id: str, token: str, *, person: str = "") -> None:
         """A person presses a button."""
@@ -208,7 +190,7 @@ class Fake(FakeChat):
         self.tell(
             "callback_query",
             {
-                "id": str(next(self._numbers)),
+                "id": str(self.next_id()),
                 "from": _person(person or self.person),
                 "message": self.bodies[message_id],
                 "chat_instance": "1",
@@ -242,103 +224,26 @@ class Fake(FakeChat):
     async def _other(self, request: web.Request, method: str, params: Params) -> object:
         match method:
             case "getupdates":
-                return await self._poll(request, params)
+                return await self.feed.poll(request, params)
             case "setwebhook":
-                return await self._hook(params)
+                return await self.feed.hook(params)
             case "deletewebhook":
-                await self._unhook()
+                await self.feed.unhook()
                 if params.flag("drop_pending_updates"):
-                    self.updates.clear()
+                    self.feed.updates.clear()
                 return True
             case "getwebhookinfo":
-                waiting = len(self.updates)
-                return {"url": "", "has_custom_certificate": False, "pending_update_count": waiting, **self.webhook}
+                waiting = len(self.feed.updates)
+                return {
+                    "url": "",
+                    "has_custom_certificate": False,
+                    "pending_update_count": waiting,
+                    **self.feed.webhook,
+                }
         call = self._calls.others.get(method)
         if call is None:
             raise ApiError(404, "Not Found: method not found")
         return await call(params)
-
-    async def _poll(self, request: web.Request, params: Params) -> object:
-        if self.webhook:
-            raise ApiError(
-                409,
-                "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete it first",
-            )
-        self.polls += 1
-        offset, timeout = params.number("offset"), params.number("timeout")
-        if self._poller is not None and not self._poller.done():
-            words = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
-            self._poller.set_result(ApiError(409, words))
-            self._arrived.set()
-        mine = self._poller = asyncio.get_running_loop().create_future()
-        for number in [number for number in self.updates if offset > 0 and number < offset]:
-            del self.updates[number]
-        self._polling.append(request)
-        self.news()
-        try:
-            async with asyncio.timeout(timeout):
-                return await self._next(params, mine)
-        except TimeoutError:
-            return []
-        finally:
-            self._polling.remove(request)
-            mine.cancel()
-
-    async def _next(self, params: Params, mine: "asyncio.Future[ApiError]") -> list[Body]:
-        allowed = params.value("allowed_updates")
-        limit = min(max(params.number("limit", 100), 1), 100)
-        while True:
-            self._arrived.clear()
-            found, self._again = [*self._again, *self.updates.values()], []
-            found = [one for one in found if not allowed or (isinstance(allowed, list) and list(one)[1] in allowed)]
-            if found:
-                return found[:limit]
-            await self._arrived.wait()
-            if mine.done():
-                raise mine.result()
-
-    async def _hook(self, params: Params) -> bool:
-        if not params.text("url"):
-            await self._unhook()
-            return True
-        await self._unhook()
-        self.webhook = {"url": params.text("url"), "secret": params.text("secret_token")}
-        self._posting = asyncio.create_task(self._post(), name="webhook of the fake Telegram")
-        return True
-
-    async def _unhook(self) -> None:
-        self.webhook = {}
-        posting, self._posting = self._posting, None
-        if posting is not None:
-            posting.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await posting
-
-    async def _post(self) -> None:
-        """Hand updates to the webhook, one after the other, each until it is taken."""
-        headers = {"X-Telegram-Bot-Api-Secret-Token": str(self.webhook["secret"])}
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
-            while True:
-                self._arrived.clear()
-                waiting, self._again = [*self._again, *self.updates.values()], []
-                for update in waiting:
-                    await self._hand_over(session, update, headers)
-                    self.updates.pop(int(str(update["update_id"])), None)
-                    self.news()
-                await self._arrived.wait()
-
-    async def _hand_over(self, session: aiohttp.ClientSession, update: Body, headers: dict[str, str]) -> None:
-        for number in itertools.count():
-            await asyncio.sleep(_PAUSE if number else 0)
-            if await self._posted(session, update, headers):
-                return
-
-    async def _posted(self, session: aiohttp.ClientSession, update: Body, headers: dict[str, str]) -> bool:
-        try:
-            async with session.post(str(self.webhook["url"]), json=update, headers=headers) as answer:
-                return answer.status == 200
-        except (aiohttp.ClientError, OSError, TimeoutError):
-            return False
 
     async def _download(self, request: web.Request) -> web.StreamResponse:
         found = self.files.get(request.match_info["file"])
@@ -365,8 +270,11 @@ def _marks(text: str) -> list[Body]:
     return found
 
 
-def _caption(text: str, marks: list[Body]) -> Body:
-    return {"caption": text, **({"caption_entities": marks} if marks else {})} if text else {}
+def _words(name: str, text: str) -> Body:
+    """A text or a caption, with its ranges."""
+    ranges = _marks(text)
+    named = "entities" if name == "text" else "caption_entities"
+    return {name: text, **({named: ranges} if ranges else {})} if text else {}
 
 
 async def _params(request: web.Request) -> Params:

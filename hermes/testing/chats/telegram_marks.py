@@ -35,28 +35,37 @@ def read(text: str, mode: str, entities: Sequence[Mapping[str, object]]) -> str:
 
 def _check(text: str, entities: Sequence[Mapping[str, object]]) -> None:
     """Hold ranges to the rules; the real server mends or drops some of what is wrong here, which hides mistakes."""
-    size, raw = units(text), text.encode("utf-16-le", "surrogatepass")
-    found: list[tuple[int, int, str]] = []
-    for one in entities:
-        begin, length, kind = one.get("offset"), one.get("length"), one.get("type")
-        if not isinstance(begin, int) or not isinstance(length, int) or not isinstance(kind, str):
-            raise MarkupError("can't parse entities: offset, length and type must be there")
-        if begin < 0 or length <= 0 or begin + length > size:
-            raise MarkupError(f"can't parse entities: {kind} at {begin} with {length} is outside of the text")
-        for place in (begin, begin + length):
-            if place < size and 0xDC00 <= int.from_bytes(raw[2 * place : 2 * place + 2], "little") < 0xE000:
-                raise MarkupError(f"can't parse entities: {kind} parts a character at {place}")
-        if kind == "text_link" and not re.match(r"(https?|tg)://", str(one.get("url", ""))):
-            raise MarkupError("can't parse entities: text_link without an address")
-        found.append((begin, begin + length, kind))
-    for number, (begin, end, kind) in enumerate(found):
-        for other, stop, name in found[number + 1 :]:
-            if other >= end or stop <= begin:
-                continue
-            if not (begin <= other and stop <= end) and not (other <= begin and end <= stop):
-                raise MarkupError(f"can't parse entities: {kind} and {name} cross")
-            if {kind, name} & set(_ALONE) and "blockquote" not in (kind, name):
-                raise MarkupError(f"can't parse entities: {kind} and {name} cannot be nested")
+    raw = text.encode("utf-16-le", "surrogatepass")
+    found = [_range(one, raw) for one in entities]
+    for number, one in enumerate(found):
+        for other in found[number + 1 :]:
+            _check_nested(one, other)
+
+
+def _range(one: Mapping[str, object], raw: bytes) -> tuple[int, int, str]:
+    begin, length, kind = one.get("offset"), one.get("length"), one.get("type")
+    if not isinstance(begin, int) or not isinstance(length, int) or not isinstance(kind, str):
+        raise MarkupError("can't parse entities: offset, length and type must be there")
+    end = begin + length
+    if begin < 0 or length <= 0 or 2 * end > len(raw):
+        raise MarkupError(f"can't parse entities: {kind} at {begin} with {length} is outside of the text")
+    for place in (begin, end):
+        if 0xDC00 <= int.from_bytes(raw[2 * place : 2 * place + 2], "little") < 0xE000:
+            raise MarkupError(f"can't parse entities: {kind} parts a character at {place}")
+    if kind == "text_link" and not re.match(r"(https?|tg)://", str(one.get("url", ""))):
+        raise MarkupError("can't parse entities: text_link without an address")
+    return begin, end, kind
+
+
+def _check_nested(one: tuple[int, int, str], other: tuple[int, int, str]) -> None:
+    if other[0] >= one[1] or other[1] <= one[0]:
+        return
+    kinds = (one[2], other[2])
+    inside = one[0] <= other[0] and other[1] <= one[1]
+    if not inside and not (other[0] <= one[0] and one[1] <= other[1]):
+        raise MarkupError(f"can't parse entities: {kinds[0]} and {kinds[1]} cross")
+    if set(kinds) & set(_ALONE) and "blockquote" not in kinds:
+        raise MarkupError(f"can't parse entities: {kinds[0]} and {kinds[1]} cannot be nested")
 
 
 def _markdown(text: str) -> str:
@@ -68,29 +77,32 @@ def _markdown(text: str) -> str:
         if one == "\\" and at + 1 < len(text) and ord(text[at + 1]) < 127:
             found.append(text[at + 1])
             at += 2
-        elif text.startswith("```", at) or one == "`":
+        elif one == "`":
             at = _code(text, at, "```" if text.startswith("```", at) else "`", found)
-        elif one == ">" and (at == 0 or text[at - 1] == "\n"):
+        elif (one == ">" and text[at - 1 : at] in ("", "\n")) or one not in RESERVED:
+            found.append(one if one != ">" else "")
             at += 1
-        elif mark := next((mark for mark in _TOGGLES if text.startswith(mark, at)), ""):
-            _toggle(stack, mark, at)
-            at += len(mark)
-        elif one == "[" or text.startswith("![", at):
-            stack.append("[")
-            at += 1 if one == "[" else 2
-        elif one == "]" and stack and stack[-1] == "[" and (match := _LINK.match(text, at)):
-            stack.pop()
-            at = match.end()
-        elif one in RESERVED:
-            raise MarkupError(
-                f"can't parse entities: Character '{one}' is reserved and must be escaped with the preceding '\\'"
-            )
         else:
-            found.append(one)
-            at += 1
+            at = _mark(text, at, stack)
     if stack:
         raise MarkupError("can't parse entities: Can't find end of the entity")
     return "".join(found)
+
+
+def _mark(text: str, at: int, stack: list[str]) -> int:
+    """A mark that opens or closes something; where it ends."""
+    if mark := next((mark for mark in _TOGGLES if text.startswith(mark, at)), ""):
+        _toggle(stack, mark, at)
+        return at + len(mark)
+    if text[at] == "[" or text.startswith("![", at):
+        stack.append("[")
+        return at + (1 if text[at] == "[" else 2)
+    if stack and stack[-1] == "[" and (match := _LINK.match(text, at)):
+        stack.pop()
+        return match.end()
+    raise MarkupError(
+        f"can't parse entities: Character '{text[at]}' is reserved and must be escaped with the preceding '\\'"
+    )
 
 
 def _toggle(stack: list[str], mark: str, at: int) -> None:
