@@ -117,8 +117,8 @@ class Execution:
         """The last output of each job that this one builds on."""
         store, found = self._means.store, []
         for job_id in self.job.spec.context_from:
-            row, last = await store.job(job_id), await store.last_ran(job_id)
-            text = await asyncio.to_thread(self._means.outputs.read, last.output) if last and last.output else None
+            row, ran = await store.job(job_id), await store.job_history(job_id, 1, state=InstantState.RAN)
+            text = await asyncio.to_thread(self._means.outputs.read, ran[0].output) if ran and ran[0].output else None
             if row is not None and text:
                 found.append((row.name, text))
         return found

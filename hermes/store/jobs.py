@@ -404,16 +404,14 @@ class JobAccess(Access):
 
         await self._database.write(work)
 
-    async def job_history(self, job_id: str | None, limit: int) -> list[InstantRow]:
-        """What became of a job's instants, or all jobs', the newest first."""
+    async def job_history(
+        self, job_id: str | None, limit: int, *, state: InstantState | None = None
+    ) -> list[InstantRow]:
+        """What became of a job's instants, or all jobs', the newest first; only those that ended so with `state`."""
         return await self._instants(
-            "WHERE ?1 IS NULL OR job_id = ?1 ORDER BY at DESC, job_id LIMIT ?2", (job_id, limit)
+            "WHERE (?1 IS NULL OR job_id = ?1) AND (?2 IS NULL OR state = ?2) ORDER BY at DESC, job_id LIMIT ?3",
+            (job_id, state, limit),
         )
-
-    async def last_ran(self, job_id: str) -> InstantRow | None:
-        """The newest instant of a job that ran."""
-        rows = await self._instants("WHERE job_id = ? AND state = 'ran' ORDER BY at DESC LIMIT 1", (job_id,))
-        return rows[0] if rows else None
 
     async def _jobs(self, where: str, values: tuple[object, ...]) -> list[JobRow]:
         rows = await self._database.read(
