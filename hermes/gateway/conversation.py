@@ -32,6 +32,7 @@ from hermes.gateway.platform import Capabilities
 from hermes.gateway.questions import Questions
 from hermes.gateway.sessions import Entry
 from hermes.gateway.speaker import Hearer, Speaker
+from hermes.gateway.watch import Watch
 from hermes.runtime.actor import SessionActor
 from hermes.util.local import span
 from hermes.util.say import phrase, say, translated
@@ -61,6 +62,7 @@ class Ground(Struct, frozen=True, kw_only=True):
     app: App
     outbox: Outbox
     people: People
+    watch: Watch
     report: Callable[[str], None]
     broken: Callable[["Conversation"], None]
     """Told when a session cannot go on as it is in memory."""
@@ -100,6 +102,7 @@ class Conversation:
     def attach(self, actor: SessionActor) -> None:
         """Show what this session says from now on."""
         self.actor = actor
+        self._ground.watch.place(actor.session_id, self.place.lane)
         actor.approvals.can_ask = bool(self._ground.people.rights(self.person.role).approve)
         self._unsubscribe = actor.subscribe(self._hear)
 

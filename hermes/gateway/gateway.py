@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 from msgspec import structs
@@ -15,6 +16,7 @@ from hermes.app.cron import scheduler_of
 from hermes.app.cron_base import CronBase
 from hermes.app.http import client_session
 from hermes.app.leaving import leaving
+from hermes.app.services.log import GatewayLog
 from hermes.app.wiring import App
 from hermes.core.chats import Batch, Outgoing, Owed, Unanswered
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
@@ -32,6 +34,7 @@ from hermes.gateway.people import People
 from hermes.gateway.platform import Surroundings
 from hermes.gateway.reception import Reception
 from hermes.gateway.sessions import Sessions
+from hermes.gateway.watch import Watch
 from hermes.gateway.wording import answer_of, let_out, pieces
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
@@ -49,15 +52,18 @@ class Gateway:
 
     def __init__(self, app: App, report: Callable[[str], None]) -> None:
         self.app = app
-        self.report = report
+        self.watch = Watch(GatewayLog(app.premises.home.logs, app.redact), report)
+        self.report = report = self.watch.report
         self._store = app.premises.store
         self._settings = app.premises.settings
         self._accounts: dict[str, Account] = {}
-        self.outbox = Outbox(app, self._accounts, report)
+        self.outbox = Outbox(app, self._accounts, self.watch)
         self.people = People(app)
         chosen = self._settings.gateway
-        self.sessions = Sessions(app, idle_seconds=chosen.idle_minutes * 60, most=chosen.max_live)
-        ground = Ground(app=app, outbox=self.outbox, people=self.people, report=report, broken=self._broken)
+        self.sessions = Sessions(app, self.watch, idle_seconds=chosen.idle_minutes * 60, most=chosen.max_live)
+        ground = Ground(
+            app=app, outbox=self.outbox, people=self.people, watch=self.watch, report=report, broken=self._broken
+        )
         media = app.premises.home.root / "media"
         self.conversations = Conversations(ground, self.sessions, self._accounts, media)
         self.reception = Reception(ground, self.conversations)
@@ -91,6 +97,7 @@ class Gateway:
     async def start(self) -> None:
         """Start every account that is set up, and go on with what was under way when the process before ended."""
         self.sessions.start()
+        self.watch.start()
         plans, self.wrong = plans_of(self._settings.platforms, self.app.premises.environ)
         for line in self.wrong:
             self.report(line)
@@ -137,6 +144,7 @@ class Gateway:
         for name in list(self._accounts):
             await self._end(name)
         await self._stack.aclose()
+        await self.watch.close()
 
     async def owe(self, owed: Sequence[Owed]) -> None:
         """Owe messages to chats of any account."""
@@ -212,7 +220,7 @@ class Gateway:
                 clock=self.app.premises.clock,
                 media=self._media / plan.name,
                 cursors=await self._store.chat_cursors(plan.name),
-                report=self.report,
+                report=partial(self.report, account=plan.name),
                 front=self,
             )
             for secret in plan.descriptor.secrets:
@@ -234,6 +242,7 @@ class Gateway:
         )
         fresh = await self._store.take_in(account.name, structs.replace(batch, arrivals=arrivals))
         for one in fresh:
+            self.watch.arrived(account.name, one.arrival.place.lane, one.id)
             self.lanes.wake(one.arrival.place.lane, one.arrival)
 
     async def _recover(self) -> None:

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from hermes.app.wiring import App
 from hermes.core.errors import BusyError
+from hermes.gateway.watch import Watch
 from hermes.runtime.actor import SessionActor
 
 Opening = Callable[[], Awaitable[SessionActor]]
@@ -34,8 +35,9 @@ class Entry(Struct, eq=False):
 class Sessions:
     """The live sessions by id. One is opened once, however many ask for it at the same time."""
 
-    def __init__(self, app: App, *, idle_seconds: float, most: int) -> None:
+    def __init__(self, app: App, watch: Watch, *, idle_seconds: float, most: int) -> None:
         self._app = app
+        self._watch = watch
         self._idle_seconds = idle_seconds
         self._most = most
         self._entries: dict[str, Entry] = {}
@@ -69,6 +71,7 @@ class Sessions:
                 if entry is None:
                     await self._room()
                     entry = self._entries[session_id] = Entry(await opening(), 0.0)
+                    entry.actor.subscribe(self._watch.hearing(session_id))
             self._opening.pop(session_id, None)
         entry.used_at = asyncio.get_running_loop().time()
         return entry
@@ -89,6 +92,7 @@ class Sessions:
         entry = self._entries.pop(session_id, None)
         if entry is None:
             return
+        self._watch.place(session_id, "")
         for close in reversed(entry.closing):
             await close()
         await self._app.close_session(entry.actor)
