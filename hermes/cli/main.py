@@ -119,6 +119,11 @@ def _dispatch(given: list[str]) -> int:
     if first and not first.startswith("-"):
         print(_no_verb(first, given), file=sys.stderr)
         return 2
+    from hermes.cli.quick import through_gateway
+
+    code, given = through_gateway(given)
+    if code is not None:
+        return code
     from hermes.cli.chat import run
 
     return run(given)

@@ -134,6 +134,18 @@ class Conversations:
         self._mending.add(task)
         task.add_done_callback(self._mending.discard)
 
+    async def leave(self, account: str) -> list[str]:
+        """Let every live session of an account go, which is about to be another one; the ids of those that have work
+        left. What they do goes on where they are opened next."""
+        unfinished = []
+        for one in [each for each in self._live.values() if each.account.name == account]:
+            session_id = one.binding.session_id
+            if one.actor.busy or one.actor.unfinished:
+                unfinished.append(session_id)
+            one.actor.stays_open = True
+            await self._sessions.drop(session_id)
+        return unfinished
+
     async def close(self) -> None:
         """Stop mending; sessions are closed by who keeps them."""
         tasks = list(self._mending)

@@ -18,6 +18,8 @@ from hermes.app.http import client_session
 from hermes.app.leaving import leaving
 from hermes.app.services.log import GatewayLog
 from hermes.app.wiring import App
+from hermes.config.environment import with_dotenv
+from hermes.config.load import load_settings
 from hermes.core.chats import Batch, Outgoing, Owed, Unanswered
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
 from hermes.core.events import TurnEnded
@@ -29,10 +31,12 @@ from hermes.gateway.conversations import Conversations
 from hermes.gateway.courier import GatewayCourier
 from hermes.gateway.front import Wish
 from hermes.gateway.lanes import Lanes
+from hermes.gateway.local import LocalSocket
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.people import People
 from hermes.gateway.platform import Surroundings
 from hermes.gateway.reception import Reception
+from hermes.gateway.sending import Saying, owed_for, said_to
 from hermes.gateway.sessions import Sessions
 from hermes.gateway.watch import Watch
 from hermes.gateway.wording import answer_of, let_out, pieces
@@ -74,6 +78,7 @@ class Gateway:
         """By account, the lock on what two gateways must not use at once."""
         self._tasks: list[asyncio.Task[None]] = []
         self._jobs: Scheduler | None = None
+        self.local = LocalSocket(self, self.reload)
         self.wrong: Sequence[str] = ()
         """What is wrong with accounts that cannot be started, a line each."""
 
@@ -113,6 +118,10 @@ class Gateway:
         self._tasks.append(asyncio.create_task(self._tidy(), name="tidy"))
         self._jobs = self._scheduler()
         self._tasks.append(asyncio.create_task(self._jobs.run(), name="jobs"))
+        try:
+            self.local.start()
+        except StoreError as error:
+            self.report(str(error))
 
     async def drain(self, seconds: float) -> bool:
         """Take nothing more in, and let what runs come to its end; False when that takes longer. What is not done then
@@ -128,6 +137,7 @@ class Gateway:
                     await entry.actor.idle()
                 if self._jobs is not None:
                     await self._jobs.idle()
+                await self.local.oneshots.idle()
         await self._end_tasks()
         done = not self.sessions.working
         return await self.outbox.settled(min(10.0, max(until - clock(), 1.0))) and done
@@ -135,6 +145,7 @@ class Gateway:
     async def close(self) -> None:
         """Stop everything; nothing that is on disk is lost."""
         await self._end_tasks()
+        await self.local.close()
         for account in self._accounts.values():
             await account.pause()
         await self.lanes.close()
@@ -149,6 +160,52 @@ class Gateway:
     async def owe(self, owed: Sequence[Owed]) -> None:
         """Owe messages to chats of any account."""
         await self.outbox.owe(owed)
+
+    async def send(self, to: str, text: str, file: str = "") -> str:
+        """Say something to a chat that is named as a target of deliveries; where it goes. Raises NotFoundError."""
+        plans = {name: one.plan for name, one in self._accounts.items()}
+        owed = owed_for(to, Saying(text=self.app.redact(text), file=file), plans)
+        await self.outbox.owe(owed)
+        return said_to(owed)
+
+    async def reload(self) -> str:
+        """Read the settings of the accounts anew; what came of it, in English. Accounts that did not change are not
+        touched; settings that cannot be used change nothing."""
+        try:
+            settings = load_settings(self.app.premises.home).settings
+        except HermesError as error:
+            said = phrase("The settings cannot be used, and nothing was changed: {why}", why=str(error))
+            self.report(said)
+            return said
+        on = self.app.premises
+        plans, self.wrong = plans_of(settings.platforms, with_dotenv(self.app.process, on.home.env_file))
+        on.settings = structs.replace(on.settings, platforms=settings.platforms, gateway=settings.gateway)
+        self._settings = on.settings
+        for line in self.wrong:
+            self.report(line)
+        wanted = {plan.name: plan for plan in plans}
+        wrong = {
+            name for name, given in settings.platforms.items() if name not in wanted and given.get("enabled", True)
+        }
+        gone = [name for name, one in self._accounts.items() if name not in wrong and wanted.get(name) != one.plan]
+        fresh = [plan for plan in plans if plan.name not in self._accounts or plan.name in gone]
+        sessions = [one for name in gone for one in await self.conversations.leave(name)]
+        for name in gone:
+            await self._end(name)
+        for plan in fresh:
+            await self._begin(plan)
+        for session_id in sessions:
+            if (conversation := await self._conversation(session_id)) is not None:
+                conversation.actor.resume()
+        for name in (plan.name for plan in fresh if plan.name in self._accounts):
+            await self.outbox.start(name)
+            self._accounts[name].start()
+        for lane in await self._store.waiting_lanes() if fresh else ():
+            self.lanes.wake(lane)
+        names = ", ".join(dict.fromkeys([*gone, *(plan.name for plan in fresh)]))
+        said = phrase("The accounts were read anew; changed: {names}.", names=names or phrase("none"))
+        self.report(said)
+        return said
 
     @contextlib.asynccontextmanager
     async def session(self, wish: Wish) -> AsyncIterator[SessionActor]:

@@ -78,8 +78,19 @@ class _Process:
             await self._notifier.close()
 
     async def _until_stopped(self, gateway: Gateway) -> None:
-        del gateway
-        await self._stop.wait()
+        stop = asyncio.create_task(self._stop.wait())
+        try:
+            while not stop.done():
+                news = asyncio.create_task(self._reload.wait())
+                await asyncio.wait({stop, news}, return_when=asyncio.FIRST_COMPLETED)
+                news.cancel()
+                if self._reload.is_set() and not stop.done():
+                    self._reload.clear()
+                    self._notifier.reloading()
+                    said = await gateway.reload()
+                    self._notifier.ready(f"STATUS={said}")
+        finally:
+            stop.cancel()
 
     def _asked(self) -> None:
         (self._hurry if self._stop.is_set() else self._stop).set()

@@ -48,6 +48,10 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def has(self, session_id: str) -> bool:
+        """Whether this session is live."""
+        return session_id in self._entries
+
     @property
     def live(self) -> list[Entry]:
         """Every live session."""

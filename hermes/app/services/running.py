@@ -45,19 +45,22 @@ def start_detached(home: Home, wish: Wish, environ: Mapping[str, str]) -> int:
     log = Path(wish.log)
     try:
         log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(log, "wb", opener=_private) as out, tempfile.TemporaryDirectory(prefix="hermes-") as folder:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
-                ready.bind(f"{folder}/ready")
-                process = subprocess.Popen(
-                    wish.arguments,
-                    cwd=wish.folder,
-                    env={**environ, **wish.environ, "NOTIFY_SOCKET": f"{folder}/ready"},
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=out,
-                    start_new_session=True,
-                )
-                return _started(process, ready, log)
+        with (
+            open(log, "wb", opener=_private) as out,
+            tempfile.TemporaryDirectory(prefix="hermes-") as folder,
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready,
+        ):
+            ready.bind(f"{folder}/ready")
+            process = subprocess.Popen(
+                wish.arguments,
+                cwd=wish.folder,
+                env={**environ, **wish.environ, "NOTIFY_SOCKET": f"{folder}/ready"},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+            return _started(process, ready, log)
     except OSError as error:
         raise StoreError(
             phrase("{file} cannot be written: {reason}.", file=str(error.filename or log), reason=error.strerror or "")
