@@ -18,6 +18,7 @@ VERBS: dict[str, tuple[str, str]] = {
         phrase("how things stand: model, keys, sandbox, sessions, money, what waits, on one screen"),
     ),
     "gateway": ("hermes.cli.gateway", phrase("answer on chat platforms, and run jobs when they are due")),
+    "send": ("hermes.cli.send", phrase("say something to a chat, from a script")),
     "sessions": ("hermes.cli.sessions", phrase("list, show, search, rename, export, prune and delete sessions")),
     "insights": ("hermes.cli.insights", phrase("tokens, money and work by day, hour, model and tool, as pictures")),
     "usage": ("hermes.cli.spending", phrase("tokens and money spent, and what the caps leave")),
@@ -65,8 +66,10 @@ def main(arguments: list[str] | None = None) -> int:
     _sound_streams()
     try:
         chosen = _chosen(_joined(given))
-        _speak()
-        code = _dispatch(chosen)
+        code, chosen = _quick(chosen)
+        if code is None:
+            _speak()
+            code = _dispatch(chosen)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -81,6 +84,15 @@ def main(arguments: list[str] | None = None) -> int:
         said = say("standard output cannot be written: {reason}.", reason=error.strerror)
         print(f"hermes: {said}", file=sys.stderr)
         return 74
+
+
+def _quick(given: list[str]) -> tuple[int | None, list[str]]:
+    """The exit code when a gateway has done it; else None, and the arguments to go on with."""
+    if not any(word.startswith("--oneshot=") for word in given) or "--no-gateway" in given:
+        return None, given
+    from hermes.cli.quick import through_gateway
+
+    return through_gateway(given)
 
 
 def _speak() -> None:
@@ -119,11 +131,6 @@ def _dispatch(given: list[str]) -> int:
     if first and not first.startswith("-"):
         print(_no_verb(first, given), file=sys.stderr)
         return 2
-    from hermes.cli.quick import through_gateway
-
-    code, given = through_gateway(given)
-    if code is not None:
-        return code
     from hermes.cli.chat import run
 
     return run(given)

@@ -7,8 +7,8 @@ is out of the ordinary (a question, a warning, an option that needs a process of
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # as in `typing`, whose import would cost a third of such a call
 if TYPE_CHECKING:
     from socket import socket
 
@@ -34,8 +34,7 @@ _LONGEST_PATH = 100
 
 def through_gateway(given: list[str]) -> tuple[int | None, list[str]]:
     """The exit code when the gateway has answered; else None, and the arguments with which to go on."""
-    given = [one for one in given if one != "--no-gateway"] if (own := "--no-gateway" in given) else given
-    chosen = None if own else _chosen(given)
+    chosen = _chosen(given)
     if chosen is None:
         return None, given
     from hermes.config.environment import process_environment
@@ -177,6 +176,7 @@ class _Call:
         """Hand it on to what can show everything, and ask."""
         from hermes.cli.attached import finish_oneshot
 
+        _speak()
         return finish_oneshot(self._one, begun + bytes(self._buffer), session_id, self._terminal)
 
     def _line(self) -> bytes:
@@ -237,8 +237,18 @@ def _connected(one: "socket", path: str) -> bool:
     return bool(struct.unpack("3i", one.getsockopt(1, 17, 12))[1] == os.getuid())
 
 
+def _speak() -> None:
+    """Say things in the language that this person wants, now that something is to be said."""
+    from hermes.config.environment import process_environment
+    from hermes.config.language import wanted_language
+    from hermes.util.say import speak
+
+    speak(wanted_language(process_environment()))
+
+
 def _complained(text: str, code: int) -> int:
     from hermes.cli.report import complain
 
+    _speak()
     complain(text)
     return code

@@ -25,6 +25,7 @@ from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.cron.scheduler import Scheduler
+from hermes.gateway import measures
 from hermes.gateway.accounts import Account, Plan, plans_of
 from hermes.gateway.conversation import Conversation, Ground
 from hermes.gateway.conversations import Conversations
@@ -32,6 +33,7 @@ from hermes.gateway.courier import GatewayCourier
 from hermes.gateway.front import Wish
 from hermes.gateway.lanes import Lanes
 from hermes.gateway.local import LocalSocket
+from hermes.gateway.measures import Owing, owing_of
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.people import People
 from hermes.gateway.platform import Surroundings
@@ -48,6 +50,7 @@ _LOG = logging.getLogger(__name__)
 KEEP_SECONDS = 7 * 24 * 3600.0
 """How long the journal remembers what it has seen: longer than any platform delivers something again."""
 TIDY_SECONDS = 3600.0
+MEASURE_SECONDS = 15.0
 LOCK = "gateway"
 
 
@@ -78,6 +81,7 @@ class Gateway:
         """By account, the lock on what two gateways must not use at once."""
         self._tasks: list[asyncio.Task[None]] = []
         self._jobs: Scheduler | None = None
+        self._owing = Owing()
         self.local = LocalSocket(self, self.reload)
         self.wrong: Sequence[str] = ()
         """What is wrong with accounts that cannot be started, a line each."""
@@ -116,6 +120,7 @@ class Gateway:
         for account in self._accounts.values():
             account.start()
         self._tasks.append(asyncio.create_task(self._tidy(), name="tidy"))
+        self._tasks.append(asyncio.create_task(self._measuring(), name="measuring"))
         self._jobs = self._scheduler()
         self._tasks.append(asyncio.create_task(self._jobs.run(), name="jobs"))
         try:
@@ -223,21 +228,23 @@ class Gateway:
         async with self.sessions.hold(wish.session_id, opening) as entry:
             yield entry.actor
 
+    async def measure(self) -> None:
+        """Bring what `health` and `metrics` say of the store up to date."""
+        self._owing = await owing_of(self._store, self.app.premises.clock.now())
+
     def health(self) -> Mapping[str, object]:
-        """How things stand."""
-        return {
-            "accounts": {
-                name: {"platform": one.plan.descriptor.title, "state": one.health.value, "why": one.why}
-                for name, one in self._accounts.items()
-            },
-            "sessions": {"live": len(self.sessions), "working": self.sessions.working},
-            "sent": self.outbox.sent,
-            "failed": self.outbox.failed,
-        }
+        """How things stand, with the store as it was at the last `measure`."""
+        return measures.health(self._standing)
 
     def metrics(self) -> str:
-        """The same for Prometheus."""
-        return ""
+        """The same and more, for Prometheus."""
+        return measures.prometheus(self._standing)
+
+    @property
+    def _standing(self) -> measures.Standing:
+        return measures.Standing(
+            accounts=self._accounts, sessions=self.sessions, watch=self.watch, owing=self._owing, wrong=self.wrong
+        )
 
     async def _end_tasks(self) -> None:
         for task in self._tasks:
@@ -357,6 +364,12 @@ class Gateway:
 
     def _broken(self, conversation: Conversation) -> None:
         self.conversations.broken(conversation)
+
+    async def _measuring(self) -> None:
+        while True:
+            with contextlib.suppress(StoreError):
+                await self.measure()
+            await asyncio.sleep(MEASURE_SECONDS)
 
     async def _tidy(self) -> None:
         while True:

@@ -29,6 +29,10 @@ class Serving(Protocol):
         """Its live sessions."""
         ...
 
+    async def measure(self) -> None:
+        """Ask the store how things stand."""
+        ...
+
     def health(self) -> Mapping[str, object]:
         """How things stand."""
         ...
@@ -85,6 +89,7 @@ class LocalSocket:
         try:
             match frame:
                 case frames.Status():
+                    await self._gateway.measure()
                     wire.send(frames.Standing(health=dict(self._gateway.health())))
                 case frames.Send():
                     said = await self._gateway.send(frame.to, frame.text, frame.file)

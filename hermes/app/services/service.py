@@ -82,6 +82,11 @@ class Service:
         return self.kind is not Kind.PLAIN and self.file.exists()
 
     @property
+    def patience(self) -> float:
+        """Seconds that its end may take."""
+        return self._drain_seconds + units.MARGIN_SECONDS
+
+    @property
     def wish(self) -> units.Wish:
         """What is to run."""
         environ = {"HERMES_HOME": str(self._home.root)}
