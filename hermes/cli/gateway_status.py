@@ -18,18 +18,18 @@ from hermes.util.say import say, say_many, translated
 from hermes.util.text import escaped
 
 
-class _Account(Struct):
+class _Account(Struct, frozen=True):
     platform: str = ""
     state: str = ""
     why: str = ""
 
 
-class _Sessions(Struct):
+class _Sessions(Struct, frozen=True):
     live: int = 0
     working: int = 0
 
 
-class _Health(Struct):
+class _Health(Struct, frozen=True):
     pid: int = 0
     up_seconds: float = 0.0
     accounts: dict[str, _Account] = {}
@@ -70,9 +70,7 @@ def _owing(health: _Health) -> None:
     owed = sum(health.deliveries.get(state, 0) for state in ("open", "pending", "attempting"))
     if owed:
         old = span(health.oldest_delivery_seconds)
-        print(
-            say_many("{n} message is owed", "{n} messages are owed", owed) + say(", the oldest for {time}.", time=old)
-        )
+        print(say_many("{n} message is owed for {time}.", "{n} messages are owed, one for {time}.", owed, time=old))
     bad = {state: health.deliveries.get(state, 0) for state in ("failed", "uncertain")}
     if any(bad.values()):
         print(say("Deliveries that failed: {failed}; in doubt: {uncertain}.", **bad))
@@ -90,16 +88,14 @@ async def _found(environ: Mapping[str, str]) -> dict[str, object]:
     if pid is not None:
         return {"running": True, "pid": pid, "wrong": [say("It does not answer on its socket.")], **about}
     async with open_desk(environ) as desk:
+        accounts = desk.settings.platforms
         since = await desk.store.owing_since()
         counts: dict[str, int] = {}
         for (_, state), number in (await desk.store.delivery_counts()).items():
             counts[state] = counts.get(state, 0) + number
         return {
             "running": False,
-            "accounts": {
-                name: {"platform": str(given.get("platform") or name)}
-                for name, given in desk.settings.platforms.items()
-            },
+            "accounts": {name: {"platform": given.get("platform") or name} for name, given in accounts.items()},
             "deliveries": counts,
             "oldest_delivery_seconds": max(desk.clock.now() - since, 0.0) if since is not None else 0.0,
             "arrivals": {"waiting": await desk.store.arrivals_waiting()},

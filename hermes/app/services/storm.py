@@ -19,7 +19,7 @@ class Starts:
     def begin(self) -> float:
         """Note a start; the seconds to wait before it, 0 most of the time."""
         now = time.time()
-        failed = [one for one in self._read() if now - WINDOW < one <= now]
+        failed = [one for one in self._read() if now - WINDOW < one < now + 1]
         self._write([*failed, now][-2 * MOST :])
         return max(failed[-MOST] + WINDOW - now, 0.0) if len(failed) >= MOST else 0.0
 
