@@ -12,6 +12,7 @@ from hermes.app.wiring import App
 from hermes.core.errors import HermesError, NotFoundError
 from hermes.gateway.oneshot import Oneshots
 from hermes.gateway.sessions import Sessions
+from hermes.gateway.watch import Watch
 from hermes.runtime.actor import SessionActor
 from hermes.util.say import phrase
 
@@ -28,6 +29,8 @@ class Serving(Protocol):
     def sessions(self) -> Sessions:
         """Its live sessions."""
         ...
+
+    watch: Watch
 
     async def measure(self) -> None:
         """Ask the store how things stand."""
@@ -49,7 +52,7 @@ class LocalSocket:
         self._gateway = gateway
         self._reload = reload
         on = gateway.app.premises
-        self.oneshots = Oneshots(on.home, on.environ)
+        self.oneshots = Oneshots(on.home, on.environ, gateway.watch)
         self._listener = Listener(on.home.locks / GATEWAY, self._serve)
 
     @property

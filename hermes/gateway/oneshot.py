@@ -28,6 +28,7 @@ from hermes.core.events import (
     TurnEnded,
 )
 from hermes.core.outcomes import AnswerScope, ExitReason
+from hermes.gateway.watch import Watch
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.util.say import speak
@@ -40,8 +41,9 @@ _SHOWN = (ApprovalAnswered, ApprovalAsked, FellBack, Refused, Retrying)
 class Oneshots:
     """Those that run. `environ` is the gateway's own."""
 
-    def __init__(self, home: Home, environ: Mapping[str, str]) -> None:
+    def __init__(self, home: Home, environ: Mapping[str, str], watch: Watch) -> None:
         self._home = home
+        self._watch = watch
         self._environ = environ
         self._idle = asyncio.Event()
         self._idle.set()
@@ -98,6 +100,8 @@ class Oneshots:
             if not isinstance(await wire.next(), frames.Go):
                 return
             actor.approvals.can_ask = wanted.asks
+            self._watch.note("oneshot", session=actor.session_id)
+            actor.subscribe(self._watch.hearing(actor.session_id))
             unsubscribe = actor.subscribe(_teller(wire))
             hearing = asyncio.create_task(_hear(wire, actor, peer), name="caller")
             try:
