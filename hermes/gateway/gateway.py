@@ -15,7 +15,6 @@ from msgspec import structs
 from hermes.app.cron import scheduler_of
 from hermes.app.cron_base import CronBase
 from hermes.app.http import client_session
-from hermes.app.leaving import leaving
 from hermes.app.services.log import GatewayLog
 from hermes.app.wiring import App
 from hermes.config.environment import with_dotenv
@@ -73,6 +72,7 @@ class Gateway:
         )
         media = app.premises.home.root / "media"
         self.conversations = Conversations(ground, self.sessions, self._accounts, media)
+        self.conversations.on_mended = self._mended
         self.reception = Reception(ground, self.conversations)
         self.lanes = Lanes(ground, self.reception, self._accounts)
         self._media = media
@@ -226,7 +226,7 @@ class Gateway:
             )
 
         async with self.sessions.hold(wish.session_id, opening) as entry:
-            yield entry.actor
+            yield entry.local
 
     async def measure(self) -> None:
         """Bring what `health` and `metrics` say of the store up to date."""
@@ -321,13 +321,10 @@ class Gateway:
             await self._store.dismiss([row.id], "the process ended")
         sessions: dict[str, None] = {}
         for one in await self._store.unanswered():
-            try:
-                if one.over:
-                    await self._answer(one)
-                else:
-                    sessions[one.session_id] = None
-            except HermesError as error:
-                self.report(f"{one.session_id}: {error}")
+            if one.over:
+                await self._settle(one)
+            else:
+                sessions[one.session_id] = None
         for session_id in sessions:
             try:
                 conversation = await self._conversation(session_id)
@@ -337,6 +334,18 @@ class Gateway:
                 if conversation is not None:
                     conversation.actor.resume()
 
+    async def _mended(self, session_id: str) -> None:
+        """A session lives again that another process held, or that broke: owe what it has answered meanwhile."""
+        for one in await self._store.unanswered():
+            if one.session_id == session_id and one.over:
+                await self._settle(one)
+
+    async def _settle(self, one: Unanswered) -> None:
+        try:
+            await self._answer(one)
+        except HermesError as error:
+            self.report(f"{one.session_id}: {error}")
+
     async def _answer(self, one: Unanswered) -> None:
         """Owe the answer of a turn that had ended before anybody owed it."""
         conversation = await self._conversation(one.session_id)
@@ -344,8 +353,7 @@ class Gateway:
             return
         text = await self._store.last_answer(one.turn_id)
         ended = TurnEnded(turn_id=one.turn_id, reason=ExitReason(one.reason), text=text, error=one.error)
-        out = leaving(self.app.premises, self.app.live(conversation.actor))
-        answer = let_out(answer_of(ended), out, conversation.can)
+        answer = let_out(answer_of(ended), conversation.leaving, conversation.can)
         opened = await self._store.open_delivery(one.turn_id)
         owed = []
         for number, piece in enumerate(pieces(answer.text, conversation.can)):

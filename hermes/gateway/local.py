@@ -66,7 +66,7 @@ class LocalSocket:
         if not self._gateway.sessions.has(session_id):
             raise NotFoundError(phrase("The session {id} is not open here.", id=session_id))
         async with self._gateway.sessions.hold(session_id, _never) as entry:
-            yield entry.actor
+            yield entry.local
 
     def start(self) -> None:
         """Listen. Raises StoreError."""

@@ -239,6 +239,8 @@ class Reception:
                 desk.tell(conversation.questions.answer(person, _scope(name, text)))
             elif not _may(person, name):
                 desk.tell(say("/{name} is not for you here.", name=name))
+            elif (there := conversation.remote) is not None and _travels(name):
+                await there.command(name, text, desk)
             else:
                 await registry(Surface.CHAT).run(desk, name, text)
         except HermesError as error:
@@ -251,6 +253,11 @@ def _scope(name: str, text: str) -> AnswerScope | None:
         return AnswerScope.DENY
     word = text.strip().lower() or "once"
     return AnswerScope(word) if word in ("once", "session", "always") else None
+
+
+def _travels(name: str) -> bool:
+    command = registry(Surface.CHAT).find(name)
+    return command is not None and command.travels
 
 
 def _may(person: Person, name: str) -> bool:

@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from msgspec import Struct, field
 
+from hermes.app.ports.port import SessionPort
 from hermes.app.wiring import App
 from hermes.core.errors import BusyError
 from hermes.gateway.watch import Watch
 from hermes.runtime.actor import SessionActor
+from hermes.util.say import phrase
 
-Opening = Callable[[], Awaitable[SessionActor]]
+Opening = Callable[[], Awaitable[SessionPort]]
 Closing = Callable[[], Awaitable[None]]
 SWEEP_SECONDS = 30.0
 
@@ -19,12 +21,21 @@ SWEEP_SECONDS = 30.0
 class Entry(Struct, eq=False):
     """A live session. It stays while somebody holds it, while it works, and for a while behind that."""
 
-    actor: SessionActor
+    actor: SessionPort
     used_at: float
     """By the loop's clock."""
     holders: int = 0
     closing: list[Closing] = field(default_factory=list)
     """What is closed before it is."""
+
+    @property
+    def local(self) -> SessionActor:
+        """The session itself. Raises BusyError where it lives in another process, in which this one takes part."""
+        if not isinstance(self.actor, SessionActor):
+            raise BusyError(
+                phrase("Session {id} is open in a terminal.", id=self.actor.session_id), phrase("Close it there.")
+            )
+        return self.actor
 
     @property
     def idle(self) -> bool:
@@ -99,7 +110,8 @@ class Sessions:
         self._watch.place(session_id, "")
         for close in reversed(entry.closing):
             await close()
-        await self._app.close_session(entry.actor)
+        if isinstance(entry.actor, SessionActor):
+            await self._app.close_session(entry.actor)
         async with self._left:
             self._left.notify_all()
 
@@ -109,7 +121,8 @@ class Sessions:
             self._sweeper.cancel()
             await asyncio.wait({self._sweeper})
         for session_id, entry in list(self._entries.items()):
-            entry.actor.stays_open = True
+            if isinstance(entry.actor, SessionActor):
+                entry.actor.stays_open = True
             await self.drop(session_id)
 
     async def _room(self) -> None:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from hermes.app.desk import Delivery, Option, Surface
 from hermes.app.ports import frames
+from hermes.app.ports.port import SessionPort
 from hermes.app.ports.wire import Wire
 from hermes.app.slash import registry
 from hermes.app.wiring import App
@@ -80,6 +81,11 @@ class WireDesk:
         self._wire = wire
         self._peer = peer
 
+    @property
+    def port(self) -> SessionPort:
+        """The session, wherever it lives."""
+        return self.actor
+
     def tell(self, text: str, level: Level = Level.INFO) -> None:
         """Show lines."""
         self._wire.send(frames.Told(text=text, level=level.value))
@@ -101,7 +107,7 @@ class WireDesk:
         """A line."""
         return _text(await self._peer.asked("line", question, default=default))
 
-    async def open(self, name: str | None = None, *, greet: bool = True) -> SessionActor:
+    async def open(self, name: str | None = None, *, greet: bool = True) -> SessionPort:
         """Another session is opened by the process in front of which the person sits."""
         del name, greet
         raise UsageError(phrase("This session lives in another process; /new and /resume leave it first."))

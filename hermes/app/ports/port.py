@@ -76,6 +76,10 @@ class SessionPort(Protocol):
         """Go on with what a process that died has left."""
         ...
 
+    async def idle(self) -> None:
+        """Wait until nothing runs and nothing waits, as far as that is known here."""
+        ...
+
     def stop(self) -> bool:
         """Stop the running turn; False when none runs."""
         ...

@@ -274,7 +274,7 @@ class RemoteSession:
         turns, self._turns = self._turns, {}
         for ended in turns.values():
             if not ended.done():
-                ended.cancel()
+                ended.set_exception(_gone())
         for done in self._commands.values():
             if not done.done():
                 done.set_exception(_gone())
