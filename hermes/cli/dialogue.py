@@ -169,15 +169,15 @@ class Dialogue:
             ended = await self._said(inbound)
         except BusyError as error:  # the process in which the session lived is gone
             complain(explained(error))
-            return 75
+            await self._desk.again()
+            await self._go_on()
+            return None
         if ended.reason is ExitReason.INTERRUPTED:
             complain(say("Stopped."))
         return 1 if ended.reason is ExitReason.LOCAL_ERROR else None
 
     async def _said(self, inbound: Inbound) -> TurnEnded:
         port = self._desk.port
-        if isinstance(port, RemoteSession) and port.lost:
-            port = await self._desk.again()
         with self._source.during(port.stop):
             return await port.post(inbound)
 
