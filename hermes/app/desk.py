@@ -11,7 +11,7 @@ from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
 
 if TYPE_CHECKING:
-    from hermes.app.ports.port import SessionPort
+    from hermes.app.port import SessionPort
     from hermes.app.wiring import App
     from hermes.runtime.actor import SessionActor
     from hermes.runtime.mailbox import Inbound

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from hermes import __version__
+from hermes.app.wiring import App
 from hermes.core.money import NANO
 from hermes.gateway.accounts import Account, Health
 from hermes.gateway.sessions import Sessions
 from hermes.gateway.watch import BOUNDS, Histogram, Watch
-from hermes.store.store import Store
 
 
 class Owing(Struct, frozen=True):
@@ -23,8 +23,9 @@ class Owing(Struct, frozen=True):
     waiting: Mapping[str, int] = {}
 
 
-async def owing_of(store: Store, now: float) -> Owing:
+async def owing_of(app: App) -> Owing:
     """Ask the store."""
+    store, now = app.premises.store, app.premises.clock.now()
     since = await store.owing_since()
     return Owing(
         await store.delivery_counts(),

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from msgspec import Struct, field
 
-from hermes.app.ports.port import SessionPort
+from hermes.app.port import SessionPort
 from hermes.app.wiring import App
 from hermes.core.errors import BusyError
 from hermes.gateway.watch import Watch

@@ -18,7 +18,7 @@ from hermes.util.say import phrase, say
 from hermes.util.text import escaped
 
 if TYPE_CHECKING:
-    from hermes.app.ports.port import SessionPort
+    from hermes.app.port import SessionPort
     from hermes.app.ports.remote import RemoteSession
     from hermes.app.wiring import App
     from hermes.runtime.actor import SessionActor
