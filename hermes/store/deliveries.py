@@ -21,8 +21,11 @@ class DeliveryAccess(Access):
     """The verbs about what is owed."""
 
     async def owe(self, owed: Sequence[Owed], *, answered: str = "", outcome: str = "answered") -> list[int]:
-        """Owe messages, all at once; their numbers. What is owed under the same key already is put in its place, its
-        message id kept; of what has ended under it nothing is owed again (its number is 0).
+        """Owe messages, all at once; their numbers. One that is open is about to be shown: until it is known what is
+        shown of it, or that nothing is, it may be on the platform.
+
+        What is owed under the same key already is put in its place, its message id kept; of what has ended under it
+        nothing is owed again (its number is 0).
 
         With `answered` the arrivals that this turn answers are done, and what it had open and is not named here is
         closed.
@@ -33,9 +36,11 @@ class DeliveryAccess(Access):
             numbers = []
             for one in owed:
                 number = connection.execute(
-                    "INSERT INTO deliveries (key, platform, lane, session_id, turn_id, body, state, next_at, made_at)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE"
-                    f" SET body = excluded.body, state = excluded.state, next_at = excluded.next_at"
+                    "INSERT INTO deliveries (key, platform, lane, session_id, turn_id, body, state, next_at, made_at,"
+                    " attempts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, iif(?7 = 'open', 1, 0)) ON CONFLICT (key) DO UPDATE"
+                    " SET body = excluded.body, next_at = excluded.next_at, state = iif(deliveries.state = 'open'"
+                    " AND message_id = '' AND attempts > 0 AND excluded.state = 'pending', 'attempting',"
+                    " excluded.state)"
                     f" WHERE {_OPEN} RETURNING id",
                     (
                         one.key,
@@ -109,6 +114,12 @@ class DeliveryAccess(Access):
                     "UPDATE deliveries SET state = 'attempting', attempts = attempts + 1 WHERE id = ?", (number,)
                 ).get
             )
+        )
+
+    async def unsent(self, number: int) -> None:
+        """Note that nothing is shown of something that is still being written: the platform did not take it."""
+        await self._database.write(
+            lambda connection: connection.execute("UPDATE deliveries SET attempts = 0 WHERE id = ?", (number,)).get
         )
 
     async def shown(self, number: int, message_id: str) -> None:
