@@ -36,7 +36,7 @@ class Outbox:
     """Sends what is owed. `report` says a line to whoever looks after the gateway."""
 
     def __init__(self, app: App, accounts: Mapping[str, Account], report: Callable[[str], None]) -> None:
-        self._store = app.premises.store
+        self._store = app.premises.store.chats
         self._clock = app.premises.clock
         self._accounts = accounts
         self._report = report

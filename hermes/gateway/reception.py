@@ -88,7 +88,7 @@ class Reception:
 
     def __init__(self, ground: Ground, conversations: Conversations) -> None:
         self._ground = ground
-        self._store = ground.app.premises.store
+        self._store = ground.app.premises.store.chats
         self._conversations = conversations
         self._turns: dict[str, deque[float]] = {}
         """By person, when turns of theirs began, by the loop's clock."""

@@ -69,7 +69,7 @@ class Speaker:
     def __init__(self, app: App, outbox: Outbox, hearer: Hearer, actor: SessionActor, turn_id: str) -> None:
         self._app = app
         self._actor = actor
-        self._store = app.premises.store
+        self._store = app.premises.store.chats
         self._outbox = outbox
         self._hearer = hearer
         self._account, self._place = hearer.account, hearer.place
