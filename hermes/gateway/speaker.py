@@ -98,6 +98,8 @@ class Speaker:
             if known is not None:
                 self._count = int(known.key.rpartition(":")[2]) + 1
                 self._segment.messages.append(_Message(known.key, known.id, known.message_id))
+                self._live = bool(known.message_id)  # else nobody knows what is shown of it: the outbox finds out
+        if self._live:
             self._tasks.append(asyncio.create_task(self._show(), name=f"speak {self.turn_id}"))
         await self._react("👀")
         if self._account.can.typing:

@@ -37,7 +37,8 @@ class DeliveryAccess(Access):
             for one in owed:
                 number = connection.execute(
                     "INSERT INTO deliveries (key, platform, lane, session_id, turn_id, body, state, next_at, made_at,"
-                    " attempts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, iif(?7 = 'open', 1, 0)) ON CONFLICT (key) DO UPDATE"
+                    " attempts, first) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, iif(?7 = 'open', 1, 0),"
+                    " iif(?7 = 'open', ?6, NULL)) ON CONFLICT (key) DO UPDATE"
                     " SET body = excluded.body, next_at = excluded.next_at, state = iif(deliveries.state = 'open'"
                     " AND message_id = '' AND attempts > 0 AND excluded.state = 'pending', 'attempting',"
                     " excluded.state)"
@@ -62,7 +63,7 @@ class DeliveryAccess(Access):
                     (outcome, answered),
                 )
                 connection.execute(
-                    "UPDATE deliveries SET state = 'delivered', ended_at = ?, body = NULL"
+                    "UPDATE deliveries SET state = 'delivered', ended_at = ?, body = NULL, first = NULL"
                     " WHERE turn_id = ? AND state = 'open'",
                     (now, answered),
                 )
@@ -139,7 +140,7 @@ class DeliveryAccess(Access):
             lambda connection: (
                 connection.execute(
                     "UPDATE deliveries SET state = ?1, message_id = iif(?2 = '', message_id, ?2), error = ?3,"
-                    " ended_at = iif(?4, ?5, NULL), body = iif(?4, NULL, body) WHERE id = ?6",
+                    " ended_at = iif(?4, ?5, NULL), body = iif(?4, NULL, body), first = iif(?4, NULL, first) WHERE id = ?6",
                     (state, message_id, error, state.ended, now, number),
                 ).get
             )
@@ -182,7 +183,7 @@ class DeliveryAccess(Access):
 
 def _deliveries(connection: apsw.Connection, where: str, *values: object) -> list[Delivery]:
     rows = connection.execute(
-        "SELECT id, key, lane, body, state, message_id, attempts, next_at, made_at, turn_id FROM deliveries"
+        "SELECT id, key, lane, body, state, message_id, attempts, next_at, made_at, turn_id, first FROM deliveries"
         f" WHERE {where}",
         values,
     )
@@ -198,6 +199,7 @@ def _deliveries(connection: apsw.Connection, where: str, *values: object) -> lis
             next_at=float(next_at),
             made_at=float(made),
             turn_id=str(turn),
+            first=None if first is None else msgspec.json.decode(bytes(first), type=Outgoing),
         )
-        for number, key, lane, body, state, message, attempts, next_at, made, turn in rows
+        for number, key, lane, body, state, message, attempts, next_at, made, turn, first in rows
     ]
