@@ -140,7 +140,8 @@ class DeliveryAccess(Access):
             lambda connection: (
                 connection.execute(
                     "UPDATE deliveries SET state = ?1, message_id = iif(?2 = '', message_id, ?2), error = ?3,"
-                    " ended_at = iif(?4, ?5, NULL), body = iif(?4, NULL, body), first = iif(?4, NULL, first) WHERE id = ?6",
+                    " ended_at = iif(?4, ?5, NULL), body = iif(?4, NULL, body), first = iif(?4, NULL, first)"
+                    " WHERE id = ?6",
                     (state, message_id, error, state.ended, now, number),
                 ).get
             )
