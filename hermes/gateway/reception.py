@@ -109,10 +109,10 @@ class Reception:
         if is_prompt(arrival):
             await self._act(account, lane, person, first)
             return
-        async with self._conversations.held(account, arrival.place, person) as conversation:
-            if conversation.questions.hears(person, arrival):
-                await self._store.dismiss([first.id], "answer")
-                return
+        live = self._conversations.live(account, arrival.place, person)
+        if live is not None and live.questions.hears(person, arrival):
+            await self._store.dismiss([first.id], "answer")
+            return
         await self._words(account, lane, person, rows)
 
     async def _act(self, account: Account, lane: Lane, person: Person, row: StoredArrival) -> None:
