@@ -52,8 +52,7 @@ class Conversations:
         try:
             yield conversation
         finally:
-            entry.holders -= 1
-            entry.used_at = asyncio.get_running_loop().time()
+            self._sessions.release(entry)
 
     async def _get(self, account: Account, place: Place, person: Person) -> Conversation:
         settings, key = account.plan.settings, self._key(account, place, person)
@@ -212,6 +211,7 @@ class Conversations:
             await made.close()
 
         entry.closing.append(closing)
+        entry.working.append(lambda: made.unfinished)
         return made
 
     def _options(self, account: Account, place: Place, person: Person) -> Options:
