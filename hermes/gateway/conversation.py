@@ -89,7 +89,7 @@ class Conversation:
         self._watchdog: asyncio.TimerHandle | None = None
         self._seen = 0.0
         """When there was a sign of life last, by the loop's clock."""
-        self._unsubscribe: Callable[[], None] = lambda: None
+        self._unsubscribe: Callable[[], None] = _nothing
         self.pending = 0
         """Messages that wait for the end of their turn."""
         self._room = asyncio.Event()
@@ -172,6 +172,17 @@ class Conversation:
             await self._speaker.close()
         while not self._work.empty():
             self._work.get_nowait().close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Forget what knows this conversation: circles of what has ended would stay until the collector comes round."""
+        self._unsubscribe = _nothing
+        self.questions.close()
+        del self._worker
+        if hasattr(self, "actor"):
+            del self.actor
+        if hasattr(self, "entry"):
+            del self.entry
 
     def _ended(self, ended: "asyncio.Future[TurnEnded]") -> None:
         self.pending -= 1
@@ -266,3 +277,7 @@ class Conversation:
             finally:
                 self._left -= 1
                 self._work.task_done()
+
+
+def _nothing() -> None:
+    """There is nothing to do."""

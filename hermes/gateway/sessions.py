@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from hermes.app.resting import is_at_rest, is_wanted, weight
 from hermes.app.wiring import App
 from hermes.core.errors import BusyError
+from hermes.core.events import Event, TurnEnded
 from hermes.runtime.actor import SessionActor
 
 Opening = Callable[[], Awaitable[SessionActor]]
@@ -112,6 +113,8 @@ class Sessions:
             return
         for close in reversed(entry.closing):
             await close()
+        entry.closing.clear()
+        entry.working.clear()
         await self._app.close_session(entry.actor)
         async with self._left:
             self._left.notify_all()
@@ -125,6 +128,10 @@ class Sessions:
         for session_id, entry in list(self._entries.items()):
             entry.actor.stays_open = True
             await self.drop(session_id)
+
+    def _said(self, event: Event) -> None:
+        if isinstance(event, TurnEnded):
+            self._heavy.set()
 
     async def _room(self) -> None:
         """Wait until one more fits, the one that was used longest ago making room where it is idle."""
@@ -166,3 +173,5 @@ class Sessions:
                 if entry.idle and is_at_rest(self._app.live(entry.actor), entry.cwd):
                     total -= weights.get(entry.actor.session_id, 0)
                     await self.drop(entry.actor.session_id)
+            if total > MOST_BYTES and len(self._idle()) < len(self._entries):
+                self._heavy.set()  # some still work: they are looked at once they do not
