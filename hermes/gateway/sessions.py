@@ -83,9 +83,9 @@ class Sessions:
                 entry = self._entries.get(session_id)
                 if entry is None:
                     await self._room()
-                    entry = self._entries[session_id] = Entry(
-                        actor := await opening(), 0.0, str(self._app.live(actor).tools.state.cwd)
-                    )
+                    actor = await opening()
+                    actor.subscribe(self._said)
+                    entry = self._entries[session_id] = Entry(actor, 0.0, str(self._app.live(actor).tools.state.cwd))
             self._opening.pop(session_id, None)
         entry.used_at = asyncio.get_running_loop().time()
         return entry
