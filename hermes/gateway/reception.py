@@ -72,6 +72,8 @@ class Lane(Struct, eq=False):
 
 def is_urgent(arrival: Arrival) -> bool:
     """Whether something must not wait behind what takes long: it stops, or answers a question."""
+    if not arrival.verified:
+        return False
     if arrival.press:
         return True
     command = parse(arrival.text.strip())
@@ -79,8 +81,9 @@ def is_urgent(arrival: Arrival) -> bool:
 
 
 def is_prompt(arrival: Arrival) -> bool:
-    """Whether nothing more of it will come: a button, a command."""
-    return bool(arrival.press) or parse(arrival.text.strip()) is not None
+    """Whether nothing more of it will come: a button, a command. Nobody commands whom the platform does not vouch for.
+    """
+    return arrival.verified and (bool(arrival.press) or parse(arrival.text.strip()) is not None)
 
 
 class Reception:
@@ -109,7 +112,7 @@ class Reception:
             await self._act(account, lane, person, first)
             return
         async with self._conversations.held(account, arrival.place, person) as conversation:
-            if conversation.questions.hears(person, arrival):
+            if arrival.verified and conversation.questions.hears(person, arrival):
                 await self._store.dismiss([first.id], "answer")
                 return
         await self._words(account, lane, person, rows)
@@ -223,7 +226,7 @@ class Reception:
 
     async def _stranger(self, account: Account, arrival: Arrival) -> str:
         """Somebody whom nobody knows: they get no answer, unless what they say is a code that was made for them."""
-        paired = await self.pairing.tried(account.name, arrival)
+        paired = await self.pairing.tried(account.name, arrival) if arrival.verified else None
         if paired is None:
             return "unknown sender"
         async with self._conversations.held(account, arrival.place, paired) as conversation:
