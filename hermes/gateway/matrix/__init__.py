@@ -1,0 +1,1 @@
+"""Matrix: its values, its calls, and what happens there as arrivals."""
