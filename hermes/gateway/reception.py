@@ -81,7 +81,7 @@ def is_urgent(arrival: Arrival) -> bool:
 
 
 def is_prompt(arrival: Arrival) -> bool:
-    """Whether nothing more of it will come: a button, a command. Nobody commands whom the platform does not vouch for."""
+    """Whether nothing more of it will come: a button, a command. What nobody vouches for commands nothing."""
     return arrival.verified and (bool(arrival.press) or parse(arrival.text.strip()) is not None)
 
 

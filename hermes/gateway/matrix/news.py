@@ -1,4 +1,4 @@
-"""What happens on Matrix, as arrivals, and what has to be known for that: who is in a room, and what was asked there."""
+"""What happens on Matrix, as arrivals, and what has to be known for that: who is in a room, what was asked there."""
 
 import re
 from collections.abc import Iterable
@@ -14,7 +14,6 @@ from hermes.gateway.matrix.wire import (
     Content,
     Done,
     Event,
-    Events,
     Invited,
     Joined,
     Members,
@@ -38,7 +37,7 @@ ROOMS = 1_000
 ASKED = 2_000
 """Own messages that are known at most."""
 TOLD = 50
-KEYS = tuple(f"{digit}\ufe0f\u20e3" for digit in "123456789") + ("🔟", *(chr(0x1F1E6 + one) for one in range(26)))
+KEYS = (*(f"{digit}\ufe0f\u20e3" for digit in "123456789"), "🔟", *(chr(0x1F1E6 + one) for one in range(26)))
 """The reactions that stand for buttons."""
 _KINDS = {
     "m.image": MediaKind.IMAGE,

@@ -122,13 +122,15 @@ class Matrix(Platform):
         """Log in, read what was missed, and give what comes in."""
         await self._enter(anew=not self._options.access_token and not self._client.token)
         try:
-            yield Batch((), (("device", self._device),) if self._device else ())
+            device = (("device", self._device),) if self._device else ()
+            if self._since:
+                yield Batch((), device)
             seconds = 0.0
             while True:
                 sync = await self._sync(seconds)
                 work = Work()
                 await self._news.happened(sync, self._since, work)
-                yield Batch(tuple(work.arrivals), (("since", sync.next_batch), *work.cursors.items()))
+                yield Batch(tuple(work.arrivals), (("since", sync.next_batch), *device, *work.cursors.items()))
                 self._since = sync.next_batch
                 self._news.done(work)
                 await self._mark_read(work)
