@@ -1,1 +1,1 @@
-"""Matrix: its values, its calls, and what happens there as arrivals."""
+"""What Matrix needs beside its platform: values, calls, and what happens there."""
