@@ -70,9 +70,14 @@ class Lane(Struct, eq=False):
     """What went wrong last and was said."""
 
 
+def _speaks(arrival: Arrival) -> bool:
+    """Whether these are the sender's own words: only those command."""
+    return arrival.verified and not arrival.forwarded
+
+
 def is_urgent(arrival: Arrival) -> bool:
     """Whether something must not wait behind what takes long: it stops, or answers a question."""
-    if not arrival.verified:
+    if not _speaks(arrival):
         return False
     if arrival.press:
         return True
@@ -81,8 +86,8 @@ def is_urgent(arrival: Arrival) -> bool:
 
 
 def is_prompt(arrival: Arrival) -> bool:
-    """Whether nothing more of it will come: a button, a command. What nobody vouches for commands nothing."""
-    return arrival.verified and (bool(arrival.press) or parse(arrival.text.strip()) is not None)
+    """Whether nothing more of it will come: a button, a command."""
+    return _speaks(arrival) and (bool(arrival.press) or parse(arrival.text.strip()) is not None)
 
 
 class Reception:
@@ -111,7 +116,7 @@ class Reception:
             await self._act(account, lane, person, first)
             return
         async with self._conversations.held(account, arrival.place, person) as conversation:
-            if arrival.verified and conversation.questions.hears(person, arrival):
+            if _speaks(arrival) and conversation.questions.hears(person, arrival):
                 await self._store.dismiss([first.id], "answer")
                 return
         await self._words(account, lane, person, rows)
@@ -225,7 +230,7 @@ class Reception:
 
     async def _stranger(self, account: Account, arrival: Arrival) -> str:
         """Somebody whom nobody knows: they get no answer, unless what they say is a code that was made for them."""
-        paired = await self.pairing.tried(account.name, arrival) if arrival.verified else None
+        paired = await self.pairing.tried(account.name, arrival) if _speaks(arrival) else None
         if paired is None:
             return "unknown sender"
         async with self._conversations.held(account, arrival.place, paired) as conversation:

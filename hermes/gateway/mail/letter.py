@@ -57,8 +57,10 @@ class Letter(Struct, frozen=True, kw_only=True):
     machine: str = ""
     """Why no answer is due: it is from a program; empty where it is from a person."""
     message_id: str = ""
+    answers: str = ""
+    """The mail that it answers."""
     references: tuple[str, ...] = ()
-    """The mails before it, the first one first; the last is the one that it answers."""
+    """The mails before it, the first one first."""
     subject: str = ""
     text: str = ""
     html: str = ""
@@ -83,6 +85,7 @@ def read_letter(raw: bytes, authserv_id: str) -> Letter:
             text = _text(part)[: TEXT_LIMIT - size]
             size += len(text)
             (html if part.get_content_type() == "text/html" else plain).append(text)
+    references = _ids(message, "References")
     said = "\n".join(one.strip("\r\n") for one in plain).strip()
     return Letter(
         sender=sender,
@@ -90,7 +93,8 @@ def read_letter(raw: bytes, authserv_id: str) -> Letter:
         verified=vouched(_all(message, "Authentication-Results"), authserv_id, sender),
         machine=_machine(message, sender),
         message_id=next(iter(_ids(message, "Message-ID")), ""),
-        references=_before(message),
+        answers=next(iter([*_ids(message, "In-Reply-To"), *references[::-1]]), ""),
+        references=tuple(references or _ids(message, "In-Reply-To")[:1]),
         subject=one_line(inert(_header(message, "Subject")), 300),
         text=said.replace("\r\n", "\n"),
         html="" if said else "\n".join(html),
@@ -183,12 +187,6 @@ def _from(message: email.message.Message) -> tuple[str, str]:
 
 def _ids(message: email.message.Message, name: str) -> list[str]:
     return [one for raw in _all(message, name) for one in _ID.findall(raw)]
-
-
-def _before(message: email.message.Message) -> tuple[str, ...]:
-    references = _ids(message, "References")
-    answered = _ids(message, "In-Reply-To")[:1]
-    return tuple([*(one for one in references if one not in answered), *answered])
 
 
 def _machine(message: email.message.Message, sender: str) -> str:

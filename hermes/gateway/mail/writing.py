@@ -18,12 +18,13 @@ _AGAIN = re.compile(r"^(?:(?:re|aw|sv|antw|fwd?|wg|回复|回覆|答复)\s*(?:\[
 _OWN = re.compile(r"hermes\.[0-9a-f]{32}@")
 _WROTE = re.compile(
     r"^(?:on|am|le|el|il|op|em|den|在|于)\b.{4,300}?"
-    r"(?:wrote|schrieb[^:\n]{0,80}|a écrit|escribió|ha scritto|schreef[^:\n]{0,80}|escreveu|skrev|写道|寫道)\s*[::]\s*$",
+    r"(?:wrote|schrieb[^:\n]{0,80}|a écrit|escribió|ha scritto|schreef[^:\n]{0,80}|escreveu|skrev)\s*[::]\s*$",
     re.IGNORECASE,
 )
 _WROTE_CN = re.compile(r"^.{0,200}(?:写道|寫道)\s*[::]\s*$")
 _DIVIDER = re.compile(
-    r"^\s*(?:-{2,}\s*(?:original message|ursprüngliche nachricht|message d'origine|原始邮件|原始郵件)\s*-{2,}|_{20,})\s*$",
+    r"^\s*(?:-{2,}\s*(?:original message|forwarded message|ursprüngliche nachricht|weitergeleitete nachricht|"
+    r"message d'origine|原始邮件|原始郵件|转发的邮件)\s*-{2,}|_{20,}|begin forwarded message:)\s*$",
     re.IGNORECASE,
 )
 _FROM = re.compile(r"^\*?(?:from|von|de|发件人|寄件者)\*?\s*[::].{3,}$", re.IGNORECASE)
@@ -98,22 +99,15 @@ def bare_subject(subject: str) -> str:
 
 
 def without_quote(text: str) -> tuple[str, str]:
-    """What somebody wrote, and what they quoted below it. Quotes between their own lines stay: they answer those."""
+    """What somebody wrote, and what they quoted or handed on below it. Quotes between their own lines stay: they
+    answer those."""
     lines = text.split("\n")
     end = next((number for number in range(len(lines)) if _begins_quote(lines, number)), len(lines))
     own, quoted = lines[:end], lines[end:]
     while own and (not own[-1].strip() or own[-1].lstrip().startswith(">")):
         quoted.insert(0, own.pop())
     words = "\n".join(_without_signature(own)).strip()
-    if not words:
-        return text.strip(), ""
-    before = [line.lstrip().lstrip(">").strip() for line in quoted if line.lstrip().startswith(">")]
-    return words, "\n".join(before).strip()
-
-
-def without_signature(text: str) -> str:
-    """A mail without the signature at its end."""
-    return "\n".join(_without_signature(text.split("\n"))).strip() or text.strip()
+    return words, "\n".join(line.lstrip().lstrip(">").lstrip() for line in quoted).strip()
 
 
 def _begins_quote(lines: list[str], number: int) -> bool:

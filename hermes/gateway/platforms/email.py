@@ -1,8 +1,8 @@
 """E-mail: IMAP for what comes in, SMTP for what goes out.
 
-A thread of mails is a conversation. How far the mailbox was read is kept by its own numbers, and moves on when a mail is
-on disk. A `From` is anybody's choice: only the own mail server's word makes a sender known (`authserv_id`). What programs
-send is never answered, and whom nobody knows gets nothing, no bounce either.
+A thread of mails is a conversation. How far the mailbox was read is kept by its own numbers, and moves on when a mail
+is on disk. A `From` is anybody's choice: only the own mail server's word makes a sender known (`authserv_id`). What
+programs send is never answered, and whom nobody knows gets nothing, no bounce either.
 Source: RFC 3501, 2177, 5321, 5322, 8601, 3834.
 """
 
@@ -27,7 +27,6 @@ from hermes.gateway.mail.writing import (
     is_own,
     own_id,
     without_quote,
-    without_signature,
     written,
 )
 from hermes.gateway.platform import (
@@ -109,6 +108,8 @@ class Email(Platform):
         self._validity, self._uid = _numbers(around.cursors.get("mail", ""))
         self._open: set[Imap] = set()
         self._subjects: dict[str, str] = {}
+        self._threads: dict[str, str] = {}
+        """The threads of the last mails, by their ids."""
         self._said: dict[str, str] = {}
         """What our last mails say, by their ids."""
         self._fetching = asyncio.Semaphore(FETCHES)
@@ -156,7 +157,7 @@ class Email(Platform):
         if message.file:
             content = await asyncio.to_thread(content_of, message.file, FILE_LIMIT)
         place = message.place
-        subject = self._subjects.get(place.thread) or self._subjects.get(message.reply_to) or bare_subject(place.name)
+        subject = self._subjects.get(message.reply_to) or self._subjects.get(place.thread) or bare_subject(place.name)
         answering = bool(place.thread or message.reply_to)
         message_id = own_id(message.key, self._address)
         draft = Draft(
@@ -186,6 +187,7 @@ class Email(Platform):
         )
         await deliver(server, self._login, Envelope(self._address, recipient, raw), self._tls)
         _remember(self._said, message_id, message.text)
+        _remember(self._threads, message_id if place.thread else "", place.thread)
         return message_id
 
     async def fetch(self, attachment: Attachment, target: Path) -> None:
@@ -265,22 +267,20 @@ class Email(Platform):
 
     async def _arrival(self, letter: Letter, uid: int, *, whole: bool) -> Arrival:
         message_id = letter.message_id or f"{self._validity}.{uid}@{_NOWHERE}"
-        root = letter.references[0] if letter.references else message_id
-        thread = root if self._options.threads else ""
+        thread = self._thread(letter, message_id)
         subject = bare_subject(letter.subject)
-        for known in (thread, message_id):
-            _remember(self._subjects, known, subject)
+        _remember(self._subjects, message_id, subject)
         text = letter.text
         if letter.html:
             text = (await from_html(letter.html, "")).text.strip()
-        text, quoted = without_quote(text) if letter.references else (without_signature(text), "")
-        reply: Reply | None = None
-        if letter.references:
-            own = is_own(letter.references[-1], self._address)
-            before = self._said.get(letter.references[-1], "") if own else quoted
-            reply = Reply(letter.references[-1], before, own=own)
-        elif not text.startswith("/") and subject and not text.startswith(subject):
-            text = f"{subject}\n\n{text}" if text else subject
+        text, quoted = without_quote(text)
+        own = is_own(letter.answers, self._address)
+        before = self._said.get(letter.answers, "") if own else quoted
+        forwarded = bool(quoted) and not text and not letter.files
+        if forwarded:
+            text, before = quoted, ""
+        if not letter.answers and not text.startswith("/") and not text.startswith(subject):
+            text = f"{subject}\n\n{text}".strip()
         return Arrival(
             event_id=hashlib.sha256(f"{letter.sender}\0{message_id}".encode()).hexdigest()[:40],
             message_id=message_id,
@@ -288,11 +288,23 @@ class Email(Platform):
             sender=Sender(letter.sender, letter.name),
             text=text,
             attachments=self._files(letter, uid, whole=whole),
-            reply=reply,
+            reply=Reply(letter.answers, before, own=own) if letter.answers or before else None,
             mentioned=True,
+            forwarded=forwarded,
             verified=letter.verified,
             at=letter.at,
         )
+
+    def _thread(self, letter: Letter, message_id: str) -> str:
+        """The first mail of the thread; some programs name only the last one."""
+        if not self._options.threads:
+            return ""
+        before = (letter.references[0] if letter.references else "", letter.answers)
+        thread = next(
+            (self._threads[one] for one in before if one in self._threads), before[0] or before[1] or message_id
+        )
+        _remember(self._threads, message_id, thread)
+        return thread
 
     def _files(self, letter: Letter, uid: int, *, whole: bool) -> tuple[Attachment, ...]:
         problem = "" if whole else phrase("the mail is larger than {n} MB", n=MAIL_LIMIT >> 20)
