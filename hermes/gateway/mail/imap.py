@@ -155,7 +155,7 @@ class Imap:
         except (PlatformError, TimeoutError):
             pass  # it is lost already
         finally:
-            self._line.abort()
+            await self._line.close()
 
     def abort(self) -> None:
         """Hang up."""

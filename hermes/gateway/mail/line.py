@@ -127,6 +127,14 @@ class Line:
         with self._guard():
             return await self._reader.readexactly(count)
 
+    async def close(self) -> None:
+        """Hang up, and wait until nothing is open any more."""
+        writer = self._writer
+        self.abort()
+        if writer is not None:
+            with contextlib.suppress(OSError):  # it broke before
+                await writer.wait_closed()
+
     def abort(self) -> None:
         """Hang up."""
         writer, self._writer = self._writer, None

@@ -74,7 +74,7 @@ async def deliver(server: Server, login: Login, envelope: Envelope, context: "Ca
     except PlatformError as error:
         raise SendError(Fault.UNKNOWN, str(error)) from error
     finally:
-        line.abort()
+        await line.close()
 
 
 async def _enter(line: Line, login: Login) -> None:

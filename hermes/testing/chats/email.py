@@ -6,7 +6,7 @@ import email.policy
 import mimetypes
 import secrets
 from collections.abc import Sequence
-from email.message import EmailMessage
+from email.message import EmailMessage, Message
 from email.utils import formatdate
 from pathlib import Path
 
@@ -129,19 +129,27 @@ class Fake(FakeChat):
         body = mail.get_body(("plain",))
         root, answers = (_ids(str(mail.get(name, "")))[:1] for name in ("References", "In-Reply-To"))
         files = tuple(
-            ShownFile(str(one.get_filename()), one.get_payload(decode=True), one.get_content_type())
-            for one in mail.iter_attachments()
+            ShownFile(str(one.get_filename()), _content(one), one.get_content_type()) for one in mail.iter_attachments()
         )
         shown = Shown(
             message_id=_ids(str(mail["Message-ID"]))[0],
             chat=taken.recipients[0],
             thread=self.topic if root == [self.topic] else "",
-            text=body.get_content().rstrip("\n") if body is not None else "",
+            text=_text(body) if body is not None else "",
             markup="html" if mail.get_body(("html",)) is not None else "",
             reply_to=answers[0] if answers and answers[0] != self.topic else "",
             files=files,
         )
         self.put(shown)
+
+
+def _content(part: Message) -> bytes:
+    found = part.get_payload(decode=True)
+    return found if isinstance(found, bytes) else b""
+
+
+def _text(part: Message) -> str:
+    return _content(part).decode().replace("\r\n", "\n").rstrip("\n")
 
 
 def _ids(text: str) -> list[str]:

@@ -217,6 +217,8 @@ class Mailbox:
             server.close()
             self.cut()
             await server.wait_closed()
+            while self._open:  # noqa: ASYNC110 - a turn of the loop for each to see that it is over
+                await asyncio.sleep(0)
 
     def cut(self) -> None:
         """Break every connection."""

@@ -53,6 +53,8 @@ class Submission:
             for one in list(self._open):
                 one.transport.abort()
             await server.wait_closed()
+            while self._open:  # noqa: ASYNC110 - a turn of the loop for each to see that it is over
+                await asyncio.sleep(0)
 
     async def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
@@ -64,7 +66,8 @@ class Submission:
             writer.close()
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        known, sender, recipients = False, "", []
+        known, sender = False, ""
+        recipients: list[str] = []
         writer.write(b"220 fake.test ESMTP\r\n")
         while line := (await reader.readline()).decode("utf-8", "replace").rstrip("\r\n"):
             name, _, given = line.partition(" ")
