@@ -100,7 +100,6 @@ def session_tools(
     *,
     home: Home,
     settings: Settings,
-    options: Options,
     process: Process,
     more: Sequence[Tool] = (),
     marked: Marked | None = None,
@@ -110,6 +109,7 @@ def session_tools(
 
     Raises ConfigError for an unknown tool set or back end, and when what was asked for holds no tool.
     """
+    options = plan.options
     toolbox, remarks, servers = _selected(settings, options, more)
     environ = process.environ
     state = ToolState(cwd=Path(plan.cwd))
@@ -121,6 +121,8 @@ def session_tools(
         hermes=str(home.root.resolve()),
         workspace=str(Path(plan.cwd).resolve()),
         own=(str(spill.resolve()),),
+        foreign=bool(options.person),
+        confined=options.confined,
     )
     backend, remark = process.place.backend(places, plan.lock)
     remarks = (*remarks, *([remark] if remark else []))
