@@ -144,7 +144,7 @@ class Conversation:
 
     async def message_of(self, key: str) -> tuple[DeliveryState, str] | None:
         """What has become of a message."""
-        return await self.app.premises.store.message_of(key)
+        return await self.app.premises.store.chats.message_of(key)
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
         """The `Asker` of the session's tools: the answer of the person whom it works for."""

@@ -60,7 +60,7 @@ class Conversations:
         reset = settings.session_reset or self._app.premises.settings.gateway.session_reset
         if live is not None and not rules.is_over(reset, live.binding.last_at, self._now):
             return live
-        known = await self._app.premises.store.binding(key)
+        known = await self._app.premises.store.chats.binding(key)
         if known is not None and rules.is_over(reset, known.last_at, self._now):
             known = None
             if live is not None:
@@ -111,7 +111,7 @@ class Conversations:
         posting = Posting(arrivals=arrivals, letter_id=letter_id, body=inbound.encode(), first=first)
         conversation.binding = structs.replace(conversation.binding, last_at=self._now)
         await conversation.tidy()
-        await self._app.premises.store.post_letter(conversation.binding, posting)
+        await self._app.premises.store.chats.post_letter(conversation.binding, posting)
         ended = conversation.actor.forward(letter_id, inbound, joins=mode is BusyMode.STEER, first=first)
         conversation.watch(ended)
 
@@ -122,7 +122,7 @@ class Conversations:
         await self._sessions.drop(before.session_id)
         binding = structs.replace(before, session_id=fresh, last_at=self._now)
         opened = await self._open(conversation.account, binding, conversation.person)
-        await self._app.premises.store.bind(binding)
+        await self._app.premises.store.chats.bind(binding)
         return opened
 
     def broken(self, conversation: Conversation) -> None:

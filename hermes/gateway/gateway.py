@@ -50,7 +50,7 @@ class Gateway:
     def __init__(self, app: App, report: Callable[[str], None]) -> None:
         self.app = app
         self.report = report
-        self._store = app.premises.store
+        self._store = app.premises.store.chats
         self._settings = app.premises.settings
         self._accounts: dict[str, Account] = {}
         self.outbox = Outbox(app, self._accounts, report)

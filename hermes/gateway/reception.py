@@ -30,6 +30,7 @@ _BATCH_MESSAGES, _BATCH_CHARACTERS = 32, 64_000
 """What is one message at most."""
 _OBSERVED = 50
 _LOOK_AGAIN = 0.1
+_PATIENCE = 5.0
 _URGENT = frozenset({"stop", "approve", "deny", "interrupt"})
 """Commands that do not wait behind what takes long."""
 _USERS = frozenset(
@@ -88,7 +89,7 @@ class Reception:
 
     def __init__(self, ground: Ground, conversations: Conversations) -> None:
         self._ground = ground
-        self._store = ground.app.premises.store
+        self._store = ground.app.premises.store.chats
         self._conversations = conversations
         self._turns: dict[str, deque[float]] = {}
         """By person, when turns of theirs began, by the loop's clock."""
@@ -240,10 +241,20 @@ class Reception:
             elif not _may(person, name):
                 desk.tell(say("/{name} is not for you here.", name=name))
             else:
+                await _when_idle(conversation, name)
                 await registry(Surface.CHAT).run(desk, name, text)
         except HermesError as error:
             desk.tell(translated(str(error)))
         await desk.flush()
+
+
+async def _when_idle(conversation: Conversation, name: str) -> None:
+    """Let a turn that is about to end come to its end, before a command that cannot be carried out while one runs."""
+    command = registry(Surface.CHAT).find(name)
+    if command is not None and not command.while_busy:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await conversation.actor.idle()
 
 
 def _scope(name: str, text: str) -> AnswerScope | None:
