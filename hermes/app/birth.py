@@ -229,7 +229,7 @@ class Birth:
         if options.save_trajectories or on.settings.agent.save_trajectories:
             actor.on_turn_end.append(_saving_trajectories(on.home.trajectories, actor))
         actor.on_turn_end += [_flush(self._meter), _tell_notices(tools, actor)]
-        actor.bringing.bringers.append(_references(tools, actor, on.model.endpoint.context_length))
+        actor.bringing.bringers.append(_references(tools, actor, on.model.endpoint.context_length, options))
         if options.reviews and on.settings.skills.evolution is not Evolution.OFF:
             self._review(actor)
         if self._plan.fresh and options.reviews:
@@ -373,15 +373,17 @@ def _tell_notices(tools: SessionTools, actor: SessionActor) -> Callable[[TurnSta
     return tell
 
 
-def _references(tools: SessionTools, actor: SessionActor, window: int | None) -> Bringer:
-    """Brings what a message refers to; most refer to nothing, and cost nothing."""
+def _references(tools: SessionTools, actor: SessionActor, window: int | None, options: Options) -> Bringer:
+    """Brings what a message refers to; most refer to nothing, and cost nothing. Whose tools are limited has no others
+    by referring."""
+    own = None if options.toolset_limit is None else tools.toolbox
 
     async def brought(inbound: Inbound) -> Sequence[ImagePart | TextPart]:
         if "@" not in inbound.text:
             return ()
         from hermes.app.references import References
 
-        return await References(tools.gate, tools.context, actor.notify, window=window).brought(inbound)
+        return await References(tools.gate, tools.context, actor.notify, window=window, tools=own).brought(inbound)
 
     return brought
 

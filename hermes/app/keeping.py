@@ -193,6 +193,9 @@ def _skills(plan: Plan, shelf: Shelf) -> Kept:
     from hermes.skills.section import SkillsSection
     from hermes.skills.tool import skill_tools
 
+    limit = plan.options.toolset_limit
+    if limit is not None and not any("skill_view" in resolve(one) for one in limit if one in (*TOOLSETS, *EVERYTHING)):
+        return Kept()
     chosen = shelf.settings.skills
     skills = shelf.skills()
     writes = chosen.evolution is not Evolution.OFF and not plan.options.person

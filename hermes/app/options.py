@@ -38,6 +38,8 @@ class Options(KeyHolder, frozen=True, kw_only=True):
     """Whether the agent looks back at its work now and then, as in a chat that goes on."""
     share_home: bool = False
     cwd: str = ""
+    toolset_limit: tuple[str, ...] | None = None
+    """No tool that is in none of these sets, whatever else is switched on; None: no limit."""
     person: str = ""
     """Whom a session works for: the id of somebody who talks from a chat; empty: the owner."""
     remembers: bool = True
