@@ -144,9 +144,7 @@ async def test_a_real_homeserver(tmp_path: Path) -> None:
             began = time.monotonic()
             await program.start()
             await person.until(lambda: person.shows("nobody was there"), 60)
-            tell(
-                f"Synapse was killed in a turn; the answer stood {time.monotonic() - began:.1f} s after its new start began"
-            )
+            tell(f"Synapse was killed in a turn; the answer stood {time.monotonic() - began:.1f} s after its new start")
             assert sum("nobody was there" in one.body for one in person.texts() if one not in person.edits()) <= 1
             await person.say("after the kill")
             known = len(person.texts())
