@@ -144,7 +144,7 @@ def write_refused(path: str, places: Places, *, asked: bool = False) -> str:
         return ""
     if places.confined and not _inside(path, (places.workspace,)):
         return CONFINED
-    if _inside(path, (places.hermes,)) and not _in_workspace_of_ours(path, places):
+    if _inside(path, (places.hermes,)) and not in_own_workspace(path, places):
         return "it belongs to Hermes' own settings and state"
     below = _below(path, places.home)
     if below is not None and (_among(below, _HOME_FOLDERS) or below in _HOME_FILES):
@@ -155,6 +155,12 @@ def write_refused(path: str, places: Places, *, asked: bool = False) -> str:
     if _among(path, _SYSTEM_ROOTS) and not _inside(path, (places.workspace,)):
         return "it belongs to the system"
     return ""
+
+
+def in_own_workspace(path: str, places: Places) -> bool:
+    """Whether a path is the workspace's, which is one of the folders that Hermes keeps for that."""
+    kept = any(is_or_below(places.workspace, f"{places.hermes}/{name}") for name in _WORKSPACES)
+    return kept and _inside(path, (places.workspace,))
 
 
 def holds_starts(path: str, places: Places) -> bool:
@@ -189,12 +195,6 @@ def read_refused(path: str, places: Places) -> str:
 def _open_names(places: Places) -> tuple[str, ...]:
     """What may be read of Hermes' own folder: the memories in it are its owner's."""
     return tuple(one for one in _OPEN_HERMES if not places.foreign or one != "memories")
-
-
-def _in_workspace_of_ours(path: str, places: Places) -> bool:
-    """Whether a path is the workspace's, which is one of the folders that Hermes keeps for that."""
-    kept = any(is_or_below(places.workspace, f"{places.hermes}/{name}") for name in _WORKSPACES)
-    return kept and _inside(path, (places.workspace,))
 
 
 def _worked_in(path: str, folder: str, places: Places) -> bool:
