@@ -1,6 +1,7 @@
 """Several people on one Hermes, and a model that does whatever any of them says: what keeps them apart is not its
 manners."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -34,7 +35,9 @@ class Stage(Struct):
         before = len(self.chat.shown())
         await self.chat.say("\n".join(lines), person=person, chat=chat)
         await self.chat.until(lambda: len(self.chat.shown()) > before, timeout=20)
-        await self.chat.until(lambda: not self.running.gateway.sessions.working)
+        async with asyncio.timeout(10):
+            while self.running.gateway.sessions.working:
+                await asyncio.sleep(0.01)
         await self.running.gateway.outbox.settled(10)
         return "\n".join(one.text for one in self.chat.shown()[before:])
 
