@@ -39,27 +39,27 @@ class Conversations:
         self._accounts = accounts
         self._media = media
         self._live: dict[str, Conversation] = {}
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+        """By conversation, who changes its session, and how many want to."""
         self._mending: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
     async def held(self, account: Account, place: Place, person: Person) -> AsyncIterator[Conversation]:
         """The conversation of a person in a place, live for as long as the context lasts. Raises what opening a session
         raises."""
-        conversation = await self._get(account, place, person)
-        entry = conversation.entry
-        entry.holders += 1
+        async with self._alone(self._key(account, place, person)):
+            conversation = await self._get(account, place, person)
+            entry = conversation.entry
+            entry.holders += 1
         try:
             yield conversation
         finally:
-            entry.holders -= 1
-            entry.used_at = asyncio.get_running_loop().time()
+            self._sessions.release(entry)
 
     async def _get(self, account: Account, place: Place, person: Person) -> Conversation:
-        settings = account.plan.settings
-        who = person.id
+        settings, key = account.plan.settings, self._key(account, place, person)
         if rules.is_shared(settings, place):
-            who, person = f"~{person.role}", together(person, place.lane)
-        key = rules.conversation_key(settings, place, who)
+            person = together(person, place.lane)
         live = self._live.get(key)
         if live is not None and (live.person.id, live.person.role) != (person.id, person.role):
             # Somebody is in another role now, or the account is somebody else's: nothing of before is left to them.
@@ -77,6 +77,28 @@ class Conversations:
             key=key, session_id=new_session_id(self._now), place=place, person=person.id, last_at=self._now
         )
         return await self._open(account, structs.replace(binding, place=place), person)
+
+    def live(self, account: Account, place: Place, person: Person) -> Conversation | None:
+        """The conversation of a person in a place, if it is live."""
+        return self._live.get(self._key(account, place, person))
+
+    def _key(self, account: Account, place: Place, person: Person) -> str:
+        settings = account.plan.settings
+        who = f"~{person.role}" if rules.is_shared(settings, place) else person.id
+        return rules.conversation_key(settings, place, who)
+
+    @contextlib.asynccontextmanager
+    async def _alone(self, key: str) -> AsyncIterator[None]:
+        """Be the only one who opens or changes the session of a conversation."""
+        lock, users = self._locks.get(key, (asyncio.Lock(), 0))
+        self._locks[key] = lock, users + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._locks.pop(key)
+            if users > 1:
+                self._locks[key] = lock, users - 1
 
     def in_lane(self, lane: str) -> list[Conversation]:
         """The live conversations of one chat or thread."""
@@ -128,10 +150,11 @@ class Conversations:
         """Let a conversation be another session from now on: a fresh one, or the one of this id."""
         before = conversation.binding
         fresh = session_id or new_session_id(self._now)
-        await self._sessions.drop(before.session_id)
         binding = structs.replace(before, session_id=fresh, last_at=self._now)
-        opened = await self._open(conversation.account, binding, conversation.person)
-        await self._app.premises.store.chats.bind(binding)
+        async with self._alone(before.key):
+            await self._sessions.drop(before.session_id)
+            opened = await self._open(conversation.account, binding, conversation.person)
+            await self._app.premises.store.chats.bind(binding)
         return opened
 
     def broken(self, conversation: Conversation) -> None:
@@ -156,8 +179,9 @@ class Conversations:
         for pause in _REOPEN:
             await asyncio.sleep(pause)
             try:
-                await self._sessions.drop(binding.session_id)
-                opened = await self._open(conversation.account, binding, conversation.person)
+                async with self._alone(binding.key):
+                    await self._sessions.drop(binding.session_id)
+                    opened = await self._open(conversation.account, binding, conversation.person)
                 opened.reply_to = conversation.reply_to
                 opened.actor.resume()
                 return
@@ -196,6 +220,7 @@ class Conversations:
             await made.close()
 
         entry.closing.append(closing)
+        entry.working.append(lambda: made.unfinished)
         return made
 
     def _options(self, account: Account, place: Place, person: Person) -> Options:

@@ -74,6 +74,11 @@ class Questions:
         self._approvals: dict[str, Approval] = {}
         self._menus: list[Menu] = []
 
+    def close(self) -> None:
+        """Forget the conversation; nothing is asked any more."""
+        self._approvals.clear()
+        del self._conversation
+
     @property
     def waiting(self) -> bool:
         """Whether somebody is waited for."""

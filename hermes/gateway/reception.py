@@ -55,8 +55,15 @@ class Lane(Struct, eq=False):
     """What went wrong last and was said."""
 
 
+def _speaks(arrival: Arrival) -> bool:
+    """Whether these are the sender's own words: only those command."""
+    return arrival.verified and not arrival.forwarded
+
+
 def is_urgent(arrival: Arrival) -> bool:
     """Whether something must not wait behind what takes long: it stops, or answers a question."""
+    if not _speaks(arrival):
+        return False
     if arrival.press:
         return True
     command = parse(arrival.text.strip())
@@ -65,7 +72,7 @@ def is_urgent(arrival: Arrival) -> bool:
 
 def is_prompt(arrival: Arrival) -> bool:
     """Whether nothing more of it will come: a button, a command."""
-    return bool(arrival.press) or parse(arrival.text.strip()) is not None
+    return _speaks(arrival) and (bool(arrival.press) or parse(arrival.text.strip()) is not None)
 
 
 class Reception:
@@ -92,10 +99,10 @@ class Reception:
         if is_prompt(arrival):
             await self._act(account, lane, person, first)
             return
-        async with self._conversations.held(account, arrival.place, person) as conversation:
-            if conversation.questions.hears(person, arrival):
-                await self._store.dismiss([first.id], "answer")
-                return
+        live = self._conversations.live(account, arrival.place, person)
+        if _speaks(arrival) and live is not None and live.questions.hears(person, arrival):
+            await self._store.dismiss([first.id], "answer")
+            return
         await self._words(account, lane, person, rows)
 
     async def _act(self, account: Account, lane: Lane, person: Person, row: StoredArrival) -> None:
@@ -195,7 +202,7 @@ class Reception:
 
     async def _stranger(self, account: Account, arrival: Arrival) -> str:
         """Somebody whom nobody knows: they get no answer, unless what they say is a code that was made for them."""
-        paired = await self.pairing.tried(account.name, arrival)
+        paired = await self.pairing.tried(account.name, arrival) if _speaks(arrival) else None
         if paired is None:
             return "unknown sender"
         async with self._conversations.held(account, arrival.place, paired) as conversation:

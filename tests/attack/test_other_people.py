@@ -36,7 +36,7 @@ class Stage(Struct):
         await self.chat.say("\n".join(lines), person=person, chat=chat)
         await self.chat.until(lambda: len(self.chat.shown()) > before, timeout=20)
         async with asyncio.timeout(10):
-            while self.running.gateway.sessions.working:
+            while self.running.gateway.sessions.working:  # noqa: ASYNC110 - it has no event of its own
                 await asyncio.sleep(0.01)
         await self.running.gateway.outbox.settled(10)
         return "\n".join(one.text for one in self.chat.shown()[before:])
