@@ -134,11 +134,16 @@ class PeopleDesk:
     async def remove(self, name: str) -> str:
         """Know somebody no more: their messages get no answer. What they said, and their memories, stay until the
         sessions and files are deleted. Their id. Raises UsageError for who is named by the settings."""
+        person_id = await self.removable(name)
+        await self._store.remove_person(person_id)
+        await self._note("person removed", person_id)
+        return person_id
+
+    async def removable(self, name: str) -> str:
+        """The id of somebody who can be removed. Raises UsageError."""
         person_id = await self._changeable(name)
         if self._role_in_settings(person_id) is not None:
             raise _by_settings(person_id)
-        await self._store.remove_person(person_id)
-        await self._note("person removed", person_id)
         return person_id
 
     async def offer(self, role: str = Role.USER, *, platform: str = "", name: str = "", person_id: str = "") -> str:

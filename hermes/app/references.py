@@ -67,10 +67,16 @@ class References:
         batch = Batch(tuple(calls.values()))
         await self._executor.run(batch, self._context, _NoJournal(), lambda event: None)
         by_id = {result.call_id: result for result in batch.results()}
+        results = [by_id[calls[number].call_id] if number in calls else None for number in range(len(found))]
+        return self._parts(found, results, batch)
+
+    def _parts(
+        self, found: Sequence[Reference], results: Sequence[ToolResultPart | None], batch: Batch
+    ) -> list[ImagePart | TextPart]:
+        """What the model is shown of each reference, as far as there is room."""
         parts: list[ImagePart | TextPart] = []
         room = self._room
-        for number, one in enumerate(found):
-            result = by_id[calls[number].call_id] if number in calls else None
+        for one, result in zip(found, results, strict=True):
             if result is None or _missed(result, batch):
                 parts.append(self._failed(one, result))
                 continue

@@ -172,11 +172,9 @@ def _selected(
         registry.register(one)
     if asked is None:
         ours = list(dict.fromkeys((*ours, *(one.toolset for one in more))))
-    if options.toolset_limit is not None:
-        servers = _allowed_servers(servers, options.toolset_limit)
+    servers = _allowed_servers(servers, options.toolset_limit)
     toolbox = registry.select(ours, mcp.others(disabled), more=bool(servers))
-    if options.toolset_limit is not None:
-        _keep_only(toolbox, registry, options.toolset_limit, more=bool(servers))
+    _keep_only(toolbox, registry, options.toolset_limit, more=bool(servers))
     if not asked:
         return toolbox, (), servers
     named = ", ".join(asked)
@@ -187,15 +185,15 @@ def _selected(
     return toolbox, tuple(remarks), servers
 
 
-def _allowed_servers(servers: Sequence[str], limit: Sequence[str]) -> tuple[str, ...]:
+def _allowed_servers(servers: Sequence[str], limit: Sequence[str] | None) -> tuple[str, ...]:
     """The MCP servers that a limit names, each or all."""
-    every = not {mcp.SET, *toolsets.EVERYTHING}.isdisjoint(limit)
-    return tuple(one for one in servers if every or f"{mcp.SET}-{one}" in limit)
+    every = limit is None or not {mcp.SET, *toolsets.EVERYTHING}.isdisjoint(limit)
+    return tuple(one for one in servers if every or f"{mcp.SET}-{one}" in (limit or ()))
 
 
-def _keep_only(toolbox: Toolbox, registry: Registry, limit: Sequence[str], *, more: bool) -> None:
+def _keep_only(toolbox: Toolbox, registry: Registry, limit: Sequence[str] | None, *, more: bool) -> None:
     """Leave in a toolbox what the sets of a limit hold: deferred tools too, so that no other is found or called."""
-    if not {*toolsets.EVERYTHING}.isdisjoint(limit):
+    if limit is None or not {*toolsets.EVERYTHING}.isdisjoint(limit):
         return
     known = registry.sets()
     names = set(toolsets.select([one for one in mcp.others(limit) if one in known], (), known))

@@ -92,8 +92,8 @@ async def _changed(desk: PeopleDesk, given: argparse.Namespace) -> dict[str, obj
 
 
 async def _removed(desk: PeopleDesk, given: argparse.Namespace) -> int:
-    row = await desk.row(given.person)
-    question = say("Know {name} no more? They get no answer then.", name=escaped(str(row["id"])))
+    name = escaped(await desk.removable(given.person))
+    question = say("Know {name} no more? They get no answer then.", name=name)
     yes = agreed(question, yes=given.yes, what=say("Removing somebody"))
     if not yes:
         return 2 if yes is None else 1

@@ -25,6 +25,7 @@ from hermes.core.events import (
     TurnStarted,
 )
 from hermes.core.ids import new_letter_id
+from hermes.core.outcomes import ExitReason
 from hermes.gateway.accounts import Account
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.people import People, Person
@@ -90,6 +91,8 @@ class Conversation:
         self._seen = 0.0
         """When there was a sign of life last, by the loop's clock."""
         self._unsubscribe: Callable[[], None] = _nothing
+        self.spent_at = 0.0
+        """When a turn ended last since no money was left for it."""
         self.pending = 0
         """Messages that wait for the end of their turn."""
         self._room = asyncio.Event()
@@ -204,6 +207,8 @@ class Conversation:
                 speaker = self._speaker = Speaker(self.app, self._ground.outbox, hearer, self.actor, event.turn_id)
                 self._later(speaker.start())
             case TurnEnded():
+                if event.reason is ExitReason.SPEND_LIMIT:
+                    self.spent_at = self.app.premises.clock.now()
                 spoken, self._speaker = self._speaker, None
                 if spoken is not None and spoken.turn_id == event.turn_id:
                     self._later(spoken.finish(event))

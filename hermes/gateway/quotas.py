@@ -32,17 +32,23 @@ class Quotas:
         self._on = app.premises
         self._counts: dict[str, _Count] = {}
 
-    async def refusal(self, person: Person, payer: Person) -> str | None:
+    async def refusal(self, person: Person, payer: Person, spent_at: float) -> str | None:
         """Why somebody has no turn now, empty where they know already; None where they have one, which then counts.
-        `payer` is whom the session works for: all who share it, or the person."""
+        `payer` is whom the session works for: all who share it, or the person; `spent_at` is when it told them last
+        that no money was left."""
         may = rights(self._on.settings.gateway, person.role)
         now = self._on.clock.now()
-        if may.usd_per_day is not None and await self._spent(payer, may.usd_per_day):
+        if may.usd_per_day is None and not may.turns_per_hour:
+            return None
+        count, today = await self._count(person, now), midnights(now)[0]
+        if may.usd_per_day is not None:
+            if spent_at >= today:
+                count.told[PERSON] = today + _DAY
             text = say("You have spent what you may spend in a day. It goes on tomorrow.")
-            return self._said(await self._count(person, now), PERSON, midnights(now)[0] + _DAY, now, text)
+            if PERSON in count.told or await self._spent(payer, may.usd_per_day):
+                return self._said(count, PERSON, today + _DAY, text)
         if not may.turns_per_hour:
             return None
-        count = await self._count(person, now)
         while count.turns and count.turns[0] <= now - HOUR:
             count.turns.popleft()
         if len(count.turns) < may.turns_per_hour:
@@ -50,7 +56,7 @@ class Quotas:
             return None
         until = count.turns[0] + HOUR
         text = say("That was the last turn of this hour. The next one is possible {when}.", when=moment(until))
-        return self._said(count, "turns", until, now, text)
+        return self._said(count, "turns", until, text)
 
     async def _count(self, person: Person, now: float) -> _Count:
         """Somebody's turns of the last hour; those before a restart are in the audit trail."""
@@ -60,6 +66,7 @@ class Quotas:
                 self._counts.clear()
             before = await self._on.store.chats.done_since(person.id, "message", now - HOUR)
             found = self._counts[person.id] = _Count(deque(before))
+        found.told = {kind: until for kind, until in found.told.items() if now < until}
         return found
 
     async def _spent(self, payer: Person, usd: float) -> bool:
@@ -70,8 +77,8 @@ class Quotas:
         return standing.nano >= (cap.nano or 0)
 
     @staticmethod
-    def _said(count: _Count, kind: str, until: float, now: float, text: str) -> str:
-        if now < count.told.get(kind, 0.0):
+    def _said(count: _Count, kind: str, until: float, text: str) -> str:
+        if kind in count.told:
             return ""
         count.told[kind] = until
         return text

@@ -155,7 +155,7 @@ class Reception:
     async def _post(
         self, conversation: Conversation, lane: Lane, person: Person, rows: Sequence[StoredArrival]
     ) -> None:
-        refused = await self._quotas.refusal(person, conversation.person)
+        refused = await self._quotas.refusal(person, conversation.person, conversation.spent_at)
         if refused is not None:
             await self._store.dismiss([one.id for one in rows], "no quota left")
             await self._note(rows[0].arrival, person, "refused", "no quota left")

@@ -4,7 +4,7 @@ A session that holds strangers' words gives them on with what is found in it: th
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from hermes.core.messages import Role
@@ -28,6 +28,9 @@ _LINE = 300
 _MESSAGE = 1_500
 _MEANT = 20_000
 """Characters of a message beside the one that is meant, and of that one."""
+
+
+_ROLES: Mapping[str, tuple[Role, ...]] = {"": (), **{role: (role,) for role in (Role.USER, Role.ASSISTANT, Role.TOOL)}}
 
 
 def session_search_tool(store: Store, *, person: str = "") -> Tool:
@@ -57,13 +60,12 @@ def session_search_tool(store: Store, *, person: str = "") -> Tool:
         count = max(1, min(limit, MOST_SESSIONS))
         if not query.strip():
             return await _listed(store, session_id, count, person)
-        roles = (Role(role_filter),) if role_filter else ()
         search = Search(
             query=query,
             limit=_HITS,
             newest=sort == "newest",
             session=session_id or None,
-            roles=roles,
+            roles=_ROLES[role_filter],
             person=person,
         )
         own = () if session_id else (ctx.session_id, *await store.lineage(ctx.session_id))

@@ -2,7 +2,6 @@
 
 from hermes.app.command import Call, Command, Group
 from hermes.app.desk import Surface
-from hermes.app.openai_form import Plain
 from hermes.app.people_desk import PeopleDesk
 from hermes.core.errors import UsageError
 from hermes.util.say import phrase, say, say_many
@@ -43,8 +42,7 @@ async def people(call: Call) -> None:
 
 
 async def _removed(call: Call, desk: PeopleDesk, who: str) -> list[str]:
-    row: Plain = await desk.row(who)
-    name = escaped(str(row["id"]))
+    name = escaped(await desk.removable(who))
     if not await call.desk.confirm(say("Know {name} no more? They get no answer then.", name=name)):
         return [say("Nothing was changed.")]
     return [say("{name} is not known any more.", name=escaped(await desk.remove(who)))]
