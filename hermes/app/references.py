@@ -14,7 +14,7 @@ from hermes.runtime.mailbox import Inbound
 from hermes.tools.executor import Batch, Executor
 from hermes.tools.gate import Gate
 from hermes.tools.git_programs import programs_around
-from hermes.tools.registry import Registry
+from hermes.tools.registry import Registry, Toolbox
 from hermes.tools.session import ToolContext
 from hermes.util.text import escaped, head_and_tail, one_line
 
@@ -36,17 +36,28 @@ class References:
     """Resolves the references of one session's messages. What the gate would ask about is not brought, and said so."""
 
     def __init__(
-        self, gate: Gate, context: ToolContext, notify: Callable[[Level, str], None], *, window: int | None
+        self,
+        gate: Gate,
+        context: ToolContext,
+        notify: Callable[[Level, str], None],
+        *,
+        window: int | None,
+        tools: Toolbox | None = None,
     ) -> None:
+        """`tools` are those that the session has, where it may have no others."""
         self._context = context
         self._notify = notify
         fits = ALL_LIMIT if window is None else int(window * WINDOW_SHARE * _CHARACTERS_PER_TOKEN)
         self._room = min(ALL_LIMIT, fits)
-        self._executor = Executor(Registry().select(_TOOLSETS), gate)
+        found = Registry().select(_TOOLSETS)
+        if tools is not None:
+            found.become([one for one in found if tools.find(one.name) is not None])
+        self._tools = found
+        self._executor = Executor(found, gate)
 
     async def brought(self, inbound: Inbound) -> list[ImagePart | TextPart]:
         """A part for each thing that the message refers to, in order; none for most messages."""
-        found = references(inbound.text)
+        found = [one for one in references(inbound.text) if self._tools.find(one.name) is not None]
         if not found:
             return []
         if len(found) > MOST:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from hermes.app.usage_lines import epoch_line
 from hermes.app.wiring import App
-from hermes.core.chats import Binding, DeliveryState, Outgoing, Owed
+from hermes.core.chats import Binding, ChatKind, DeliveryState, Outgoing, Owed
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import (
     ApprovalAnswered,
@@ -107,13 +107,16 @@ class Conversation:
     def attach(self, actor: SessionActor) -> None:
         """Show what this session says from now on."""
         self.actor = actor
-        actor.approvals.can_ask = bool(self._ground.people.rights(self.person.role).approve)
+        # In a group somebody who looks after Hermes may answer for those who may not.
+        alone = self.place.kind is ChatKind.DM
+        actor.approvals.can_ask = not alone or bool(self._ground.people.rights(self.person.role).approve)
         self._unsubscribe = actor.subscribe(self._hear)
 
     def may_answer(self, person: Person) -> bool:
-        """Whether somebody may answer what this session asks: who it works for, or who looks after Hermes."""
-        mine = person.id == self.person.id and bool(self._ground.people.rights(person.role).approve)
-        return mine or person.leads
+        """Whether somebody may answer what this session asks: who it works for, the owner, and for those who do not
+        look after Hermes whoever does."""
+        mine = self.person.covers(person) and bool(self._ground.people.rights(person.role).approve)
+        return mine or person.owner or (person.leads and not self.person.leads)
 
     def watch(self, ended: "asyncio.Future[TurnEnded]") -> None:
         """Notice when what was said could not be answered by this session as it is in memory."""
