@@ -102,6 +102,13 @@ def _run(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[st
         "-z hello --provider openrouter -m some/model",
         "-z hello --provider nobody",
         "model --provider openrouter",
+        "gateway run",
+        "cron add never hello",
+        "cron show nobody",
+        "cron history",
+        "people show nobody",
+        "pairing revoke nothing",
+        "audit",
     ],
 )
 def test_what_verbs_say_is_chinese(tmp_path: Path, line: str) -> None:
