@@ -15,6 +15,7 @@
 # make fuzz           half an hour each of guided fuzzing of the analyser and the redactor (needs atheris; MINUTES=30)
 # make cap-race       a cap on money against 50 turns at once in 4 processes, kills among them, ten times
 # make talk           200 turns with tools, memory and skills over ten processes on three wires; URL=... against a server
+# make ends           the gateway on real servers: Synapse, dovecot, opensmtpd (as root on Debian; 2 minutes)
 # make screens        the pictures of the README, anew (needs tmux and two fonts; see scripts/screens.py)
 # make cron-year gateway-kills gateway-turns      300 jobs through a year of moved clocks, sleeps and restarts (10 minutes; DAYS=30 SEED=7)
 # make gateway-kills  500 kill -9 of the gateway under load on every platform; every message answered once, in order (30 minutes)
@@ -28,7 +29,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
 .PHONY: run test check matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench many recall talk \
-  cron-year screens shape lint types contracts deps lock clean
+  cron-year ends screens shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -130,6 +131,9 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
 
 cron-year: $(VENV)/dev.stamp
 	@PYTHONPATH=. $(BIN)/python -m tests.cron.year $(or $(DAYS),366) $(or $(SEED),1)
+
+ends: $(VENV)/dev.stamp
+	@PYTHONPATH=. $(BIN)/python -m tests.ends.run
 
 screens: $(VENV)/dev.stamp
 	@$(BIN)/python -c "import cairosvg" 2>/dev/null || $(BIN)/python -m pip --disable-pip-version-check install --quiet cairosvg
