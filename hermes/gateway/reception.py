@@ -21,7 +21,7 @@ from hermes.gateway.desk import ChatDesk
 from hermes.gateway.pairing import Pairing
 from hermes.gateway.people import Person
 from hermes.gateway.quotas import Quotas
-from hermes.gateway.rights import may_use
+from hermes.gateway.rights import commands_for, may_use
 from hermes.util.say import say, translated
 
 LOOK = 64
@@ -220,7 +220,7 @@ class Reception:
                 desk.tell(say("/{name} is not for you here.", name=name))
             else:
                 await _when_idle(conversation, name)
-                await registry(Surface.CHAT).run(desk, name, text)
+                await commands_for(person.role).run(desk, name, text)
         except HermesError as error:
             desk.tell(translated(str(error)))
         await desk.flush()
