@@ -63,6 +63,8 @@ class SessionActor:
         self._resumed: Letter | None = None
         """Stands for the turn of a dead process while it is gone on with."""
         self._working = False
+        self.answering: asyncio.Future[TurnEnded] | None = None
+        """What `post` or `forward` gave for the message that is answered now: by it a turn's events are told apart."""
         self._between = asyncio.Lock()
         """Held by what runs: a turn, or what is done between two."""
         self._condensing: asyncio.Task[object] | None = None
@@ -324,6 +326,7 @@ class SessionActor:
 
     async def _settled(self, prepared: Coroutine[object, object, TurnState], letter: Letter) -> None:
         """Run a turn, and tell everybody who waits for it how it ended."""
+        self.answering = letter.ended
         try:
             result = await self._one_turn(await prepared)
         except asyncio.CancelledError:
@@ -339,6 +342,7 @@ class SessionActor:
             for one in (letter, *self._joined):
                 one.settle(result)
         self._joined.clear()
+        self.answering = None
         self._working, self._resumed, self._stop_asked = False, None, False
         self._mailbox.turn_is_over()
 

@@ -13,6 +13,7 @@ from hermes.core.errors import StoreError
 from hermes.core.messages import Message, Role
 from hermes.store import erasure
 from hermes.store.access import SessionAccess, TranscriptAccess, TurnAccess
+from hermes.store.api import ApiAccess
 from hermes.store.approvals import ApprovalAccess
 from hermes.store.arrivals import ArrivalAccess
 from hermes.store.branches import BranchAccess
@@ -58,6 +59,7 @@ class Store(
     ArrivalAccess,
     DeliveryAccess,
     PeopleAccess,
+    ApiAccess,
 ):
     """One folder's `hermes.db` and `search.db`, used from one event loop; any number of processes may have it open.
 
