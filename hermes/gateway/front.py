@@ -38,6 +38,10 @@ class Front(Protocol):
         memory for a while behind it. Raises what `App.open_session` raises."""
         ...
 
+    async def drop(self, session_id: str) -> None:
+        """Take a session out of memory, whatever it does; what it leaves goes on when it is opened next."""
+        ...
+
     async def owe(self, owed: Sequence[Owed]) -> None:
         """Owe messages to chats of any account; they are on disk when this returns."""
         ...

@@ -156,6 +156,10 @@ class Gateway:
         async with self.sessions.hold(wish.session_id, opening) as entry:
             yield entry.actor
 
+    async def drop(self, session_id: str) -> None:
+        """Take a session out of memory."""
+        await self.sessions.drop(session_id)
+
     def health(self) -> Mapping[str, object]:
         """How things stand."""
         return {

@@ -168,6 +168,10 @@ class SessionActor:
             self._start()
         return self._resumed.ended if self._resumed is not None else None
 
+    def waiting(self, letter_id: str) -> "asyncio.Future[TurnEnded] | None":
+        """The end of the turn that will answer what waits as `letter_id`; None when nothing waits so."""
+        return next((one.ended for one in self._mailbox if one.letter_id == letter_id), None)
+
     def stop(self) -> bool:
         """Stop the running turn; False when none runs. A second stop of the same turn gives running tools no time."""
         if self._condensing is not None and not self._condensing.done():

@@ -1,8 +1,9 @@
 """What the API server keeps: the sessions of its keys, answers by their ids, and runs."""
 
 import apsw
-from msgspec import Struct, convert
+from msgspec import convert
 
+from hermes.core.api import NewRun, RunRow, StoredResponse
 from hermes.core.errors import BusyError
 from hermes.store import inbox, sessions
 from hermes.store.access import Access
@@ -10,54 +11,6 @@ from hermes.store.rows import InboxRow, SessionRow
 
 _RUN = "id, owner, session_id, letter_id, turn_id, state, reason, error, wish, usage, made_at, ended_at"
 _MOST_OPEN = 10_000
-
-
-class ApiSession(Struct, frozen=True):
-    """A session of a key, by the name that its programs have for it."""
-
-    name: str
-    row: SessionRow
-
-
-class StoredResponse(Struct, frozen=True, kw_only=True):
-    """An answer that was given under an id."""
-
-    id: str
-    session_id: str
-    turn_id: str
-    state: str
-    body: bytes
-
-
-class NewRun(Struct, frozen=True, kw_only=True):
-    """A run as it is asked for: `idem` is the caller's own key of the request, `digest` what was asked under it,
-    `letter` what is said to the session, `wish` how the session is opened again."""
-
-    id: str
-    owner: str
-    idem: str | None
-    digest: bytes
-    session_id: str
-    letter_id: str
-    letter: bytes
-    wish: bytes
-
-
-class RunRow(Struct, frozen=True, kw_only=True):
-    """A run and what became of it. Times in seconds since the epoch."""
-
-    id: str
-    owner: str
-    session_id: str
-    letter_id: str
-    turn_id: str
-    state: str
-    reason: str
-    error: str
-    wish: bytes
-    usage: bytes | None
-    made_at: float
-    ended_at: float | None
 
 
 class ApiAccess(Access):
@@ -115,10 +68,10 @@ class ApiAccess(Access):
             )
         )
 
-    async def api_sessions(self, owner: str, limit: int, *, offset: int = 0) -> list[ApiSession]:
-        """An owner's sessions, the one used last first."""
+    async def api_sessions(self, owner: str, limit: int, *, offset: int = 0) -> list[tuple[str, SessionRow]]:
+        """An owner's sessions by their names, the one used last first."""
 
-        def work(connection: apsw.Connection) -> list[ApiSession]:
+        def work(connection: apsw.Connection) -> list[tuple[str, SessionRow]]:
             rows = connection.execute(
                 "SELECT api_sessions.name, sessions.id FROM api_sessions JOIN sessions"
                 " ON sessions.id = api_sessions.session_id WHERE owner = ? ORDER BY sessions.updated_at DESC, name"
@@ -126,7 +79,7 @@ class ApiAccess(Access):
                 (owner, limit, offset),
             ).fetchall()
             found = [(str(name), sessions.get(connection, str(session_id))) for name, session_id in rows]
-            return [ApiSession(name, row) for name, row in found if row is not None]
+            return [(name, row) for name, row in found if row is not None]
 
         return await self._database.read(work)
 
