@@ -34,6 +34,16 @@ class Room(Struct, frozen=True, kw_only=True):
     wish: Wish
 
 
+class Extra(Struct, frozen=True):
+    """What a request says about how its session is: instructions beside Hermes' own, and the model."""
+
+    system: str = ""
+    model: str = ""
+
+
+NOTHING = Extra()
+
+
 class Said(Struct, frozen=True):
     """What a request holds of a conversation: extra instructions, what was said before, and what is said now."""
 
@@ -106,17 +116,17 @@ class Rooms:
         """An id for a session, which no other one has: a burst begins a thousand in one second."""
         return new_session_id(self._app.premises.clock.now()) + os.urandom(4).hex()
 
-    async def of_said(self, caller: Caller, said: Said, *, model: str = "") -> Room:
+    async def of_said(self, caller: Caller, said: Said, extra: Extra) -> Room:
         """The session in which just this was said before, else a fresh one that begins with it."""
         mark = said.mark()
         known = await self._store.take_api_session(caller.name, mark) if mark else None
         if known is not None:
-            return self.room(caller, *known, system=said.system, model=model)
+            return self.room(caller, *known, extra)
         fresh = self.fresh_id()
-        return self.room(caller, fresh, fresh, system=said.system, model=model, history=said.before, create=True)
+        return self.room(caller, fresh, fresh, extra, history=said.before, create=True)
 
     async def named(
-        self, caller: Caller, name: str, *, system: str = "", model: str = "", history: Sequence[Message] = ()
+        self, caller: Caller, name: str, extra: Extra = NOTHING, *, history: Sequence[Message] = ()
     ) -> Room:
         """The session that the caller calls so, made where there is none; `history` is what it begins with then."""
         if not _NAME.fullmatch(name):
@@ -125,9 +135,9 @@ class Rooms:
         async with lock:
             known = await self._store.api_session(caller.name, name)
             if known is not None:
-                return self.room(caller, name, known, system=system, model=model)
+                return self.room(caller, name, known, extra)
             fresh = self.fresh_id()
-            room = self.room(caller, name, fresh, system=system, model=model, history=history, create=True)
+            room = self.room(caller, name, fresh, extra, history=history, create=True)
             async with self._front.session(room.wish) as actor:
                 await self.bind(room, actor)
             return room
@@ -153,23 +163,22 @@ class Rooms:
         caller: Caller,
         name: str,
         session_id: str,
+        extra: Extra = NOTHING,
         *,
-        system: str = "",
-        model: str = "",
         history: Sequence[Message] = (),
         create: bool = False,
     ) -> Room:
         """A session with the rights of who asks."""
-        options = self._options(caller, system, model)
+        options = self._options(caller, extra)
         wish = Wish(session_id=session_id, options=options, create=create, history=tuple(history))
         return Room(caller=caller, name=name, wish=wish)
 
-    def _options(self, caller: Caller, system: str, model: str) -> Options:
+    def _options(self, caller: Caller, extra: Extra) -> Options:
         base, settings = self._app.options, self._settings
-        prompts = [one for one in (base.ephemeral_system_prompt, settings.prompt, system) if one]
+        prompts = [one for one in (base.ephemeral_system_prompt, settings.prompt, extra.system) if one]
         return structs.replace(
             base,
-            model=model or settings.model or base.model,
+            model=extra.model or settings.model or base.model,
             platform=self._platform,
             enabled_toolsets=self._toolsets(caller),
             ephemeral_system_prompt="\n\n".join(prompts),

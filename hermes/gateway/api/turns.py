@@ -7,12 +7,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from hermes.app.leaving import leaving
 from hermes.app.wiring import App
 from hermes.core.errors import HermesError, StoreError
-from hermes.core.events import Event, TurnEnded, TurnResumed, TurnStarted
+from hermes.core.events import Event, ToolStarted, TurnEnded, TurnResumed, TurnStarted
 from hermes.core.stream import ReasoningDelta, TextDelta
 from hermes.gateway.front import Front, Wish
 from hermes.gateway.text.links import harmless
 from hermes.runtime.actor import SessionActor
 
+BETWEEN = "\n\n"
+"""Between what is said before a tool runs and what is said behind it."""
 Posting = Callable[[SessionActor], Awaitable["asyncio.Future[TurnEnded]"]]
 """Says something to a session; gives the end of the turn that answers it."""
 
@@ -119,7 +121,7 @@ class Outlet:
 
     def whole(self, text: str) -> str:
         """A text that goes out at once."""
-        return self._safe(text)
+        return self._out(text)
 
     @property
     def _tainted(self) -> bool:
@@ -144,6 +146,44 @@ def _border(text: str) -> int:
             return end + 2
         end = text.rfind("\n\n", 0, end)
     return 0
+
+
+class Speech:
+    """A turn as it is told to a program: text in pieces, what tools do, and None for every pause."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        self.ended: TurnEnded | None = None
+        """How it ended, once it has."""
+        self._outlet = turn.outlet()
+        self._segment = False
+        """Whether something was said since the last tool began."""
+
+    @property
+    def text(self) -> str:
+        """All that was told."""
+        return self._outlet.text
+
+    async def pieces(self, pause: float) -> AsyncGenerator[str | Event | None, None]:
+        """Everything, to the end. Raises HermesError when the session could not go on."""
+        async for event in self.turn.events(pause):
+            if isinstance(event, TextDelta):
+                apart = BETWEEN if not self._segment and self.text else ""
+                self._segment = True
+                if text := self._outlet.feed(apart + event.text):
+                    yield text
+            else:
+                if isinstance(event, ToolStarted):
+                    if rest := self._outlet.rest():
+                        yield rest
+                    self._segment = False
+                yield event
+        self.ended = await self.turn.result()
+        last = self._outlet.rest()
+        if not self._segment and self.ended.text:
+            last += self._outlet.whole((BETWEEN if self.text else "") + self.ended.text)
+        if last:
+            yield last
 
 
 class Turns:
