@@ -19,7 +19,7 @@ IDLE_SECONDS = 30.0
 """How long a connection may be open without a whole head of a request."""
 SWEEP_SECONDS = 2.0
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-_EVERYWHERE = frozenset({"0.0.0.0", "::", ""})
+_EVERYWHERE = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared with, and listened on only where the settings say so
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -44,9 +44,9 @@ class Listener:
         self._runner: web.AppRunner | None = None
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
-        self._since: dict[web.RequestHandler[web.Request], float] = {}
+        self._since: dict[web.RequestHandler, float] = {}
         """When a connection began to say nothing."""
-        self._working: set[web.RequestHandler[web.Request]] = set()
+        self._working: set[web.RequestHandler] = set()
         own = bounds.host.lower().strip("[]")
         self._hosts = {one.lower() for one in bounds.allowed_hosts} | ({own} if own not in _EVERYWHERE else set())
         self.port = bounds.port
@@ -123,7 +123,7 @@ class Listener:
             return "Pages of that origin may not use this server; see `cors`."
         return ""
 
-    def _idle(self) -> list[web.RequestHandler[web.Request]]:
+    def _idle(self) -> list[web.RequestHandler]:
         server = self._runner.server if self._runner is not None else None
         return [] if server is None else [one for one in server.connections if one not in self._working]
 
@@ -132,7 +132,7 @@ class Listener:
         if server is None or len(server.connections) >= self._bounds.connections:
             self.turned_away += 1
             return _Full()
-        handler: web.RequestHandler[web.Request] = server()
+        handler: web.RequestHandler = server()
         self._since[handler] = asyncio.get_running_loop().time()
         return handler
 

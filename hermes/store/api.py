@@ -31,39 +31,40 @@ class ApiAccess(Access):
 
         def work(connection: apsw.Connection) -> str:
             connection.execute(
-                "INSERT INTO api_sessions (owner, name, session_id, used_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                "INSERT INTO api_sessions (owner, name, session_id, used_at) VALUES (?, ?, ?, ?)"
+                " ON CONFLICT DO NOTHING",
                 (owner, name, session_id, now),
             )
-            found = _text(
-                connection, "SELECT session_id FROM api_sessions WHERE owner = ? AND name = ?", owner, name
-            )
+            found = _text(connection, "SELECT session_id FROM api_sessions WHERE owner = ? AND name = ?", owner, name)
             assert found is not None
             return found
 
         return await self._database.write(work)
 
-    async def take_api_session(self, owner: str, mark: bytes) -> tuple[str, str] | None:
-        """Go on with the session that is in this state, by its name and its id; nobody else goes on with it until it is
-        marked again."""
+    async def take_api_session(self, owner: str, *, mark: bytes = b"", answer: str = "") -> tuple[str, str] | None:
+        """Go on with the session in which just that was said, or answered last, by its name and its id; nobody else
+        goes on with it until it is marked again."""
+        column, value = ("mark", mark) if mark else ("answer", answer)
 
         def work(connection: apsw.Connection) -> tuple[str, str] | None:
             row = connection.execute(
-                "UPDATE api_sessions SET mark = NULL WHERE owner = ?1 AND name = (SELECT name FROM api_sessions"
-                " WHERE owner = ?1 AND mark = ?2 ORDER BY used_at DESC LIMIT 1) RETURNING name, session_id",
-                (owner, mark),
+                "UPDATE api_sessions SET mark = NULL, answer = NULL WHERE owner = ?1 AND name ="
+                f" (SELECT name FROM api_sessions WHERE owner = ?1 AND {column} = ?2 ORDER BY used_at DESC LIMIT 1)"
+                " RETURNING name, session_id",
+                (owner, value),
             ).fetchone()
             return None if row is None else (str(row[0]), str(row[1]))
 
         return await self._database.write(work)
 
-    async def mark_api_session(self, owner: str, name: str, mark: bytes) -> None:
+    async def mark_api_session(self, owner: str, name: str, *, mark: bytes | None, answer: str | None = None) -> None:
         """Note the state that a session is in now."""
         now = self._clock.now()
         await self._database.write(
             lambda connection: (
                 connection.execute(
-                    "UPDATE api_sessions SET mark = ?, used_at = ? WHERE owner = ? AND name = ?",
-                    (mark, now, owner, name),
+                    "UPDATE api_sessions SET mark = ?, answer = ?, used_at = ? WHERE owner = ? AND name = ?",
+                    (mark, answer, now, owner, name),
                 ).get
             )
         )
@@ -195,17 +196,9 @@ class ApiAccess(Access):
                 " WHERE id = ? AND ended_at IS NULL",
                 (state, reason, error, usage, now, run_id),
             )
-            connection.execute(
-                "DELETE FROM inbox WHERE id = (SELECT letter_id FROM api_runs WHERE id = ?)", (run_id,)
-            )
+            connection.execute("DELETE FROM inbox WHERE id = (SELECT letter_id FROM api_runs WHERE id = ?)", (run_id,))
 
         await self._database.write(work)
-
-    async def waits(self, letter_id: str) -> bool:
-        """Whether something still waits in its session's inbox."""
-        return await self._database.read(
-            lambda connection: connection.execute("SELECT 1 FROM inbox WHERE id = ?", (letter_id,)).get is not None
-        )
 
     async def forget_api(self, before: float, limit: int = 2_000) -> int:
         """Forget answers and ended runs of before a time; how many. What was said stays in the sessions."""
@@ -239,4 +232,3 @@ def _runs(connection: apsw.Connection, where: str, *values: object) -> list[RunR
     rows: list[tuple[object, ...]] = connection.execute(f"SELECT {_RUN} FROM api_runs WHERE {where}", values).fetchall()
     names = RunRow.__struct_fields__
     return [convert(dict(zip(names, row, strict=True)), RunRow) for row in rows]
-

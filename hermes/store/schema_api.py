@@ -1,18 +1,19 @@
 """The tables of the API server: which sessions its keys have, what was answered under an id, runs, and webhooks' ids."""
 
 API = """
--- The sessions of API keys. owner is the key's name, name what its programs call the session. mark is the state that the
--- session is in, as its programs know it (a hash of what was said, or the id of an answer); NULL while it works. turns
--- counts the turns that its programs know of.
+-- The sessions of API keys. owner is the key's name, name what its programs call the session. The state that it is in, as
+-- its programs know it: mark is a hash of what was said, answer the id of what was answered last; NULL while it works.
 CREATE TABLE api_sessions (
     owner TEXT NOT NULL,
     name TEXT NOT NULL,
     session_id TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
     mark BLOB,
+    answer TEXT,
     used_at REAL NOT NULL,
     PRIMARY KEY (owner, name)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX api_sessions_mark ON api_sessions (owner, mark) WHERE mark IS NOT NULL;
+CREATE INDEX api_sessions_answer ON api_sessions (owner, answer) WHERE answer IS NOT NULL;
 CREATE INDEX api_sessions_session ON api_sessions (session_id);
 
 -- Answers that can be asked for by their ids, and gone on from. state: queued, in_progress, completed, incomplete,

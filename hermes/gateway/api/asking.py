@@ -42,22 +42,32 @@ class Reader:
             raise ApiError(400, f"The request's body is broken: {type(error).__name__}.") from None
         return bytes(found)
 
+    async def fields(self, request: web.Request) -> dict[str, object]:
+        """The JSON object of a body. Raises ApiError."""
+        given = await self._json(request)
+        if not isinstance(given, dict):
+            raise ApiError(400, "The body must be a JSON object.")
+        return given
+
     async def body(self, request: web.Request, kind: type[S]) -> S:
         """The JSON of a body, as a value of this kind. Raises ApiError."""
-        if request.content_type != "application/json" or request.headers.get("Content-Encoding"):
-            raise ApiError(415, "The body must be plain JSON, with the type application/json.")
-        raw = await self.raw(request)
         try:
-            given = msgspec.json.decode(raw)
-        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-            raise ApiError(400, f"We could not parse the JSON body of your request: {error}") from None
-        check_depth(given)
-        try:
-            return msgspec.convert(given, kind)
+            return msgspec.convert(await self._json(request), kind)
         except msgspec.ValidationError as error:
             said, _, where = str(error).partition(" - at `")
             param = where.rstrip("`").removeprefix("$.").removeprefix("$")
             raise ApiError(400, f"{said}{f' (at {param})' if param else ''}", param=param) from None
+
+    async def _json(self, request: web.Request) -> object:
+        if request.content_type != "application/json" or request.headers.get("Content-Encoding"):
+            raise ApiError(415, "The body must be plain JSON, with the type application/json.")
+        raw = await self.raw(request)
+        try:
+            given: object = msgspec.json.decode(raw)
+        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+            raise ApiError(400, f"We could not parse the JSON body of your request: {error}") from None
+        check_depth(given)
+        return given
 
     def _too_large(self) -> ApiError:
         said = f"The request is larger than {self._limit:,} bytes."

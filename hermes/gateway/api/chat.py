@@ -100,7 +100,7 @@ class Chat:
             raise failure
         text = turn.outlet().whole(ended.text)
         await marked(self._base, room, order.said, text)
-        message = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
+        message: dict[str, object] = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_of(ended)}
         body = {
             "id": _fresh_id(),
@@ -228,7 +228,9 @@ async def begun(base: Base, room: Room, said: Said, files: Sequence[SentFile]) -
 
 async def marked(base: Base, room: Room, said: Said, text: str) -> None:
     """Note in which state the session is now, for a program that sends the whole conversation each time."""
-    await base.app.premises.store.mark_api_session(room.caller.name, room.name, said.mark_after(text))
+    if room.told:
+        store = base.app.premises.store
+        await store.mark_api_session(room.caller.name, room.name, mark=said.mark_after(text))
 
 
 def finish_of(ended: TurnEnded) -> str:

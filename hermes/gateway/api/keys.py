@@ -78,9 +78,11 @@ class Seats:
             raise ApiError(429, said, code="too_many_turns", headers={"Retry-After": _RETRY_AFTER})
 
     @contextlib.contextmanager
-    def seat(self, caller: Caller) -> Iterator[None]:
-        """One turn more, for as long as the context lasts. Raises ApiError as `check` does."""
-        self.check(caller)
+    def seat(self, caller: Caller, *, promised: bool = False) -> Iterator[None]:
+        """One turn more, for as long as the context lasts. Raises ApiError as `check` does, but for what was promised
+        before."""
+        if not promised:
+            self.check(caller)
         self._taken[caller.name] += 1
         try:
             yield

@@ -12,7 +12,7 @@ from hermes.core.errors import HermesError, NotFoundError
 from hermes.core.events import Refused, ToolEnded, ToolStarted
 from hermes.gateway.api.asking import answer, caller_of
 from hermes.gateway.api.base import Base
-from hermes.gateway.api.chat import EVENTS_HEADER, SESSION_HEADER, begun
+from hermes.gateway.api.chat import EVENTS_HEADER, SESSION_HEADER, begun, marked
 from hermes.gateway.api.faults import ApiError, as_api, failure_of
 from hermes.gateway.api.keys import Caller
 from hermes.gateway.api.options import Scope
@@ -60,6 +60,7 @@ class Work(Struct, frozen=True, eq=False):
     order: Order
     turn: Turn
     item: str
+    over: asyncio.Event
 
 
 class Responses:
@@ -68,7 +69,7 @@ class Responses:
     def __init__(self, base: Base) -> None:
         self._base = base
         self._store = base.app.premises.store
-        self._live: dict[tuple[str, str], Turn] = {}
+        self._live: dict[tuple[str, str], Work] = {}
         self._tasks: set[asyncio.Task[Body]] = set()
 
     def routes(self) -> list[web.RouteDef]:
@@ -107,7 +108,7 @@ class Responses:
                 work.turn.stop()
                 raise
             finally:
-                self._live.pop((caller.name, order.about.id), None)
+                self._over(work)
             return answer(body, headers=headers)
 
     async def _background(self, request: web.Request, caller: Caller, asked: ResponseRequest) -> web.Response:
@@ -132,7 +133,7 @@ class Responses:
                 try:
                     return await self._whole(work)
                 finally:
-                    self._live.pop((caller.name, order.about.id), None)
+                    self._over(work)
 
         task = asyncio.create_task(make(), name=f"response {order.about.id}")
         self._tasks.add(task)
@@ -147,8 +148,13 @@ class Responses:
 
     async def _begun(self, order: Order) -> Work:
         turn = await begun(self._base, order.room, order.said, order.files)
-        self._live[order.caller.name, order.about.id] = turn
-        return Work(order, turn, fresh("msg"))
+        work = Work(order, turn, fresh("msg"), asyncio.Event())
+        self._live[order.caller.name, order.about.id] = work
+        return work
+
+    def _over(self, work: Work) -> None:
+        self._live.pop((work.order.caller.name, work.order.about.id), None)
+        work.over.set()
 
     async def _whole(self, work: Work) -> Body:
         """The response once it is there; it is stored when this returns. Raises ApiError where there is no answer."""
@@ -204,6 +210,7 @@ class Responses:
         """Store the response, and note that its session is in the state that it left."""
         order = work.order
         if not order.about.store:
+            await marked(self._base, order.room, order.said, _text(body))
             return
         stored = StoredResponse(
             id=order.about.id,
@@ -214,11 +221,14 @@ class Responses:
         )
         await self._store.put_response(order.caller.name, stored)
         if state != "in_progress":
-            await self._store.mark_api_session(order.caller.name, order.room.name, order.about.id.encode())
+            mark = order.said.mark_after(_text(body)) if order.room.told else None
+            await self._store.mark_api_session(order.caller.name, order.room.name, mark=mark, answer=order.about.id)
 
     async def _order(self, request: web.Request, caller: Caller, asked: ResponseRequest) -> Order:
         model = self._base.rooms.model(asked.model)
-        given: list[object] = asked.input if isinstance(asked.input, list) else [{"role": "user", "content": asked.input}]
+        given: list[object] = (
+            asked.input if isinstance(asked.input, list) else [{"role": "user", "content": asked.input}]
+        )
         said, files = conversation([_as_message(one) for one in given], asked.instructions or "")
         about = About(
             id=fresh("resp"),
@@ -248,7 +258,7 @@ class Responses:
     async def _after(self, caller: Caller, response_id: str, extra: Extra) -> Room:
         """The session that goes on from a response: its own where nothing was said since, else a branch of it."""
         rooms = self._base.rooms
-        taken = await self._store.take_api_session(caller.name, response_id.encode())
+        taken = await self._store.take_api_session(caller.name, answer=response_id)
         if taken is not None:
             return rooms.room(caller, *taken, extra)
         known = await self._store.response(caller.name, response_id)
@@ -280,12 +290,10 @@ class Responses:
         """Stop a response that is being made; the response as it is then."""
         caller = caller_of(request)
         caller.need(Scope.CHAT)
-        turn = self._live.get((caller.name, request.match_info["id"]))
-        if turn is not None:
-            turn.stop()
-            while (caller.name, request.match_info["id"]) in self._live:
-                await asyncio.wait({turn.ended})
-                await asyncio.sleep(0)
+        work = self._live.get((caller.name, request.match_info["id"]))
+        if work is not None:
+            work.turn.stop()
+            await work.over.wait()
         return await self._get(request)
 
     async def _found(self, request: web.Request) -> StoredResponse:
@@ -295,6 +303,15 @@ class Responses:
         if found is None:
             raise ApiError(404, f"Response with id {request.match_info['id'][:80]!r} not found.", param="id")
         return found
+
+
+def _text(body: Body) -> str:
+    """What a response says."""
+    return "".join(
+        str(part["text"])
+        for item in msgspec.convert(body["output"], list[dict[str, object]])
+        for part in msgspec.convert(item["content"], list[dict[str, object]])
+    )
 
 
 def _as_message(given: object) -> object:

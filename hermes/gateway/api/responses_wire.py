@@ -28,7 +28,13 @@ class About(Struct, frozen=True, kw_only=True):
 
 
 def response_object(
-    about: About, status: str, *, text: str = "", item: str = "", ended: TurnEnded | None = None, error: ApiError | None = None
+    about: About,
+    status: str,
+    *,
+    text: str = "",
+    item: str = "",
+    ended: TurnEnded | None = None,
+    error: ApiError | None = None,
 ) -> Body:
     """A whole response object."""
     body: Body = {

@@ -32,6 +32,8 @@ class Room(Struct, frozen=True, kw_only=True):
     caller: Caller
     name: str
     wish: Wish
+    told: bool = False
+    """Whether its programs send all that was said each time: by that it is found."""
 
 
 class Extra(Struct, frozen=True):
@@ -100,7 +102,7 @@ class Rooms:
         return list(dict.fromkeys([OURS[0], self._app.endpoint.model, *self._models]))
 
     def model(self, asked: str) -> str:
-        """The model for a name that was asked for; empty: the usual one. Raises ApiError for one that is not offered."""
+        """The model for a name that was asked for; empty: the usual one. Raises ApiError where it is not offered."""
         if asked in self._models:
             return asked
         if not asked or asked in OURS or asked == self._app.endpoint.model:
@@ -119,18 +121,21 @@ class Rooms:
     async def of_said(self, caller: Caller, said: Said, extra: Extra) -> Room:
         """The session in which just this was said before, else a fresh one that begins with it."""
         mark = said.mark()
-        known = await self._store.take_api_session(caller.name, mark) if mark else None
+        known = await self._store.take_api_session(caller.name, mark=mark) if mark else None
         if known is not None:
-            return self.room(caller, *known, extra)
+            return structs.replace(self.room(caller, *known, extra), told=True)
         fresh = self.fresh_id()
-        return self.room(caller, fresh, fresh, extra, history=said.before, create=True)
+        room = self.room(caller, fresh, fresh, extra, history=said.before, create=True)
+        return structs.replace(room, told=True)
 
     async def named(
         self, caller: Caller, name: str, extra: Extra = NOTHING, *, history: Sequence[Message] = ()
     ) -> Room:
         """The session that the caller calls so, made where there is none; `history` is what it begins with then."""
         if not _NAME.fullmatch(name):
-            raise ApiError(400, "A session's name is made of 1 to 128 letters, digits, and some signs.", param="session_id")
+            raise ApiError(
+                400, "A session's name is made of 1 to 128 letters, digits, and some signs.", param="session_id"
+            )
         lock = self._naming.setdefault((caller.name, name), asyncio.Lock())
         async with lock:
             known = await self._store.api_session(caller.name, name)

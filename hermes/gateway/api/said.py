@@ -143,7 +143,9 @@ def _joined(content: object) -> str:
     if isinstance(content, str):
         return clean_surrogates(content)
     parts = content if isinstance(content, list) else []
-    return "\n".join(clean_surrogates(str(part["text"])) for part in parts if isinstance(part, Mapping) and "text" in part)
+    return "\n".join(
+        clean_surrogates(str(part["text"])) for part in parts if isinstance(part, Mapping) and "text" in part
+    )
 
 
 async def _saved(file: SentFile, folder: Path) -> Path:

@@ -71,22 +71,8 @@ class Server:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Look at where it comes from and at its key before anything else; tell errors in OpenAI's form."""
         try:
-            why = self.listener.refusal(request)
-            if why:
-                raise ApiError(403, why, code="foreign_origin")
-            if request.method == "OPTIONS":
-                return self._preflight(request)
-            caller = self._base.keys.find(request.headers.get("Authorization"))
-            if caller is not None:
-                request[CALLER] = caller
-            elif request.path not in _OPEN and not (self._base.options.open_metrics and request.path == "/metrics"):
-                raise ApiError(
-                    401,
-                    "A key is needed: send it as `Authorization: Bearer KEY`. In an address it does not count.",
-                    code="invalid_api_key",
-                    headers={"WWW-Authenticate": 'Bearer realm="hermes"'},
-                )
-            return await handler(request)
+            self._admit(request)
+            return self._preflight(request) if request.method == "OPTIONS" else await handler(request)
         except HermesError as error:
             told = as_api(error)
         except web.HTTPException as error:
@@ -99,6 +85,24 @@ class Server:
             _LOG.exception("a request failed")
             told = ApiError(500, f"Hermes failed by an error of its own ({type(error).__name__}); its log has more.")
         return answer(told.body, told.status, told.headers)
+
+    def _admit(self, request: web.Request) -> None:
+        """Raise ApiError for who may not ask."""
+        why = self.listener.refusal(request)
+        if why:
+            raise ApiError(403, why, code="foreign_origin")
+        if request.method == "OPTIONS":  # asked by browsers before what has a key
+            return
+        caller = self._base.keys.find(request.headers.get("Authorization"))
+        if caller is not None:
+            request[CALLER] = caller
+        elif request.path not in _OPEN and not (self._base.options.open_metrics and request.path == "/metrics"):
+            raise ApiError(
+                401,
+                "A key is needed: send it as `Authorization: Bearer KEY`. In an address it does not count.",
+                code="invalid_api_key",
+                headers={"WWW-Authenticate": 'Bearer realm="hermes"'},
+            )
 
     def _preflight(self, request: web.Request) -> web.Response:
         """What a page of an allowed origin may send."""

@@ -3,6 +3,7 @@
 import asyncio
 from types import TracebackType
 
+import msgspec
 from aiohttp import web
 
 WRITE_SECONDS = 60.0
@@ -52,3 +53,8 @@ class Stream:
         except TimeoutError:
             transport.abort()
             raise GoneError("nothing was read for too long") from None
+
+
+def named_event(kind: str, body: object) -> bytes:
+    """One event of a stream of Hermes' own."""
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), msgspec.json.encode(body))

@@ -1,0 +1,374 @@
+"""`/v1/runs`: work that goes on whoever listens, over restarts too. Its words are on disk before it is acknowledged."""
+
+import asyncio
+import hashlib
+import os
+from collections import deque
+
+import msgspec
+from aiohttp import web
+from msgspec import Struct, structs
+
+from hermes.core.api import NewRun, RunRow
+from hermes.core.chats import Deed
+from hermes.core.errors import HermesError, NotFoundError, StoreError
+from hermes.core.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    Event,
+    Notice,
+    Queued,
+    Refused,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+)
+from hermes.core.ids import new_letter_id
+from hermes.core.outcomes import AnswerScope, ExitReason
+from hermes.core.usage import Usage
+from hermes.gateway.api.asking import answer, caller_of
+from hermes.gateway.api.base import Base
+from hermes.gateway.api.faults import ApiError
+from hermes.gateway.api.log import Log
+from hermes.gateway.api.options import Scope
+from hermes.gateway.api.responses_wire import usage_of
+from hermes.gateway.api.rooms import Extra
+from hermes.gateway.api.said import conversation, inbound
+from hermes.gateway.api.stream import KEEP, KEEP_SECONDS, Stream
+from hermes.gateway.api.turns import Speech, Turn
+from hermes.gateway.text.links import harmless
+from hermes.runtime.actor import SessionActor
+from hermes.runtime.mailbox import Inbound
+from hermes.util.scopes import whole
+
+_KEPT = 256
+"""Runs that have ended whose events are still held."""
+_LONGEST_KEY = 255
+_LISTEN_SECONDS = 3_600.0
+_PAUSES = (0.5, 2.0, 10.0, 0.0)
+"""Seconds before a run is gone on with whose session broke, time after time."""
+_SHOWN = ToolStarted | ToolEnded | Refused | ApprovalAsked | ApprovalAnswered | Notice | Queued
+
+
+class RunRequest(Struct, frozen=True):
+    """What a run is asked for."""
+
+    input: str | list[object]
+    session_id: str | None = ""
+    model: str = ""
+    instructions: str | None = ""
+
+
+class RunWish(Struct, frozen=True):
+    """What is needed to go on with a run after a restart."""
+
+    name: str
+    system: str = ""
+    model: str = ""
+
+
+class Decision(Struct, frozen=True):
+    """The answer to a question."""
+
+    approval_id: str
+    decision: AnswerScope
+
+
+class Run:
+    """A run while it is at work, and for a while behind that."""
+
+    def __init__(self, run_id: str) -> None:
+        self.log = Log(run_id)
+        self.turn: Turn | None = None
+        self.asked: dict[str, ApprovalAsked] = {}
+        """What it asks, and nobody has answered."""
+        self.stopped = False
+
+    @property
+    def begun(self) -> bool:
+        """Whether its turn has begun."""
+        return self.turn is not None and bool(self.turn.turn_id)
+
+    def stop(self) -> None:
+        """Stop it, now or as soon as it begins."""
+        self.stopped = True
+        if self.turn is not None:
+            self.turn.stop()
+
+    def hear(self, event: Event) -> None:
+        """Note what happens."""
+        if isinstance(event, ApprovalAsked):
+            self.asked[event.approval_id] = event
+        elif isinstance(event, ApprovalAnswered):
+            self.asked.pop(event.approval_id, None)
+        if isinstance(event, _SHOWN):
+            self.log.add(f"run.{event.__struct_config__.tag}", event)
+
+
+class Runs:
+    """The handlers, and the runs at work."""
+
+    def __init__(self, base: Base) -> None:
+        self._base = base
+        self._store = base.app.premises.store
+        self._live: dict[str, Run] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ended: deque[str] = deque()
+        self._ending = False
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is answered where."""
+        return [
+            web.post("/v1/runs", self._create),
+            web.get("/v1/runs/{id}", self._get),
+            web.get("/v1/runs/{id}/events", self._events),
+            web.post("/v1/runs/{id}/approval", self._approval),
+            web.post("/v1/runs/{id}/stop", self._stop),
+        ]
+
+    @property
+    def open(self) -> int:
+        """How many are at work."""
+        return len(self._tasks)
+
+    async def recover(self) -> None:
+        """Go on with the runs that the process before left."""
+        self._ending = False
+        for row in await self._store.open_runs():
+            if row.id not in self._live:
+                self._start(row)
+
+    def end(self) -> None:
+        """Begin nothing again: the gateway ends."""
+        self._ending = True
+
+    async def close(self) -> None:
+        """Stop waiting for runs: they go on at the next start."""
+        self._ending = True
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    # What is asked for.
+
+    async def _create(self, request: web.Request) -> web.Response:
+        caller = caller_of(request)
+        caller.need(Scope.RUNS)
+        asked = await self._base.reader.body(request, RunRequest)
+        idem = request.headers.get("Idempotency-Key")
+        if idem is not None and not 0 < len(idem) <= _LONGEST_KEY:
+            raise ApiError(400, f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters.")
+        digest = hashlib.sha256(msgspec.json.encode(asked)).digest()
+        known = await self._store.run_of_key(caller.name, idem, digest) if idem else None
+        if known is not None:
+            return answer(await self._shown(known), 202)
+        self._base.seats.check(caller)
+        given: list[object] = (
+            asked.input if isinstance(asked.input, list) else [{"role": "user", "content": asked.input}]
+        )
+        said, files = conversation(given, asked.instructions or "")
+        extra = Extra(said.system, self._base.rooms.model(asked.model))
+        name = asked.session_id or self._base.rooms.fresh_id()
+        room = await self._base.rooms.named(caller, name, extra, history=said.before)
+        letter = await inbound(said, files, self._base.media, self._base.rooms.cwd)
+        letter = structs.replace(letter, text=self._base.app.redact(letter.text))
+        run = NewRun(
+            id=f"run_{os.urandom(16).hex()}",
+            owner=caller.name,
+            idem=idem,
+            digest=digest,
+            session_id=room.wish.session_id,
+            letter_id=new_letter_id(),
+            letter=letter.encode(),
+            wish=msgspec.json.encode(RunWish(name, said.system, extra.model)),
+        )
+        return answer(await self._shown(await whole(self._begun(run))), 202)
+
+    async def _get(self, request: web.Request) -> web.Response:
+        return answer(await self._shown(await self._row(request)))
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        """What happens, from behind the event that the program has seen last."""
+        row = await self._row(request)
+        live = self._live.get(row.id)
+        async with Stream(request) as stream:
+            if live is not None:
+                async for event in live.log.follow(request.headers.get("Last-Event-ID", ""), KEEP_SECONDS):
+                    await stream.send(KEEP if event is None else event)
+            else:
+                late = Log(row.id)
+                late.add("run.ended", await self._shown(row))
+                late.close()
+                async for event in late.follow("", KEEP_SECONDS):
+                    await stream.send(event or KEEP)
+            return stream.response
+
+    async def _approval(self, request: web.Request) -> web.Response:
+        """Answer a question of the run's."""
+        row = await self._row(request)
+        caller = caller_of(request)
+        caller.need(Scope.APPROVE)
+        if not self._base.rooms.approves(caller):
+            raise ApiError(403, "The role of this key may not answer questions.", code="missing_role")
+        given = await self._base.reader.body(request, Decision)
+        live = self._live.get(row.id)
+        asked = live.asked.get(given.approval_id) if live is not None else None
+        if live is None or asked is None or live.turn is None:
+            raise ApiError(409, "This run asks no such question, or does not any more.", code="not_pending")
+        covers = {AnswerScope.SESSION: asked.session_covers, AnswerScope.ALWAYS: asked.always_covers}
+        if not covers.get(given.decision, "once"):
+            raise ApiError(400, f"There is no answer {given.decision.value!r} to this question.", param="decision")
+        if given.decision is AnswerScope.ALWAYS and not caller.person.leads:
+            raise ApiError(403, "What holds for good is for keys of the role owner or admin.", code="missing_role")
+        live.asked.pop(given.approval_id, None)
+        by = f"API key {caller.name}"
+        if not live.turn.actor.approvals.answer(given.approval_id, scope=given.decision, by=by):
+            raise ApiError(409, "The question is answered already.", code="not_pending")
+        deed = Deed(platform="api_server", account=caller.name, person=caller.person.id, what="approval", detail=row.id)
+        await self._store.note(deed)
+        return answer({"approval_id": given.approval_id, "decision": given.decision.value})
+
+    async def _stop(self, request: web.Request) -> web.Response:
+        """Stop it: within 0.2 s nothing more of it is begun."""
+        row = await self._row(request)
+        live = self._live.get(row.id)
+        if row.ended_at is None and live is not None:
+            live.stop()
+            if not row.turn_id and not live.begun:
+                await self._store.end_run(row.id, "stopped", reason=ExitReason.INTERRUPTED.value, error="", usage=None)
+        return answer(await self._shown(await self._row(request)), 202)
+
+    async def _row(self, request: web.Request) -> RunRow:
+        caller = caller_of(request)
+        caller.need(Scope.RUNS)
+        row = await self._store.run(caller.name, request.match_info["id"])
+        if row is None:
+            raise ApiError(404, f"There is no run {request.match_info['id'][:80]!r}.", code="run_not_found")
+        return row
+
+    async def _shown(self, row: RunRow) -> dict[str, object]:
+        """A run as it is now."""
+        live, wish = self._live.get(row.id), msgspec.json.decode(row.wish, type=RunWish)
+        text = ""
+        if row.ended_at is not None and row.turn_id:
+            text = await self._store.last_answer(row.turn_id)
+            if await self._store.strangers([row.session_id]):
+                text = harmless(text)
+        state = row.state if row.ended_at is not None or live is None or not live.asked else "waiting_for_approval"
+        return {
+            "id": row.id,
+            "object": "run",
+            "status": state,
+            "session_id": wish.name,
+            "created_at": row.made_at,
+            "ended_at": row.ended_at,
+            "output": text if row.ended_at is not None else None,
+            "reason": row.reason or None,
+            "error": row.error or None,
+            "usage": usage_of(msgspec.json.decode(row.usage, type=Usage)) if row.usage is not None else None,
+            "approvals": list(live.asked.values()) if live is not None else [],
+        }
+
+    # The work.
+
+    async def _begun(self, run: NewRun) -> RunRow:
+        row = await self._store.begin_run(run)
+        if row.id == run.id:
+            self._start(row)
+        return row
+
+    def _start(self, row: RunRow) -> None:
+        live = self._live[row.id] = Run(row.id)
+        task = asyncio.create_task(self._work(live, row), name=f"run {row.id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _work(self, live: Run, row: RunRow) -> None:
+        """See a run to its end, and note that. A session that broke is opened again."""
+        end = _End("failed", ExitReason.LOCAL_ERROR.value, "The run could not go on.")
+        for pause in _PAUSES:
+            try:
+                end = await self._tried(live, row)
+                break
+            except _AgainError as error:
+                end = structs.replace(end, error=str(error))
+            except StoreError as error:
+                end = structs.replace(end, error=str(error))
+            except HermesError as error:
+                end = structs.replace(end, error=str(error))
+                break
+            if self._ending:
+                return  # it goes on at the next start
+            await asyncio.sleep(pause)
+        usage = msgspec.json.encode(end.usage) if end.usage is not None else None
+        await self._store.end_run(row.id, end.state, reason=end.reason, error=end.error, usage=usage)
+        live.asked.clear()
+        final = await self._store.run(row.owner, row.id)
+        if final is not None:
+            live.log.add("run.ended", await self._shown(final))
+        live.log.close()
+        self._ended.append(row.id)
+        while len(self._ended) > _KEPT:
+            self._live.pop(self._ended.popleft(), None)
+
+    async def _tried(self, live: Run, row: RunRow) -> "_End":
+        fresh = await self._store.run(row.owner, row.id)
+        caller = self._base.keys.named(row.owner)
+        if fresh is None or caller is None:
+            raise NotFoundError("The key of this run, or its session, is not there any more.")
+        known = await self._store.turn(fresh.turn_id) if fresh.turn_id else None
+        if known is not None and known.ended_at is not None:
+            return _end_of(ExitReason(known.reason), known.error, known.usage)
+        wish = msgspec.json.decode(row.wish, type=RunWish)
+        room = self._base.rooms.room(caller, wish.name, row.session_id, Extra(wish.system, wish.model))
+
+        async def post(actor: SessionActor) -> "asyncio.Future[TurnEnded]":
+            if known is not None:
+                resumed = actor.resume()
+                if resumed is None:
+                    raise _AgainError("The turn of this run is gone on with elsewhere.")
+                return resumed
+            waiting = actor.waiting(row.letter_id)
+            if waiting is not None:
+                actor.resume()
+                return waiting
+            for letter in await self._store.inbox(row.session_id):
+                if letter.id == row.letter_id:
+                    return actor.forward(row.letter_id, Inbound.decode(letter.body))
+            raise _AgainError("What this run says to its session is not there any more.")
+
+        with self._base.seats.seat(caller, promised=True):
+            asks = Scope.APPROVE in caller.scopes and self._base.rooms.approves(caller)
+            live.turn = await self._base.turns.begin(room.wish, post, asks=asks)
+            if live.stopped:
+                live.turn.stop()
+            ended = await self._heard(live, live.turn)
+        return _end_of(ended.reason, ended.error, ended.usage)
+
+    async def _heard(self, live: Run, turn: Turn) -> TurnEnded:
+        """Take what happens into the log, to the end."""
+        speech = Speech(turn)
+        async for piece in speech.pieces(_LISTEN_SECONDS):
+            if isinstance(piece, str):
+                live.log.add("run.text_delta", {"text": piece})
+            elif piece is not None:
+                live.hear(piece)
+        assert speech.ended is not None
+        return speech.ended
+
+
+class _AgainError(HermesError):
+    """It is tried once more."""
+
+
+class _End(Struct, frozen=True):
+    state: str
+    reason: str
+    error: str = ""
+    usage: Usage | None = None
+
+
+def _end_of(reason: ExitReason, error: str, usage: Usage | None) -> _End:
+    state = "completed" if reason.completed else "stopped" if reason is ExitReason.INTERRUPTED else "failed"
+    return _End(state, reason.value, error, usage)
