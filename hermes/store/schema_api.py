@@ -1,8 +1,9 @@
-"""The tables of the API server: which sessions its keys have, what was answered under an id, runs, and webhooks' ids."""
+"""The tables of the API server: the sessions of its keys, answers by their ids, and runs."""
 
 API = """
--- The sessions of API keys. owner is the key's name, name what its programs call the session. The state that it is in, as
--- its programs know it: mark is a hash of what was said, answer the id of what was answered last; NULL while it works.
+-- The sessions of API keys. owner is the key's name, name what its programs call the session. The state that it is in,
+-- as its programs know it: mark is a hash of what was said, answer the id of what was answered last; NULL while it
+-- works.
 CREATE TABLE api_sessions (
     owner TEXT NOT NULL,
     name TEXT NOT NULL,
