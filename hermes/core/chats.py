@@ -179,6 +179,8 @@ class Delivery(Struct, frozen=True, kw_only=True):
     lane: str
     message: Outgoing
     state: DeliveryState
+    first: Outgoing | None = None
+    """What was shown first of it, where it was shown while it was written."""
     message_id: str = ""
     attempts: int = 0
     next_at: float = 0.0

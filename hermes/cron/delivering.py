@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 
 from hermes.core.errors import HermesError
 from hermes.cron.execution import LEASE, Means
-from hermes.cron.job import Job
+from hermes.cron.job import Job, readable
 from hermes.cron.targets import places_of
 from hermes.store.jobs import Delivery, InstantRow, InstantState
 from hermes.util.local import moment
 from hermes.util.say import phrase, say, say_many
 from hermes.util.text import inert, one_line
 
+PATIENCE = 7 * 86_400.0
+"""Seconds after which what nobody reaches is given up."""
 _AT_ONCE = 200
 _LOG = logging.getLogger(__name__)
 
@@ -24,24 +26,34 @@ class Deliveries:
         self._means = means
         self._dead = dead
 
-    async def deliver(self, jobs: dict[str, Job]) -> None:
-        """Deliver what this process can. `jobs` are those that may owe something, by id."""
+    async def deliver(self, job: Job | None = None) -> None:
+        """Deliver what this process can; of one job, or of all."""
         missed: dict[str, list[tuple[Job, InstantRow]]] = {}
-        for row in await self._means.store.owed_instants(_AT_ONCE):
-            job = jobs.get(row.job_id)
-            if job is None:
+        for one in [job] if job is not None else await self._owing():
+            places = places_of(one.spec)
+            rows = await self._means.store.owed_instants(one.id, _AT_ONCE)
+            if not all(self._means.courier.reaches(place) for place in places):
+                await self._give_up_old(rows)
                 continue
-            places = places_of(job.spec)
-            if not all(self._means.courier.reaches(place) for place in places) or not await self._taken(row):
-                continue
-            if row.state is InstantState.MISSED:
+            for row in rows:
+                if not await self._taken(row):
+                    continue
+                if row.state is not InstantState.MISSED or not places:
+                    await self._answer(one, row, places)
+                    continue
                 for place in places:
-                    missed.setdefault(place, []).append((job, row))
-                if not places:
-                    await self._settle(row, "")
-            else:
-                await self._answer(job, row, places)
+                    missed.setdefault(place, []).append((one, row))
         await self._tell_missed(missed)
+
+    async def _owing(self) -> list[Job]:
+        return [job for row in await self._means.store.owing_jobs() if (job := readable(row)) is not None]
+
+    async def _give_up_old(self, rows: Sequence[InstantRow]) -> None:
+        """What nobody reaches for a week is not sent any more: it would be no news."""
+        before = self._means.clock.now() - PATIENCE
+        for row in rows:
+            if (row.ended_at or row.at) < before:
+                await self._settle(row, phrase("nobody reached the platform for a week"))
 
     async def _taken(self, row: InstantRow) -> bool:
         if row.owner and row.owner != self._means.owner and not self._dead(row):
@@ -50,7 +62,7 @@ class Deliveries:
         return await self._means.store.take_words(row, owner=owner, until=until)
 
     async def _answer(self, job: Job, row: InstantRow, places: Sequence[str]) -> None:
-        text = await asyncio.to_thread(self._means.outputs.read, row.output)
+        text = await asyncio.to_thread(self._means.outputs.read, row.output) if places else ""
         if text is None:
             await self._settle(row, phrase("the file with its words is gone"))
             return

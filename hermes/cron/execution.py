@@ -9,7 +9,7 @@ from msgspec import Struct
 from hermes.core.errors import HermesError
 from hermes.core.parts import TextPart
 from hermes.cron.job import Job
-from hermes.cron.output import Outputs
+from hermes.cron.output import KEEP, Outputs
 from hermes.cron.prompting import is_silent, prompt_for
 from hermes.cron.running import Courier, Outcome, Runner
 from hermes.cron.scripts import Scripts
@@ -117,8 +117,9 @@ class Execution:
         """The last output of each job that this one builds on."""
         store, found = self._means.store, []
         for job_id in self.job.spec.context_from:
-            row, last = await store.job(job_id), await store.last_ran(job_id)
-            text = await asyncio.to_thread(self._means.outputs.read, last.output) if last and last.output else None
+            row, ran = await store.job(job_id), await store.job_history(job_id, KEEP, state=InstantState.RAN)
+            name = next((one.output for one in ran if one.output), "")  # one that said nothing leaves what was before
+            text = await asyncio.to_thread(self._means.outputs.read, name) if name else None
             if row is not None and text:
                 found.append((row.name, text))
         return found

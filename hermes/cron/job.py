@@ -1,18 +1,20 @@
 """A job as a value: when it is due, what it does, where its words go, and what happens when things go wrong."""
 
 import hashlib
+import logging
 from enum import StrEnum
 
 import msgspec
 from msgspec import Struct
 
-from hermes.core.errors import StoreError
+from hermes.core.errors import HermesError, StoreError
 from hermes.cron.schedule import Schedule
 from hermes.store.jobs import JobRow
 from hermes.util.say import phrase
 
 LOCAL, ORIGIN, ALL = "local", "origin", "all"
 """Targets that are no place of a platform's."""
+_LOG = logging.getLogger(__name__)
 
 
 class CatchUp(StrEnum):
@@ -104,6 +106,15 @@ class Job(Struct, frozen=True):
     def offset(self) -> int:
         """Seconds by which it is later than its schedule says, of its jitter."""
         return offset_of(self.id, self.spec.jitter)
+
+
+def readable(row: JobRow) -> Job | None:
+    """Read a stored job; None, with a line in the log, for one that this version or machine cannot read."""
+    try:
+        return job_of(row)
+    except HermesError as error:
+        _LOG.error("%s", error)
+        return None
 
 
 def offset_of(job_id: str, jitter: int) -> int:

@@ -178,7 +178,8 @@ class Jobs:
     async def remove(self, name: str) -> Job:
         """Forget a job with its history and its files. Raises BusyError while it runs."""
         job = await self.find(name)
-        if any(row.job_id == job.id and row.owner for row in await self._on.store.open_instants()):
+        now = self._on.clock.now()
+        if any(row.job_id == job.id and row.until > now for row in await self._on.store.open_instants()):
             raise BusyError(phrase("The job {name} runs now.", name=job.name), phrase("`hermes cron stop` ends that."))
         await self._on.store.remove_job(job.id)
         self._on.outputs.forget(job.id)

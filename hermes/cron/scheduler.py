@@ -13,7 +13,7 @@ from hermes.core.errors import BusyError, HermesError
 from hermes.cron.delivering import Deliveries
 from hermes.cron.due import plan
 from hermes.cron.execution import LEASE, Execution, Means
-from hermes.cron.job import Job, job_of
+from hermes.cron.job import Job, readable
 from hermes.store.jobs import KEEP, Accounting, End, Glance, InstantRow, InstantState, JobRow
 from hermes.util.owner import is_alive
 from hermes.util.say import phrase
@@ -21,6 +21,8 @@ from hermes.util.say import phrase
 POLL = 15.0
 """Seconds between ticks at most: so soon a jump of the clock is seen, and what another process has changed."""
 MOST_RUNNING = 4
+_LATER = 3_600.0
+"""Seconds after which a job that cannot be read is looked at again."""
 _TRIES = 3
 """How often an instant of a repeatable job is begun."""
 _AT_ONCE = 100
@@ -76,7 +78,7 @@ class Scheduler:
             await self._settle_abandoned()
             await self._begin()
         if glance.owed:
-            await self._deliveries.deliver(await self._known())
+            await self._deliveries.deliver()
         return glance
 
     async def drain(self) -> None:
@@ -115,7 +117,7 @@ class Scheduler:
                 phrase("The job {name} runs already.", name=job.name), phrase("`hermes cron stop` ends its run.")
             )
         await asyncio.wait({task})
-        await self._deliveries.deliver({job.id: job})
+        await self._deliveries.deliver(job)
         row = await store.instant(job.id, at)
         assert row is not None
         return row
@@ -136,13 +138,15 @@ class Scheduler:
 
     async def _step(self, row: JobRow, now: float) -> JobRow | None:
         """One step of a job's cursor; the job as it stands then when there is more to do."""
+        job = readable(row)
         try:
-            job = job_of(row)
-        except HermesError as error:
-            _LOG.error("%s", error)
-            await self._means.store.change_job(structs.replace(row, wake_at=now + 3_600))
+            found = plan(job, now) if job is not None else None
+        except (ValueError, OverflowError) as error:  # an instant beyond the calendar
+            _LOG.error("the job %s cannot be planned: %s", row.name, error)
+            found = None
+        if job is None or found is None:
+            await self._means.store.change_job(structs.replace(row, wake_at=now + _LATER))
             return None
-        found = plan(job, now)
         wake = None if found.next_at is None else found.next_at + job.offset
         step = Accounting(
             job_id=row.id,
@@ -218,17 +222,7 @@ class Scheduler:
 
     async def _job(self, job_id: str) -> Job | None:
         row = await self._means.store.job(job_id)
-        try:
-            return job_of(row) if row is not None else None
-        except HermesError as error:
-            _LOG.error("%s", error)
-            return None
-
-    async def _known(self) -> dict[str, Job]:
-        """The jobs that owe something."""
-        ids = dict.fromkeys(row.job_id for row in await self._means.store.owed_instants(1_000))
-        found = [await self._job(job_id) for job_id in ids]
-        return {job.id: job for job in found if job is not None}
+        return readable(row) if row is not None else None
 
     async def _pause(self, seconds: float) -> None:
         """Sleep, or less when there is news."""

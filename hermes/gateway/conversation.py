@@ -30,6 +30,7 @@ from hermes.gateway.outbox import Outbox
 from hermes.gateway.people import People, Person
 from hermes.gateway.platform import Capabilities
 from hermes.gateway.questions import Questions
+from hermes.gateway.sessions import Entry
 from hermes.gateway.speaker import Hearer, Speaker
 from hermes.runtime.actor import SessionActor
 from hermes.util.local import span
@@ -41,6 +42,7 @@ HYGIENE_SHARE, HYGIENE_MESSAGES = 0.85, 4
 QUESTION_SECONDS = 3600.0
 """How long a question of the model's waits for its answer (clarify time-out of 0.19)."""
 MOST_PENDING = 64
+CLOSE_SECONDS = 20.0
 _WAITING = 1_000
 """Things to be shown that may wait; a conversation with more of them has stopped working."""
 
@@ -79,13 +81,15 @@ class Conversation:
         """The message that the next answer is an answer to."""
         self.questions = Questions(self)
         self.actor: SessionActor
+        self.entry: Entry
         self._speaker: Speaker | None = None
         self._work: asyncio.Queue[Coroutine[object, object, None]] = asyncio.Queue(_WAITING)
+        self._left = 0
         self._worker = asyncio.create_task(self._run(), name=f"conversation {binding.key}")
         self._watchdog: asyncio.TimerHandle | None = None
         self._seen = 0.0
         """When there was a sign of life last, by the loop's clock."""
-        self._unsubscribe: Callable[[], None] = lambda: None
+        self._unsubscribe: Callable[[], None] = _nothing
         self.pending = 0
         """Messages that wait for the end of their turn."""
         self._room = asyncio.Event()
@@ -94,6 +98,11 @@ class Conversation:
     def can(self) -> Capabilities:
         """What the platform can do."""
         return self.account.can
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether something that was said is not shown, or not owed, yet."""
+        return self._left > 0
 
     def attach(self, actor: SessionActor) -> None:
         """Show what this session says from now on."""
@@ -142,7 +151,7 @@ class Conversation:
 
     async def message_of(self, key: str) -> tuple[DeliveryState, str] | None:
         """What has become of a message."""
-        return await self.app.premises.store.message_of(key)
+        return await self.app.premises.store.chats.message_of(key)
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
         """The `Asker` of the session's tools: the answer of the person whom it works for."""
@@ -150,8 +159,11 @@ class Conversation:
         return choices[picked] if isinstance(picked, int) else picked
 
     async def close(self) -> None:
-        """Show nothing more; what is owed stays owed."""
+        """Show nothing more once what was said is owed; what is owed stays owed."""
         self._unsubscribe()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._work.join()
         if self._watchdog is not None:
             self._watchdog.cancel()
         self._worker.cancel()
@@ -160,6 +172,17 @@ class Conversation:
             await self._speaker.close()
         while not self._work.empty():
             self._work.get_nowait().close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Forget what knows this conversation: circles of what has ended would stay until the collector comes round."""
+        self._unsubscribe = _nothing
+        self.questions.close()
+        del self._worker
+        if hasattr(self, "actor"):
+            del self.actor
+        if hasattr(self, "entry"):
+            del self.entry
 
     def _ended(self, ended: "asyncio.Future[TurnEnded]") -> None:
         self.pending -= 1
@@ -234,6 +257,7 @@ class Conversation:
     def _later(self, work: Coroutine[object, object, None]) -> None:
         try:
             self._work.put_nowait(work)
+            self._left += 1
         except asyncio.QueueFull:
             work.close()
             self._ground.report(f"{self.binding.key}: too much waits to be shown; some of it was not.")
@@ -250,3 +274,10 @@ class Conversation:
                 _LOG.exception("something could not be shown")
                 self._ground.report(f"{self.binding.key}: {GatewayError(type(error).__name__)}")
                 self._ground.broken(self)
+            finally:
+                self._left -= 1
+                self._work.task_done()
+
+
+def _nothing() -> None:
+    """There is nothing to do."""

@@ -1,8 +1,9 @@
 """The conversations of all chats: found by their keys, opened when something is said in them."""
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import structs
@@ -36,18 +37,30 @@ class Conversations:
         self._accounts = accounts
         self._media = media
         self._live: dict[str, Conversation] = {}
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+        """By conversation, who changes its session, and how many want to."""
         self._mending: set[asyncio.Task[None]] = set()
 
-    async def get(self, account: Account, place: Place, person: Person) -> Conversation:
-        """The conversation of a person in a place, live. Raises what opening a session raises."""
-        settings = account.plan.settings
-        who = f"~{person.role}" if rules.is_shared(settings, place) else person.id
-        key = rules.conversation_key(settings, place, who)
+    @contextlib.asynccontextmanager
+    async def held(self, account: Account, place: Place, person: Person) -> AsyncIterator[Conversation]:
+        """The conversation of a person in a place, live for as long as the context lasts. Raises what opening a session
+        raises."""
+        async with self._alone(self._key(account, place, person)):
+            conversation = await self._get(account, place, person)
+            entry = conversation.entry
+            entry.holders += 1
+        try:
+            yield conversation
+        finally:
+            self._sessions.release(entry)
+
+    async def _get(self, account: Account, place: Place, person: Person) -> Conversation:
+        settings, key = account.plan.settings, self._key(account, place, person)
         live = self._live.get(key)
         reset = settings.session_reset or self._app.premises.settings.gateway.session_reset
         if live is not None and not rules.is_over(reset, live.binding.last_at, self._now):
             return live
-        known = await self._app.premises.store.binding(key)
+        known = await self._app.premises.store.chats.binding(key)
         if known is not None and rules.is_over(reset, known.last_at, self._now):
             known = None
             if live is not None:
@@ -56,6 +69,28 @@ class Conversations:
             key=key, session_id=new_session_id(self._now), place=place, person=person.id, last_at=self._now
         )
         return await self._open(account, structs.replace(binding, place=place), person)
+
+    def live(self, account: Account, place: Place, person: Person) -> Conversation | None:
+        """The conversation of a person in a place, if it is live."""
+        return self._live.get(self._key(account, place, person))
+
+    def _key(self, account: Account, place: Place, person: Person) -> str:
+        settings = account.plan.settings
+        who = f"~{person.role}" if rules.is_shared(settings, place) else person.id
+        return rules.conversation_key(settings, place, who)
+
+    @contextlib.asynccontextmanager
+    async def _alone(self, key: str) -> AsyncIterator[None]:
+        """Be the only one who opens or changes the session of a conversation."""
+        lock, users = self._locks.get(key, (asyncio.Lock(), 0))
+        self._locks[key] = lock, users + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._locks.pop(key)
+            if users > 1:
+                self._locks[key] = lock, users - 1
 
     def in_lane(self, lane: str) -> list[Conversation]:
         """The live conversations of one chat or thread."""
@@ -98,7 +133,7 @@ class Conversations:
         posting = Posting(arrivals=arrivals, letter_id=letter_id, body=inbound.encode(), first=first)
         conversation.binding = structs.replace(conversation.binding, last_at=self._now)
         await conversation.tidy()
-        await self._app.premises.store.post_letter(conversation.binding, posting)
+        await self._app.premises.store.chats.post_letter(conversation.binding, posting)
         ended = conversation.actor.forward(letter_id, inbound, joins=mode is BusyMode.STEER, first=first)
         conversation.watch(ended)
 
@@ -106,10 +141,11 @@ class Conversations:
         """Let a conversation be another session from now on: a fresh one, or the one of this id."""
         before = conversation.binding
         fresh = session_id or new_session_id(self._now)
-        await self._sessions.drop(before.session_id)
         binding = structs.replace(before, session_id=fresh, last_at=self._now)
-        opened = await self._open(conversation.account, binding, conversation.person)
-        await self._app.premises.store.bind(binding)
+        async with self._alone(before.key):
+            await self._sessions.drop(before.session_id)
+            opened = await self._open(conversation.account, binding, conversation.person)
+            await self._app.premises.store.chats.bind(binding)
         return opened
 
     def broken(self, conversation: Conversation) -> None:
@@ -134,8 +170,9 @@ class Conversations:
         for pause in _REOPEN:
             await asyncio.sleep(pause)
             try:
-                await self._sessions.drop(binding.session_id)
-                opened = await self._open(conversation.account, binding, conversation.person)
+                async with self._alone(binding.key):
+                    await self._sessions.drop(binding.session_id)
+                    opened = await self._open(conversation.account, binding, conversation.person)
                 opened.reply_to = conversation.reply_to
                 opened.actor.resume()
                 return
@@ -165,6 +202,7 @@ class Conversations:
                 raise BusyError("This session is open for another conversation.", "Try again in a moment.")
             return known
         made = conversation[0]
+        made.entry = entry
         self._live[binding.key] = made
 
         async def closing() -> None:
@@ -173,6 +211,7 @@ class Conversations:
             await made.close()
 
         entry.closing.append(closing)
+        entry.working.append(lambda: made.unfinished)
         return made
 
     def _options(self, account: Account, place: Place, person: Person) -> Options:

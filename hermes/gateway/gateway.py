@@ -30,6 +30,7 @@ from hermes.gateway.lanes import Lanes
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.people import People
 from hermes.gateway.platform import Surroundings
+from hermes.gateway.reception import Reception
 from hermes.gateway.sessions import Sessions
 from hermes.gateway.wording import answer_of, let_out, pieces
 from hermes.runtime.actor import SessionActor
@@ -49,7 +50,7 @@ class Gateway:
     def __init__(self, app: App, report: Callable[[str], None]) -> None:
         self.app = app
         self.report = report
-        self._store = app.premises.store
+        self._store = app.premises.store.chats
         self._settings = app.premises.settings
         self._accounts: dict[str, Account] = {}
         self.outbox = Outbox(app, self._accounts, report)
@@ -59,7 +60,8 @@ class Gateway:
         ground = Ground(app=app, outbox=self.outbox, people=self.people, report=report, broken=self._broken)
         media = app.premises.home.root / "media"
         self.conversations = Conversations(ground, self.sessions, self._accounts, media)
-        self.lanes = Lanes(ground, self.conversations, self._accounts)
+        self.reception = Reception(ground, self.conversations)
+        self.lanes = Lanes(ground, self.reception, self._accounts)
         self._media = media
         self._stack = AsyncExitStack()
         self._held: dict[str, AsyncExitStack] = {}
@@ -96,7 +98,7 @@ class Gateway:
             await self._begin(plan)
         await self._recover()
         for lane in await self._store.waiting_lanes():
-            self.lanes.wake(lane, fresh=False)
+            self.lanes.wake(lane)
         for name in self._accounts:
             await self.outbox.start(name)
         for account in self._accounts.values():
@@ -236,7 +238,7 @@ class Gateway:
         )
         fresh = await self._store.take_in(account.name, structs.replace(batch, arrivals=arrivals))
         for one in fresh:
-            self.lanes.wake(one.arrival.place.lane)
+            self.lanes.wake(one.arrival.place.lane, one.arrival)
 
     async def _recover(self) -> None:
         """What the process before left: answers that nobody owes yet, turns under way, words that wait, commands."""

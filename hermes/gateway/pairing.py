@@ -28,7 +28,7 @@ class Pairing:
     """Makes codes and takes them."""
 
     def __init__(self, app: App) -> None:
-        self._store = app.premises.store
+        self._store = app.premises.store.chats
         self._clock = app.premises.clock
         self._noted: dict[tuple[str, str], float] = {}
 

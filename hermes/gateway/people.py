@@ -52,7 +52,7 @@ class People:
     """Tells who an account belongs to, from the settings and from who was paired."""
 
     def __init__(self, app: App) -> None:
-        self._store = app.premises.store
+        self._store = app.premises.store.chats
         self._settings = app.premises.settings.gateway
 
     async def who(self, account: AccountSettings, platform: str, sender: Sender) -> Person | None:

@@ -74,6 +74,11 @@ class Questions:
         self._approvals: dict[str, Approval] = {}
         self._menus: list[Menu] = []
 
+    def close(self) -> None:
+        """Forget the conversation; nothing is asked any more."""
+        self._approvals.clear()
+        del self._conversation
+
     @property
     def waiting(self) -> bool:
         """Whether somebody is waited for."""
@@ -118,6 +123,11 @@ class Questions:
         if not actor.approvals.answer(one.event.approval_id, scope=scope, by="person"):
             return say("The question is withdrawn: nobody waits for its answer any more.")
         return ""
+
+    @property
+    def asking(self) -> bool:
+        """Whether a command or the model waits for a person's choice or words."""
+        return bool(self._menus)
 
     def knows(self, token: str) -> bool:
         """Whether a button belongs to one of these questions."""

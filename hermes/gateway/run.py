@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import resource
 import signal
 from collections.abc import Callable, Mapping
@@ -10,6 +9,7 @@ from collections.abc import Callable, Mapping
 from hermes.app.options import Options
 from hermes.app.wiring import App
 from hermes.gateway.gateway import Gateway, check_settings
+from hermes.util.collector import calm_collector
 
 Report = Callable[[str], None]
 _HANDLES = 65_536
@@ -39,8 +39,7 @@ async def _serve(environ: Mapping[str, str], options: Options, report: Report) -
             report(line)
         async with Gateway(app, report) as gateway:
             await gateway.start()
-            gc.collect()
-            gc.freeze()
+            calm_collector()
             report(f"The gateway runs: {', '.join(gateway.accounts) or 'no account'}.")
             await stop.wait()
             report("The gateway ends: nothing new is taken in, what runs comes to its end.")

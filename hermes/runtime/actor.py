@@ -73,6 +73,8 @@ class SessionActor:
         """A stop came while the next turn was being prepared."""
         self._quiet = asyncio.Event()
         self._broken: HermesError | None = None
+        self.stays_open = False
+        """Whether a turn that runs when the session is closed stays open: who opens it next goes on with it."""
         self.on_turn_end: list[TurnHook] = []
         """What is done after each turn, in order, before its waiter hears of its end."""
         self.bringing = Bringing()
@@ -231,6 +233,9 @@ class SessionActor:
 
     async def close(self) -> None:
         """Stop what runs, turn away what waits; it stays in the store for the next process."""
+        if self.stays_open:
+            self._recorder.seal()
+            self.approvals.stays_open = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})

@@ -37,6 +37,8 @@ class Approvals:
         self._writing: set[asyncio.Task[None]] = set()
         self.can_ask = False
         """Whether a front-end that can show a question is attached."""
+        self.stays_open = False
+        """Whether a question outlives the turn that asks it here: another process goes on with both."""
         self.unasked = 0
         """Questions that were answered with no because nobody could be asked."""
 
@@ -59,7 +61,8 @@ class Approvals:
             await self._drop(request.approval_id, TIMED_OUT)
             return Answer(scope=AnswerScope.DENY, by=TIMED_OUT)
         except asyncio.CancelledError:
-            self._go(self._drop(request.approval_id, WITHDRAWN))
+            if not self.stays_open:
+                self._go(self._drop(request.approval_id, WITHDRAWN))
             raise
         finally:
             self._pending.pop(request.approval_id, None)

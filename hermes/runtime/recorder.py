@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
+from hermes.core.errors import StoreError
 from hermes.core.events import Event, MessageAppended, RequestStarted, TurnEnded, TurnResumed, TurnStarted
 from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
@@ -37,6 +38,7 @@ class Recorder:
         self._starting: TurnStarted | None = None
         self._taken: tuple[str, ...] = ()
         self._untitled = untitled
+        self._sealed = False
         self._unwritten: list[asyncio.Future[list[int]] | asyncio.Future[None]] = []
         self.epoch = epoch
         self.subscribers: list[Subscriber] = []
@@ -46,14 +48,8 @@ class Recorder:
 
         Of a text that comes in pieces, what may be the beginning of a secret is held back until more of it is there.
         """
-        if self._said is not None:
-            if type(event) is not self._saying and (rest := self._said.close()):
-                self._show(self._saying(rest))
-            if isinstance(event, TextDelta | ReasoningDelta):
-                self._saying = type(event)
-                if ready := self._said.feed(event.text):
-                    self._show(self._saying(ready))
-                return
+        if self._sealed or self._held_back(event):
+            return
         event = scrubbed(event, self._redact)
         match event:
             case MessageAppended() if self._starting is not None:
@@ -81,6 +77,24 @@ class Recorder:
                 )
                 self._turn_id, self._fence = "", 0
         self._show(event)
+
+    def _held_back(self, event: Event) -> bool:
+        """Whether a piece of text was taken; what of it holds no secret for sure is shown."""
+        if self._said is None:
+            return False
+        if type(event) is not self._saying and (rest := self._said.close()):
+            self._show(self._saying(rest))
+        if not isinstance(event, TextDelta | ReasoningDelta):
+            return False
+        self._saying = type(event)
+        if ready := self._said.feed(event.text):
+            self._show(self._saying(ready))
+        return True
+
+    def seal(self) -> None:
+        """Write nothing more of the running turn: it stays open, as if this process had died, and whoever opens the
+        session next goes on with it."""
+        self._sealed = True
 
     def own(self, turn_id: str, fence: int) -> None:
         """Write as the turn's owner of this number; those before can write no more."""
@@ -131,11 +145,15 @@ class Recorder:
 
     async def intend(self, intents: Sequence[Intent]) -> None:
         """Record the intents of a batch; what was appended before is on disk too when this returns."""
+        if self._sealed:
+            raise StoreError("The session is being closed.")
         await self._store.intend(self._turn_id, intents, fence=self._fence)
         await self.flush()
 
     async def done(self, result: ToolResultPart) -> None:
         """Record what a call gave back."""
+        if self._sealed:
+            return
         await self._store.done(self._turn_id, result, fence=self._fence)
 
     async def _start(self, started: TurnStarted, event: MessageAppended) -> None:

@@ -90,11 +90,15 @@ class ArrivalAccess(Access):
             )
         )
 
-    async def begin_command(self, number: int) -> None:
-        """Note that a command is about to be carried out; should the process die, it is known to have been begun."""
-        await self._database.write(
-            lambda connection: connection.execute("UPDATE arrivals SET state = 'begun' WHERE id = ?", (number,)).get
-        )
+    async def begin_command(self, number: int) -> bool:
+        """Note that a command is about to be carried out; should the process die, it is known to have been begun. False
+        when somebody has begun with it already."""
+
+        def work(connection: apsw.Connection) -> bool:
+            connection.execute("UPDATE arrivals SET state = 'begun' WHERE id = ? AND state = 'new'", (number,))
+            return connection.changes() == 1
+
+        return await self._database.write(work)
 
     async def begun_commands(self) -> list[StoredArrival]:
         """Commands that a process which died has begun, and maybe carried out."""

@@ -370,9 +370,13 @@ class JobAccess(Access):
         """Those that wait for a run or have one, the earliest first."""
         return await self._instants(f"WHERE {_OPEN} ORDER BY at, job_id", ())
 
-    async def owed_instants(self, limit: int) -> list[InstantRow]:
-        """Those whose words are still owed to somebody, the earliest first."""
-        return await self._instants("WHERE delivery = 'owed' ORDER BY at, job_id LIMIT ?", (limit,))
+    async def owing_jobs(self) -> list[JobRow]:
+        """Jobs of which words are still owed to somebody."""
+        return await self._jobs("WHERE id IN (SELECT job_id FROM job_instants WHERE delivery = 'owed')", ())
+
+    async def owed_instants(self, job_id: str, limit: int) -> list[InstantRow]:
+        """Those of a job whose words are still owed, the earliest first."""
+        return await self._instants("WHERE job_id = ? AND delivery = 'owed' ORDER BY at LIMIT ?", (job_id, limit))
 
     async def take_words(self, row: InstantRow, *, owner: str, until: float) -> bool:
         """Be the one who delivers what is owed, in the place of `row.owner`."""
@@ -400,16 +404,14 @@ class JobAccess(Access):
 
         await self._database.write(work)
 
-    async def job_history(self, job_id: str | None, limit: int) -> list[InstantRow]:
-        """What became of a job's instants, or all jobs', the newest first."""
+    async def job_history(
+        self, job_id: str | None, limit: int, *, state: InstantState | None = None
+    ) -> list[InstantRow]:
+        """What became of a job's instants, or all jobs', the newest first; only those that ended so with `state`."""
         return await self._instants(
-            "WHERE ?1 IS NULL OR job_id = ?1 ORDER BY at DESC, job_id LIMIT ?2", (job_id, limit)
+            "WHERE (?1 IS NULL OR job_id = ?1) AND (?2 IS NULL OR state = ?2) ORDER BY at DESC, job_id LIMIT ?3",
+            (job_id, state, limit),
         )
-
-    async def last_ran(self, job_id: str) -> InstantRow | None:
-        """The newest instant of a job that ran."""
-        rows = await self._instants("WHERE job_id = ? AND state = 'ran' ORDER BY at DESC LIMIT 1", (job_id,))
-        return rows[0] if rows else None
 
     async def _jobs(self, where: str, values: tuple[object, ...]) -> list[JobRow]:
         rows = await self._database.read(

@@ -212,7 +212,7 @@ async def test_files_go_out_as_they_are(fake: Fake, here: Account, tmp_path: Pat
     assert await here.platform.find_sent(message) == sent
     with pytest.raises(SendError) as missing:
         await here.platform.send(to(Place("here", "91001"), "x", file=str(tmp_path / "none")))
-    assert missing.value.fault is Fault.BAD_FORMAT
+    assert missing.value.fault is Fault.FORBIDDEN
 
 
 async def test_nobody_is_rung_and_plain_is_plain(fake: Fake, here: Account) -> None:

@@ -180,7 +180,7 @@ async def test_files_go_out_as_they_are(fake: Fake, here: Account, tmp_path: Pat
     assert await here.platform.find_sent(message) == sent
     with pytest.raises(SendError) as missing:
         await here.platform.send(to(Place("here", "D1001"), "x", file=str(tmp_path / "none")))
-    assert missing.value.fault is Fault.BAD_FORMAT
+    assert missing.value.fault is Fault.FORBIDDEN
 
 
 async def test_the_token_goes_to_slack_only(fake: Fake, here: Account, tmp_path: Path) -> None:

@@ -132,4 +132,4 @@ def test_nothing_makes_no_piece() -> None:
 def test_a_megabyte_takes_a_moment(text: str) -> None:
     begun = time.process_time()
     assert split(text * ((1 << 20) // len(text)), 4096, utf16)
-    assert time.process_time() - begun < 1.5  # 0.02 to 0.4 on a quiet machine
+    assert time.process_time() - begun < 5  # 0.02 to 0.4 on a quiet machine; quadratic would be minutes

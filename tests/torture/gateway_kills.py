@@ -20,15 +20,22 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
+from hermes.testing.chats.discord import Fake as Discord
 from hermes.testing.chats.fake import FakeChat
 from hermes.testing.chats.ntfy import Fake as Ntfy
+from hermes.testing.chats.slack import Fake as Slack
 from hermes.testing.chats.telegram import Fake as Telegram
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
-FAKES: Mapping[str, Callable[[], FakeChat]] = {"ntfy": Ntfy, "telegram": Telegram}
+FAKES: Mapping[str, Callable[[], FakeChat]] = {
+    "discord": Discord,
+    "ntfy": Ntfy,
+    "slack": Slack,
+    "telegram": Telegram,
+}
 _NUMBER = re.compile(r"#(\d+)#")
 _REPEATED = "↻"
 

@@ -111,6 +111,7 @@ class Runs:
     def __init__(self, base: Base) -> None:
         self._base = base
         self._store = base.app.premises.store
+        self._chats = self._store.chats
         self._live: dict[str, Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended: deque[str] = deque()
@@ -134,7 +135,7 @@ class Runs:
     async def recover(self) -> None:
         """Go on with the runs that the process before left."""
         self._ending = False
-        for row in await self._store.open_runs():
+        for row in await self._chats.open_runs():
             if row.id not in self._live:
                 self._start(row)
 
@@ -160,7 +161,7 @@ class Runs:
         if idem is not None and not 0 < len(idem) <= _LONGEST_KEY:
             raise ApiError(400, f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters.")
         digest = hashlib.sha256(msgspec.json.encode(asked)).digest()
-        known = await self._store.run_of_key(caller.name, idem, digest) if idem else None
+        known = await self._chats.run_of_key(caller.name, idem, digest) if idem else None
         if known is not None:
             return answer(await self._shown(known), 202)
         self._base.seats.check(caller)
@@ -183,7 +184,10 @@ class Runs:
             letter=letter.encode(),
             wish=msgspec.json.encode(RunWish(name, said.system, extra.model)),
         )
-        return answer(await self._shown(await whole(self._begun(run))), 202)
+        async with self._base.front.session(room.wish) as actor:  # it does not leave before its first words are there
+            await self._base.rooms.bind(room, actor)
+            row = await whole(self._begun(run))
+        return answer(await self._shown(row), 202)
 
     async def _get(self, request: web.Request) -> web.Response:
         return answer(await self._shown(await self._row(request)))
@@ -226,7 +230,7 @@ class Runs:
         if not live.turn.actor.approvals.answer(given.approval_id, scope=given.decision, by=by):
             raise ApiError(409, "The question is answered already.", code="not_pending")
         deed = Deed(platform="api_server", account=caller.name, person=caller.person.id, what="approval", detail=row.id)
-        await self._store.note(deed)
+        await self._chats.note(deed)
         return answer({"approval_id": given.approval_id, "decision": given.decision.value})
 
     async def _stop(self, request: web.Request) -> web.Response:
@@ -236,13 +240,13 @@ class Runs:
         if row.ended_at is None and live is not None:
             live.stop()
             if not row.turn_id and not live.begun:
-                await self._store.end_run(row.id, "stopped", reason=ExitReason.INTERRUPTED.value, error="", usage=None)
+                await self._chats.end_run(row.id, "stopped", reason=ExitReason.INTERRUPTED.value, error="", usage=None)
         return answer(await self._shown(await self._row(request)), 202)
 
     async def _row(self, request: web.Request) -> RunRow:
         caller = caller_of(request)
         caller.need(Scope.RUNS)
-        row = await self._store.run(caller.name, request.match_info["id"])
+        row = await self._chats.run(caller.name, request.match_info["id"])
         if row is None:
             raise ApiError(404, f"There is no run {request.match_info['id'][:80]!r}.", code="run_not_found")
         return row
@@ -252,7 +256,7 @@ class Runs:
         live, wish = self._live.get(row.id), msgspec.json.decode(row.wish, type=RunWish)
         text = ""
         if row.ended_at is not None and row.turn_id:
-            text = await self._store.last_answer(row.turn_id)
+            text = await self._chats.last_answer(row.turn_id)
             if await self._store.strangers([row.session_id]):
                 text = harmless(text)
         state = row.state if row.ended_at is not None or live is None or not live.asked else "waiting_for_approval"
@@ -273,7 +277,7 @@ class Runs:
     # The work.
 
     async def _begun(self, run: NewRun) -> RunRow:
-        row = await self._store.begin_run(run)
+        row = await self._chats.begin_run(run)
         if row.id == run.id:
             self._start(row)
         return row
@@ -302,9 +306,9 @@ class Runs:
                 return  # it goes on at the next start
             await asyncio.sleep(pause)
         usage = msgspec.json.encode(end.usage) if end.usage is not None else None
-        await self._store.end_run(row.id, end.state, reason=end.reason, error=end.error, usage=usage)
+        await self._chats.end_run(row.id, end.state, reason=end.reason, error=end.error, usage=usage)
         live.asked.clear()
-        final = await self._store.run(row.owner, row.id)
+        final = await self._chats.run(row.owner, row.id)
         if final is not None:
             live.log.add("run.ended", await self._shown(final))
         live.log.close()
@@ -313,7 +317,7 @@ class Runs:
             self._live.pop(self._ended.popleft(), None)
 
     async def _tried(self, live: Run, row: RunRow) -> "_End":
-        fresh = await self._store.run(row.owner, row.id)
+        fresh = await self._chats.run(row.owner, row.id)
         caller = self._base.keys.named(row.owner)
         if fresh is None or caller is None:
             raise NotFoundError("The key of this run, or its session, is not there any more.")

@@ -47,14 +47,14 @@ class ApiServer(Platform):
         assert self._around.front is not None
         store = self._around.front.app.premises.store
         if not self._recovered:
-            await store.lost_responses()
+            await store.chats.lost_responses()
             self._recovered = True
         await self._server.listener.open()
         try:
             await self._server.runs.recover()
             yield Batch()
             while True:
-                while await store.forget_api(self._around.clock.now() - _KEEP_SECONDS):
+                while await store.chats.forget_api(self._around.clock.now() - _KEEP_SECONDS):
                     pass
                 await asyncio.sleep(_TIDY_SECONDS)
         finally:

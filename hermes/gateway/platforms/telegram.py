@@ -203,7 +203,7 @@ class Telegram(Platform):
         values = _where(message.place)
         if message.silent:
             values["disable_notification"] = True
-        if message.reply_to:
+        if message.reply_to.isdigit():
             values["reply_parameters"] = {"message_id": int(message.reply_to), "allow_sending_without_reply": True}
         if message.buttons:
             values["reply_markup"] = _keyboard(message)
@@ -232,7 +232,7 @@ class Telegram(Platform):
         """Put `message` in the place of one that was sent."""
         from hermes.gateway.telegram.calls import CallError
 
-        values = {"chat_id": int(message.place.chat), "message_id": int(message_id), **_words(message)}
+        values = {"chat_id": _chat(message.place), "message_id": int(message_id), **_words(message)}
         if message.buttons:
             values["reply_markup"] = _keyboard(message)
         try:
@@ -254,7 +254,7 @@ class Telegram(Platform):
     async def react(self, place: Place, message_id: str, emoji: str) -> None:
         """React to a message."""
         reaction = [{"type": "emoji", "emoji": _REACTIONS.get(emoji, emoji)}] if emoji else []
-        values = {"chat_id": int(place.chat), "message_id": int(message_id), "reaction": reaction}
+        values = {"chat_id": _chat(place), "message_id": int(message_id), "reaction": reaction}
         await self._calls.call("setMessageReaction", values, bool)
 
     async def fetch(self, attachment: Attachment, target: Path) -> None:
@@ -284,9 +284,20 @@ def _cursor(batch: Batch) -> tuple[int, float]:
     return int(offset), float(heard)
 
 
+def _chat(place: Place) -> int | str:
+    """A chat's number, or the public name of a channel. Raises SendError for what is neither."""
+    if place.chat.startswith("@"):
+        return place.chat
+    try:
+        return int(place.chat)
+    except ValueError:
+        reason = phrase("{chat} is no chat on Telegram: it must be a number, or @ and a name.", chat=place.chat)
+        raise SendError(Fault.NOT_FOUND, reason) from None
+
+
 def _where(place: Place) -> dict[str, object]:
-    found: dict[str, object] = {"chat_id": int(place.chat)}
-    if place.thread and place.thread != "1":
+    found: dict[str, object] = {"chat_id": _chat(place)}
+    if place.thread.isdigit() and place.thread != "1":
         found["message_thread_id"] = int(place.thread)
     return found
 
