@@ -78,6 +78,8 @@ class Birth:
         self._meter: SpendMeter = premises.spending.meter_for(plan.session_id)
         self._born: list[Conversation] = []
         self._manner = Manner()
+        self._framing = premises.framing_for(plan.options)
+        self._shelf = premises.shelf_for(plan.options)
         self._route: SessionRoute | None = None
         self._keeper: Keeper | None = None
 
@@ -90,7 +92,7 @@ class Birth:
             starmap(Mark, await on.store.marked_files()),
             lambda mark: on.store.mark_file(mark.path, mark.digest, mark.sources),
         )
-        kept = kept_for(plan, on.shelf, marked)
+        kept = kept_for(plan, self._shelf, marked)
         for ready in kept.opening:
             await ready()
         more = (*kept.tools, *engine.tools())
@@ -254,7 +256,7 @@ class Birth:
         from hermes.app.memory import journal_of
         from hermes.app.reviewing import reviews_of
 
-        on, shelf = self._on, self._on.shelf
+        on, shelf = self._on, self._shelf
         journal = journal_of(shelf.home, shelf.settings, shelf.store, shelf.redactor)
         reviewing = reviews_of(
             actor,
@@ -317,10 +319,10 @@ class Birth:
         """How the session's epochs are framed; what there is to say about the prompt is noted."""
 
         def frame(endpoint: Endpoint) -> EpochFrame:
-            made = self._on.framing.frame(endpoint, tools.toolbox.schemas(), kept, self._plan.system, self._manner)
+            made = self._framing.frame(endpoint, tools.toolbox.schemas(), kept, self._plan.system, self._manner)
             for section in kept.sections:
                 self._on.remark(section.remarks())
-            self._on.remark(self._on.framing.remarks)
+            self._on.remark(self._framing.remarks)
             return made
 
         return frame
