@@ -230,7 +230,7 @@ async def marked(base: Base, room: Room, said: Said, text: str) -> None:
     """Note in which state the session is now, for a program that sends the whole conversation each time."""
     if room.told:
         store = base.app.premises.store
-        await store.chats.mark_api_session(room.caller.name, room.name, mark=said.mark_after(text))
+        await store.chats.mark_api_session(room.caller.owner, room.name, mark=said.mark_after(text))
 
 
 def finish_of(ended: TurnEnded) -> str:

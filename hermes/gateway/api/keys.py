@@ -22,6 +22,8 @@ class Caller(Struct, frozen=True):
     """Who holds a key."""
 
     name: str
+    owner: str
+    """By whom what is kept is found: the account and the key's name."""
     scopes: frozenset[Scope]
     person: Person
 
@@ -40,9 +42,9 @@ class Caller(Struct, frozen=True):
 class Keyring:
     """The keys. Only their hashes are kept."""
 
-    def __init__(self, options: ApiOptions) -> None:
+    def __init__(self, options: ApiOptions, account: str) -> None:
         """Raises PlatformRefusedError for keys that cannot be used."""
-        self._known = [(_digest(one.key), _caller(one)) for one in _listed(options)]
+        self._known = [(_digest(one.key), _caller(one, account)) for one in _listed(options)]
 
     def find(self, authorization: str | None) -> Caller | None:
         """Who sends this header; every key is compared, so that time tells nothing."""
@@ -54,9 +56,9 @@ class Keyring:
                 found = caller
         return found if scheme.lower() == "bearer" else None
 
-    def named(self, name: str) -> Caller | None:
-        """Who holds the key of this name."""
-        return next((caller for _, caller in self._known if caller.name == name), None)
+    def owning(self, owner: str) -> Caller | None:
+        """Who holds the key of what is kept so."""
+        return next((caller for _, caller in self._known if caller.owner == owner), None)
 
 
 class Seats:
@@ -110,9 +112,9 @@ def _listed(options: ApiOptions) -> Sequence[KeySettings]:
     return listed
 
 
-def _caller(key: KeySettings) -> Caller:
+def _caller(key: KeySettings, account: str) -> Caller:
     person = Person(OWNER_ID, key.role) if key.role is Role.OWNER else Person(f"api:{key.name}", key.role, key.name)
-    return Caller(key.name, frozenset(key.scopes), person)
+    return Caller(key.name, f"{account}:{key.name}", frozenset(key.scopes), person)
 
 
 def _digest(key: str) -> bytes:

@@ -220,10 +220,10 @@ class Responses:
             state=state,
             body=msgspec.json.encode(body),
         )
-        await self._chats.put_response(order.caller.name, stored)
+        await self._chats.put_response(order.caller.owner, stored)
         if state != "in_progress":
             mark = order.said.mark_after(_text(body)) if order.room.told else None
-            await self._chats.mark_api_session(order.caller.name, order.room.name, mark=mark, answer=order.about.id)
+            await self._chats.mark_api_session(order.caller.owner, order.room.name, mark=mark, answer=order.about.id)
 
     async def _order(self, request: web.Request, caller: Caller, asked: ResponseRequest) -> Order:
         model = self._base.rooms.model(asked.model)
@@ -259,10 +259,10 @@ class Responses:
     async def _after(self, caller: Caller, response_id: str, extra: Extra) -> Room:
         """The session that goes on from a response: its own where nothing was said since, else a branch of it."""
         rooms = self._base.rooms
-        taken = await self._chats.take_api_session(caller.name, answer=response_id)
+        taken = await self._chats.take_api_session(caller.owner, answer=response_id)
         if taken is not None:
             return rooms.room(caller, *taken, extra)
-        known = await self._chats.response(caller.name, response_id)
+        known = await self._chats.response(caller.owner, response_id)
         if known is None or not known.turn_id:
             raise ApiError(
                 404,
@@ -275,7 +275,7 @@ class Responses:
             raise ApiError(404, "What was said before that response was taken back.", param="previous_response_id")
         name = rooms.fresh_id()
         await self._store.branch_session(known.session_id, name, turns=turns.index(known.turn_id) + 1)
-        await self._chats.bind_api_session(caller.name, name, name)
+        await self._chats.bind_api_session(caller.owner, name, name)
         return rooms.room(caller, name, name, extra)
 
     async def _get(self, request: web.Request) -> web.Response:
@@ -284,7 +284,7 @@ class Responses:
 
     async def _delete(self, request: web.Request) -> web.Response:
         found = await self._found(request)
-        await self._chats.drop_response(caller_of(request).name, found.id)
+        await self._chats.drop_response(caller_of(request).owner, found.id)
         return answer({"id": found.id, "object": "response", "deleted": True})
 
     async def _cancel(self, request: web.Request) -> web.Response:
@@ -300,7 +300,7 @@ class Responses:
     async def _found(self, request: web.Request) -> StoredResponse:
         caller = caller_of(request)
         caller.need(Scope.CHAT)
-        found = await self._chats.response(caller.name, request.match_info["id"])
+        found = await self._chats.response(caller.owner, request.match_info["id"])
         if found is None:
             raise ApiError(404, f"Response with id {request.match_info['id'][:80]!r} not found.", param="id")
         return found

@@ -121,7 +121,7 @@ class Rooms:
     async def of_said(self, caller: Caller, said: Said, extra: Extra) -> Room:
         """The session in which just this was said before, else a fresh one that begins with it."""
         mark = said.mark()
-        known = await self._chats.take_api_session(caller.name, mark=mark) if mark else None
+        known = await self._chats.take_api_session(caller.owner, mark=mark) if mark else None
         if known is not None:
             return structs.replace(self.room(caller, *known, extra), told=True)
         fresh = self.fresh_id()
@@ -138,7 +138,7 @@ class Rooms:
             )
         lock = self._naming.setdefault((caller.name, name), asyncio.Lock())
         async with lock:
-            known = await self._chats.api_session(caller.name, name)
+            known = await self._chats.api_session(caller.owner, name)
             if known is not None:
                 return self.room(caller, name, known, extra)
             fresh = self.fresh_id()
@@ -150,11 +150,11 @@ class Rooms:
     async def bind(self, room: Room, actor: SessionActor) -> None:
         """Have a fresh session found by its name, now that it is there."""
         if room.wish.create:
-            await self._chats.bind_api_session(room.caller.name, room.name, actor.session_id)
+            await self._chats.bind_api_session(room.caller.owner, room.name, actor.session_id)
 
     async def known(self, caller: Caller, name: str) -> str:
         """The id of a session of the caller's. Raises ApiError for one that is not theirs, as for one that is not."""
-        found = await self._chats.api_session(caller.name, name)
+        found = await self._chats.api_session(caller.owner, name)
         if found is None:
             raise ApiError(404, f"There is no session {name[:128]!r}.", code="session_not_found")
         return found

@@ -1,9 +1,7 @@
 """`/v1/runs`: work that goes on whoever listens, over restarts too. Its words are on disk before it is acknowledged."""
 
-import asyncio
 import hashlib
 import os
-from collections import deque
 
 import msgspec
 from aiohttp import web
@@ -11,18 +9,6 @@ from msgspec import Struct, structs
 
 from hermes.core.api import NewRun, RunRow
 from hermes.core.chats import Deed
-from hermes.core.errors import HermesError, NotFoundError, StoreError
-from hermes.core.events import (
-    ApprovalAnswered,
-    ApprovalAsked,
-    Event,
-    Notice,
-    Queued,
-    Refused,
-    ToolEnded,
-    ToolStarted,
-    TurnEnded,
-)
 from hermes.core.ids import new_letter_id
 from hermes.core.outcomes import AnswerScope, ExitReason
 from hermes.core.usage import Usage
@@ -35,19 +21,11 @@ from hermes.gateway.api.responses_wire import usage_of
 from hermes.gateway.api.rooms import Extra
 from hermes.gateway.api.said import conversation, inbound
 from hermes.gateway.api.stream import KEEP, KEEP_SECONDS, Stream
-from hermes.gateway.api.turns import Speech, Turn
+from hermes.gateway.api.work import End, Plan, Worker
 from hermes.gateway.text.links import harmless
-from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
 from hermes.util.scopes import whole
 
-_KEPT = 256
-"""Runs that have ended whose events are still held."""
 _LONGEST_KEY = 255
-_LISTEN_SECONDS = 3_600.0
-_PAUSES = (0.5, 2.0, 10.0, 0.0)
-"""Seconds before a run is gone on with whose session broke, time after time."""
-_SHOWN = ToolStarted | ToolEnded | Refused | ApprovalAsked | ApprovalAnswered | Notice | Queued
 
 
 class RunRequest(Struct, frozen=True):
@@ -74,37 +52,6 @@ class Decision(Struct, frozen=True):
     decision: AnswerScope
 
 
-class Run:
-    """A run while it is at work, and for a while behind that."""
-
-    def __init__(self, run_id: str) -> None:
-        self.log = Log(run_id)
-        self.turn: Turn | None = None
-        self.asked: dict[str, ApprovalAsked] = {}
-        """What it asks, and nobody has answered."""
-        self.stopped = False
-
-    @property
-    def begun(self) -> bool:
-        """Whether its turn has begun."""
-        return self.turn is not None and bool(self.turn.turn_id)
-
-    def stop(self) -> None:
-        """Stop it, now or as soon as it begins."""
-        self.stopped = True
-        if self.turn is not None:
-            self.turn.stop()
-
-    def hear(self, event: Event) -> None:
-        """Note what happens."""
-        if isinstance(event, ApprovalAsked):
-            self.asked[event.approval_id] = event
-        elif isinstance(event, ApprovalAnswered):
-            self.asked.pop(event.approval_id, None)
-        if isinstance(event, _SHOWN):
-            self.log.add(f"run.{event.__struct_config__.tag}", event)
-
-
 class Runs:
     """The handlers, and the runs at work."""
 
@@ -112,10 +59,7 @@ class Runs:
         self._base = base
         self._store = base.app.premises.store
         self._chats = self._store.chats
-        self._live: dict[str, Run] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._ended: deque[str] = deque()
-        self._ending = False
+        self.worker = Worker(base.front, base.turns, self._plan, self._settled)
 
     def routes(self) -> list[web.RouteDef]:
         """What is answered where."""
@@ -127,30 +71,6 @@ class Runs:
             web.post("/v1/runs/{id}/stop", self._stop),
         ]
 
-    @property
-    def open(self) -> int:
-        """How many are at work."""
-        return len(self._tasks)
-
-    async def recover(self) -> None:
-        """Go on with the runs that the process before left."""
-        self._ending = False
-        for row in await self._chats.open_runs():
-            if row.id not in self._live:
-                self._start(row)
-
-    def end(self) -> None:
-        """Begin nothing again: the gateway ends."""
-        self._ending = True
-
-    async def close(self) -> None:
-        """Stop waiting for runs: they go on at the next start."""
-        self._ending = True
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-
     # What is asked for.
 
     async def _create(self, request: web.Request) -> web.Response:
@@ -161,7 +81,7 @@ class Runs:
         if idem is not None and not 0 < len(idem) <= _LONGEST_KEY:
             raise ApiError(400, f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters.")
         digest = hashlib.sha256(msgspec.json.encode(asked)).digest()
-        known = await self._chats.run_of_key(caller.name, idem, digest) if idem else None
+        known = await self._chats.run_of_key(caller.owner, idem, digest) if idem else None
         if known is not None:
             return answer(await self._shown(known), 202)
         self._base.seats.check(caller)
@@ -176,7 +96,7 @@ class Runs:
         letter = structs.replace(letter, text=self._base.app.redact(letter.text))
         run = NewRun(
             id=f"run_{os.urandom(16).hex()}",
-            owner=caller.name,
+            owner=caller.owner,
             idem=idem,
             digest=digest,
             session_id=room.wish.session_id,
@@ -195,7 +115,7 @@ class Runs:
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """What happens, from behind the event that the program has seen last."""
         row = await self._row(request)
-        live = self._live.get(row.id)
+        live = self.worker.live(row.id)
         async with Stream(request) as stream:
             if live is not None:
                 async for event in live.log.follow(request.headers.get("Last-Event-ID", ""), KEEP_SECONDS):
@@ -216,7 +136,7 @@ class Runs:
         if not self._base.rooms.approves(caller):
             raise ApiError(403, "The role of this key may not answer questions.", code="missing_role")
         given = await self._base.reader.body(request, Decision)
-        live = self._live.get(row.id)
+        live = self.worker.live(row.id)
         asked = live.asked.get(given.approval_id) if live is not None else None
         if live is None or asked is None or live.turn is None:
             raise ApiError(409, "This run asks no such question, or does not any more.", code="not_pending")
@@ -236,7 +156,7 @@ class Runs:
     async def _stop(self, request: web.Request) -> web.Response:
         """Stop it: within 0.2 s nothing more of it is begun."""
         row = await self._row(request)
-        live = self._live.get(row.id)
+        live = self.worker.live(row.id)
         if row.ended_at is None and live is not None:
             live.stop()
             if not row.turn_id and not live.begun:
@@ -246,14 +166,14 @@ class Runs:
     async def _row(self, request: web.Request) -> RunRow:
         caller = caller_of(request)
         caller.need(Scope.RUNS)
-        row = await self._chats.run(caller.name, request.match_info["id"])
+        row = await self._chats.run(caller.owner, request.match_info["id"])
         if row is None:
             raise ApiError(404, f"There is no run {request.match_info['id'][:80]!r}.", code="run_not_found")
         return row
 
     async def _shown(self, row: RunRow) -> dict[str, object]:
         """A run as it is now."""
-        live, wish = self._live.get(row.id), msgspec.json.decode(row.wish, type=RunWish)
+        live, wish = self.worker.live(row.id), msgspec.json.decode(row.wish, type=RunWish)
         text = ""
         if row.ended_at is not None and row.turn_id:
             text = await self._chats.last_answer(row.turn_id)
@@ -274,105 +194,24 @@ class Runs:
             "approvals": list(live.asked.values()) if live is not None else [],
         }
 
-    # The work.
-
     async def _begun(self, run: NewRun) -> RunRow:
         row = await self._chats.begin_run(run)
         if row.id == run.id:
-            self._start(row)
+            self.worker.start(row)
         return row
 
-    def _start(self, row: RunRow) -> None:
-        live = self._live[row.id] = Run(row.id)
-        task = asyncio.create_task(self._work(live, row), name=f"run {row.id}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _work(self, live: Run, row: RunRow) -> None:
-        """See a run to its end, and note that. A session that broke is opened again."""
-        end = _End("failed", ExitReason.LOCAL_ERROR.value, "The run could not go on.")
-        for pause in _PAUSES:
-            try:
-                end = await self._tried(live, row)
-                break
-            except _AgainError as error:
-                end = structs.replace(end, error=str(error))
-            except StoreError as error:
-                end = structs.replace(end, error=str(error))
-            except HermesError as error:
-                end = structs.replace(end, error=str(error))
-                break
-            if self._ending:
-                return  # it goes on at the next start
-            await asyncio.sleep(pause)
-        usage = msgspec.json.encode(end.usage) if end.usage is not None else None
-        await self._chats.end_run(row.id, end.state, reason=end.reason, error=end.error, usage=usage)
-        live.asked.clear()
-        final = await self._chats.run(row.owner, row.id)
-        if final is not None:
-            live.log.add("run.ended", await self._shown(final))
-        live.log.close()
-        self._ended.append(row.id)
-        while len(self._ended) > _KEPT:
-            self._live.pop(self._ended.popleft(), None)
-
-    async def _tried(self, live: Run, row: RunRow) -> "_End":
-        fresh = await self._chats.run(row.owner, row.id)
-        caller = self._base.keys.named(row.owner)
-        if fresh is None or caller is None:
-            raise NotFoundError("The key of this run, or its session, is not there any more.")
-        known = await self._store.turn(fresh.turn_id) if fresh.turn_id else None
-        if known is not None and known.ended_at is not None:
-            return _end_of(ExitReason(known.reason), known.error, known.usage)
+    def _plan(self, row: RunRow) -> Plan | None:
+        """How a run's session is opened; None where its key is not there any more."""
+        caller = self._base.keys.owning(row.owner)
+        if caller is None:
+            return None
         wish = msgspec.json.decode(row.wish, type=RunWish)
         room = self._base.rooms.room(caller, wish.name, row.session_id, Extra(wish.system, wish.model))
+        asks = Scope.APPROVE in caller.scopes and self._base.rooms.approves(caller)
+        return Plan(room.wish, self._base.seats.seat(caller, promised=True), asks)
 
-        async def post(actor: SessionActor) -> "asyncio.Future[TurnEnded]":
-            if known is not None:
-                resumed = actor.resume()
-                if resumed is None:
-                    raise _AgainError("The turn of this run is gone on with elsewhere.")
-                return resumed
-            waiting = actor.waiting(row.letter_id)
-            if waiting is not None:
-                actor.resume()
-                return waiting
-            for letter in await self._store.inbox(row.session_id):
-                if letter.id == row.letter_id:
-                    return actor.forward(row.letter_id, Inbound.decode(letter.body))
-            raise _AgainError("What this run says to its session is not there any more.")
-
-        with self._base.seats.seat(caller, promised=True):
-            asks = Scope.APPROVE in caller.scopes and self._base.rooms.approves(caller)
-            live.turn = await self._base.turns.begin(room.wish, post, asks=asks)
-            if live.stopped:
-                live.turn.stop()
-            ended = await self._heard(live, live.turn)
-        return _end_of(ended.reason, ended.error, ended.usage)
-
-    async def _heard(self, live: Run, turn: Turn) -> TurnEnded:
-        """Take what happens into the log, to the end."""
-        speech = Speech(turn)
-        async for piece in speech.pieces(_LISTEN_SECONDS):
-            if isinstance(piece, str):
-                live.log.add("run.text_delta", {"text": piece})
-            elif piece is not None:
-                live.hear(piece)
-        assert speech.ended is not None
-        return speech.ended
-
-
-class _AgainError(HermesError):
-    """It is tried once more."""
-
-
-class _End(Struct, frozen=True):
-    state: str
-    reason: str
-    error: str = ""
-    usage: Usage | None = None
-
-
-def _end_of(reason: ExitReason, error: str, usage: Usage | None) -> _End:
-    state = "completed" if reason.completed else "stopped" if reason is ExitReason.INTERRUPTED else "failed"
-    return _End(state, reason.value, error, usage)
+    async def _settled(self, row: RunRow, _end: End) -> None:
+        """Tell who listens that it has ended."""
+        live = self.worker.live(row.id)
+        if live is not None:
+            live.log.add("run.ended", await self._shown(row))

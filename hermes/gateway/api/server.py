@@ -61,7 +61,7 @@ class Server:
         """Close everything."""
         await self.listener.close()
         await self.responses.close()
-        await self.runs.close()
+        await self.runs.worker.close()
         await self._base.turns.close()
 
     def _connections(self) -> int:

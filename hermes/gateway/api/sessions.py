@@ -84,7 +84,7 @@ class Sessions:
     async def _list(self, request: web.Request) -> web.Response:
         caller = _caller(request)
         limit, offset = number(request, "limit", 50, _MOST), number(request, "offset", 0, 1_000_000)
-        rows = await self._chats.api_sessions(caller.name, limit + 1, offset=offset)
+        rows = await self._chats.api_sessions(caller.owner, limit + 1, offset=offset)
         data = [_shown(name, to_plain(row)) for name, row in rows[:limit]]
         return answer({"object": "list", "data": data, "has_more": len(rows) > limit})
 
@@ -128,9 +128,9 @@ class Sessions:
         fresh = self._base.rooms.fresh_id()
         await self._store.branch_session(session_id, fresh, title=asked.title[:200], turns=asked.turns)
         name = asked.id or fresh
-        bound = await self._chats.bind_api_session(caller.name, name, fresh)
+        bound = await self._chats.bind_api_session(caller.owner, name, fresh)
         if bound != fresh:
-            await self._chats.bind_api_session(caller.name, fresh, fresh)
+            await self._chats.bind_api_session(caller.owner, fresh, fresh)
             name = fresh
         return answer(_shown(name, await self._desk.find(fresh)), 201)
 

@@ -51,14 +51,14 @@ class ApiServer(Platform):
             self._recovered = True
         await self._server.listener.open()
         try:
-            await self._server.runs.recover()
+            await self._server.runs.worker.recover(self._around.name)
             yield Batch()
             while True:
                 while await store.chats.forget_api(self._around.clock.now() - _KEEP_SECONDS):
                     pass
                 await asyncio.sleep(_TIDY_SECONDS)
         finally:
-            self._server.runs.end()
+            self._server.runs.worker.end()
             await self._server.listener.shut()
 
     async def send(self, message: Outgoing) -> str:
@@ -81,7 +81,7 @@ async def _open(options: Options, around: Surroundings) -> Platform:
     assert isinstance(options, ApiOptions)
     if around.front is None:
         raise PlatformRefusedError(phrase("The API server runs in a gateway only."))
-    keys = Keyring(options)
+    keys = Keyring(options, around.name)
     for one in options.keys:
         around.front.app.premises.redactor.learn(f"{around.name}_{one.name}", one.key)
     base = Base(
