@@ -46,6 +46,11 @@ class Front(Protocol):
         """Owe messages to chats of any account; they are on disk when this returns."""
         ...
 
+    async def deliver(self, target: str, text: str, *, key: str) -> None:
+        """Owe a text to a target of deliveries (`PLATFORM:CHAT[:THREAD]`, `all`); the same key again owes nothing more.
+        Raises NotFoundError where nobody is reached by it."""
+        ...
+
     def health(self) -> Mapping[str, object]:
         """How things stand: the accounts and their state, sessions, what is owed."""
         ...

@@ -200,6 +200,17 @@ class ApiAccess(Access):
 
         await self._database.write(work)
 
+    async def seen(self, platform: str, event_id: str) -> bool:
+        """Whether something came in from an account before."""
+        return await self._database.read(
+            lambda connection: (
+                connection.execute(
+                    "SELECT 1 FROM arrivals WHERE platform = ? AND event_id = ?", (platform, event_id)
+                ).get
+                is not None
+            )
+        )
+
     async def forget_api(self, before: float, limit: int = 2_000) -> int:
         """Forget answers and ended runs of before a time; how many. What was said stays in the sessions."""
 

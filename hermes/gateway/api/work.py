@@ -1,6 +1,7 @@
 """Sees runs to their ends: work that stands in the store, which goes on over restarts and over sessions that break."""
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
@@ -29,6 +30,7 @@ from hermes.gateway.front import Front, Wish
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 
+_LOG = logging.getLogger(__name__)
 _KEPT = 256
 """Runs that have ended whose events are still held."""
 _LISTEN_SECONDS = 3_600.0
@@ -163,8 +165,14 @@ class Worker:
             usage=usage,
             ended_at=now,
         )
-        await self._settle(ended, end)
-        await self._chats.end_run(row.id, end.state, reason=end.reason, error=end.error, usage=usage)
+        for pause in _PAUSES:
+            try:
+                await self._settle(ended, end)
+                await self._chats.end_run(row.id, end.state, reason=end.reason, error=end.error, usage=usage)
+                break
+            except StoreError as error:
+                _LOG.warning("the end of the run %s could not be noted: %s", row.id, error)
+            await asyncio.sleep(pause)
         live.log.close()
         self._over.append(row.id)
         while len(self._over) > _KEPT:

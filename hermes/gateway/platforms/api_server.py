@@ -24,10 +24,6 @@ from hermes.util.say import phrase
 if TYPE_CHECKING:
     from hermes.gateway.api.server import Server
 
-_KEEP_SECONDS = 30 * 24 * 3600.0
-"""How long responses and ended runs are held by their ids; what was said stays in their sessions."""
-_TIDY_SECONDS = 3600.0
-
 
 class ApiServer(Platform):
     """One API server."""
@@ -53,10 +49,7 @@ class ApiServer(Platform):
         try:
             await self._server.runs.worker.recover(self._around.name)
             yield Batch()
-            while True:
-                while await store.chats.forget_api(self._around.clock.now() - _KEEP_SECONDS):
-                    pass
-                await asyncio.sleep(_TIDY_SECONDS)
+            await asyncio.Event().wait()
         finally:
             self._server.runs.worker.end()
             await self._server.listener.shut()
