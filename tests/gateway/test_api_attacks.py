@@ -99,7 +99,7 @@ def test_what_is_loopback(host: str, own: bool) -> None:
 async def test_foreign_hosts_are_refused(host: str) -> None:
     async with api([]) as it:
         told = await raw(it, post(it, json.dumps(ASK).encode(), Host=host))
-        assert told.startswith((b"HTTP/1.1 403", b"HTTP/1.1 400"))
+        assert told[9:12] in (b"403", b"400")
         assert not it.model.requests
 
 
@@ -286,9 +286,9 @@ async def test_a_gigabyte_is_refused_by_its_length_and_by_its_pieces() -> None:
 async def test_smuggled_requests_are_refused() -> None:
     async with api([]) as it:
         both = post(it, b"0\r\n\r\nGET /v1/models HTTP/1.1\r\n\r\n", Transfer_Encoding="chunked")
-        assert (await raw(it, both)).startswith(b"HTTP/1.1 400")
+        assert (await raw(it, both))[9:12] == b"400"
         twice = post(it, b"{}", Content_Length="2\r\nContent-Length: 40")
-        assert (await raw(it, twice)).startswith(b"HTTP/1.1 400")
+        assert (await raw(it, twice))[9:12] == b"400"
 
 
 async def test_slow_senders_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
