@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hermes.app.birth import Live
 
-_MEMORY_PER_BYTE = 4
-"""Bytes of memory for one of the encoded conversation: the buffer, and the messages as values (measured: 3 to 4)."""
+_MEMORY_PER_BYTE = 6
+"""Bytes of memory for one of the encoded conversation: the buffer, and the messages as values (measured: 6 for the
+short messages of chats, 3 to 4 for long ones)."""
 
 
 def is_wanted(live: "Live") -> bool:

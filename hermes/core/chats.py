@@ -240,6 +240,27 @@ class KnownPerson(Struct, frozen=True, kw_only=True):
     since: float = 0.0
 
 
+class Handle(Struct, frozen=True, kw_only=True):
+    """Somebody's account on a platform; `account` is the platform's own id of it."""
+
+    platform: str
+    account: str
+    person: str
+    name: str = ""
+    since: float = 0.0
+
+
+class WaitingCode(Struct, frozen=True, kw_only=True):
+    """A pairing code that nobody has sent yet. `id` is made from its hash; the code itself is not kept."""
+
+    id: str
+    platform: str
+    role: str
+    person: str
+    name: str
+    expires_at: float
+
+
 class Deed(Struct, frozen=True, kw_only=True):
     """Something that somebody did from outside."""
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from hermes.app.usage_lines import epoch_line
 from hermes.app.wiring import App
-from hermes.core.chats import Binding, DeliveryState, Outgoing, Owed
+from hermes.core.chats import Binding, ChatKind, DeliveryState, Outgoing, Owed
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import (
     ApprovalAnswered,
@@ -25,6 +25,7 @@ from hermes.core.events import (
     TurnStarted,
 )
 from hermes.core.ids import new_letter_id
+from hermes.core.outcomes import ExitReason
 from hermes.gateway.accounts import Account
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.people import People, Person
@@ -90,6 +91,8 @@ class Conversation:
         self._seen = 0.0
         """When there was a sign of life last, by the loop's clock."""
         self._unsubscribe: Callable[[], None] = _nothing
+        self.spent_at = 0.0
+        """When a turn ended last since no money was left for it."""
         self.pending = 0
         """Messages that wait for the end of their turn."""
         self._room = asyncio.Event()
@@ -107,13 +110,16 @@ class Conversation:
     def attach(self, actor: SessionActor) -> None:
         """Show what this session says from now on."""
         self.actor = actor
-        actor.approvals.can_ask = bool(self._ground.people.rights(self.person.role).approve)
+        # In a group somebody who looks after Hermes may answer for those who may not.
+        alone = self.place.kind is ChatKind.DM
+        actor.approvals.can_ask = not alone or bool(self._ground.people.rights(self.person.role).approve)
         self._unsubscribe = actor.subscribe(self._hear)
 
     def may_answer(self, person: Person) -> bool:
-        """Whether somebody may answer what this session asks: who it works for, or who looks after Hermes."""
-        mine = person.id == self.person.id and bool(self._ground.people.rights(person.role).approve)
-        return mine or person.leads
+        """Whether somebody may answer what this session asks: who it works for, the owner, and for those who do not
+        look after Hermes whoever does."""
+        mine = self.person.covers(person) and bool(self._ground.people.rights(person.role).approve)
+        return mine or person.owner or (person.leads and not self.person.leads)
 
     def watch(self, ended: "asyncio.Future[TurnEnded]") -> None:
         """Notice when what was said could not be answered by this session as it is in memory."""
@@ -201,6 +207,8 @@ class Conversation:
                 speaker = self._speaker = Speaker(self.app, self._ground.outbox, hearer, self.actor, event.turn_id)
                 self._later(speaker.start())
             case TurnEnded():
+                if event.reason is ExitReason.SPEND_LIMIT:
+                    self.spent_at = self.app.premises.clock.now()
                 spoken, self._speaker = self._speaker, None
                 if spoken is not None and spoken.turn_id == event.turn_id:
                     self._later(spoken.finish(event))

@@ -9,8 +9,10 @@ from pathlib import Path
 from msgspec import structs
 
 from hermes.app.options import Options
+from hermes.app.people import options_for, together
 from hermes.app.strangers import others_words
 from hermes.config.display import BusyMode
+from hermes.config.home import folder_of
 from hermes.core.chats import Binding, Place, Posting, StoredArrival
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.ids import new_letter_id, new_session_id
@@ -18,7 +20,7 @@ from hermes.gateway import rules
 from hermes.gateway.accounts import Account
 from hermes.gateway.conversation import Conversation, Ground
 from hermes.gateway.incoming import inbound_of
-from hermes.gateway.people import OWNER_ID, Person, Role
+from hermes.gateway.people import Person
 from hermes.gateway.sessions import Sessions
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
@@ -56,12 +58,18 @@ class Conversations:
 
     async def _get(self, account: Account, place: Place, person: Person) -> Conversation:
         settings, key = account.plan.settings, self._key(account, place, person)
+        if rules.is_shared(settings, place):
+            person = together(person, place.lane)
         live = self._live.get(key)
+        if live is not None and (live.person.id, live.person.role) != (person.id, person.role):
+            # Somebody is in another role now, or the account is somebody else's: nothing of before is left to them.
+            await self._sessions.drop(live.binding.session_id)
+            live = None
         reset = settings.session_reset or self._app.premises.settings.gateway.session_reset
         if live is not None and not rules.is_over(reset, live.binding.last_at, self._now):
             return live
         known = await self._app.premises.store.chats.binding(key)
-        if known is not None and rules.is_over(reset, known.last_at, self._now):
+        if known is not None and (known.person != person.id or rules.is_over(reset, known.last_at, self._now)):
             known = None
             if live is not None:
                 await self._sessions.drop(live.binding.session_id)
@@ -111,12 +119,13 @@ class Conversations:
         is what others said before it without addressing the agent."""
         heard = [one.arrival for one in arrivals]
         account = conversation.account
-        folder = self._media / account.name
+        cwd = self._cwd(account, conversation.person)
+        folder = self._media / account.name if conversation.person.owner else Path(cwd) / "received"
         inbound = await inbound_of(
             account,
             heard,
             folder,
-            cwd=self._cwd(account),
+            cwd=cwd,
             shared=rules.is_shared(account.plan.settings, conversation.place),
         )
         if observed:
@@ -185,10 +194,10 @@ class Conversations:
         async def opening() -> SessionActor:
             made = Conversation(self._ground, account, binding, person)
             conversation.append(made)
+            options = self._options(account, binding.place, person)
             try:
-                actor = await self._app.open_session(
-                    binding.session_id, create=True, asker=made, options=self._options(account, binding.place, person)
-                )
+                await asyncio.to_thread(os.makedirs, options.cwd, mode=0o700, exist_ok=True)
+                actor = await self._app.open_session(binding.session_id, create=True, asker=made, options=options)
             except BaseException:
                 await made.close()
                 raise
@@ -219,33 +228,28 @@ class Conversations:
         settings, channel = account.plan.settings, rules.channel_of(account.plan.settings, place)
         base = self._app.options
         prompts = [one for one in (base.ephemeral_system_prompt, settings.prompt, channel.prompt) if one]
-        return structs.replace(
+        chosen = structs.replace(
             base,
             model=channel.model or settings.model or base.model,
             platform=settings.platform or account.name,
-            enabled_toolsets=self._toolsets(channel.toolsets or settings.toolsets, person),
+            enabled_toolsets=channel.toolsets or settings.toolsets or base.enabled_toolsets,
             origin=":".join(one for one in (place.platform, place.chat, place.thread) if one),
             ephemeral_system_prompt="\n\n".join(prompts),
-            reviews=person.owner,
-            cwd=self._cwd(account),
+            reviews=True,
+            cwd=self._cwd(account, person),
         )
+        return options_for(chosen, person, self._ground.people.rights(person.role))
 
-    def _toolsets(self, wanted: tuple[str, ...], person: Person) -> tuple[str, ...] | None:
-        """The tool sets of a session: those that are wanted here, as far as the person's role may use them."""
-        allowed = self._ground.people.rights(person.role).toolsets
-        if allowed is None:
-            return wanted or self._app.options.enabled_toolsets
-        return tuple(one for one in wanted if one in allowed) if wanted else allowed
-
-    def _cwd(self, account: Account) -> str:
+    def _cwd(self, account: Account, person: Person) -> str:
+        """The folder in which a person's sessions work: that of the account, else each has their own."""
         on = self._app.premises
-        named = account.plan.settings.cwd or on.settings.gateway.cwd
-        return os.path.expanduser(named) if named else str(on.home.root / "workspace")
+        named = account.plan.settings.cwd or (on.settings.gateway.cwd if person.owner else "")
+        if named:
+            return os.path.expanduser(named)
+        return str(on.home.root / "workspace" if person.owner else on.home.people / folder_of(person.id))
 
     async def _person(self, binding: Binding) -> Person:
         """Who a conversation works for, after a restart: what they may do is what they may do now."""
-        if binding.person == OWNER_ID:
-            return Person(OWNER_ID, Role.OWNER)
         return await self._ground.people.by_id(binding.person, self._accounts[binding.place.platform].plan.settings)
 
     @property

@@ -5,7 +5,7 @@ import contextlib
 import hashlib
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from hermes.app.cron_base import CronBase
 from hermes.app.http import client_session
 from hermes.app.leaving import leaving
 from hermes.app.wiring import App
-from hermes.core.chats import Batch, Outgoing, Owed, Unanswered
+from hermes.core.chats import Batch, Outgoing, Owed, Sender, Unanswered
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
@@ -33,6 +33,7 @@ from hermes.gateway.platform import Surroundings
 from hermes.gateway.reception import Reception
 from hermes.gateway.sessions import Sessions
 from hermes.gateway.wording import answer_of, let_out, pieces
+from hermes.providers.tls import tls_context
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
 from hermes.util.say import phrase, say
@@ -224,12 +225,20 @@ class Gateway:
                 cursors=await self._store.chat_cursors(plan.name),
                 report=self.report,
                 front=self,
+                knows=self._knower(plan),
+                tls=lambda: tls_context(self.app.premises.environ, self._settings.model.ca_bundle),
             )
             for secret in plan.descriptor.secrets:
                 self.app.premises.redactor.learn(f"{plan.name}_{secret}", str(getattr(plan.options, secret)))
             self._accounts[plan.name] = Account(plan, surroundings, self._take_in)
             self._held[plan.name] = stack.pop_all()
         home.ensure()
+
+    def _knower(self, plan: Plan) -> Callable[[str], Awaitable[bool]]:
+        async def knows(sender: str) -> bool:
+            return await self.people.who(plan.settings, plan.name, Sender(sender)) is not None
+
+        return knows
 
     async def _end(self, name: str) -> None:
         await self._accounts.pop(name).close()

@@ -16,7 +16,7 @@ Opening = Callable[[], Awaitable[SessionActor]]
 Closing = Callable[[], Awaitable[None]]
 SWEEP_SECONDS = 30.0
 LIGHTEN_SECONDS = 1.0
-MOST_BYTES = 8_000_000
+MOST_BYTES = 4_000_000
 """Bytes of memory that conversations which nobody uses now may take, about."""
 
 
