@@ -16,8 +16,7 @@ from hermes.gateway.platform import PlatformError
 from hermes.util.say import phrase
 
 IDLE_SECONDS = 30.0
-"""How long a connection may be open without a whole head of a request."""
-SWEEP_SECONDS = 2.0
+"""How long a connection may be open without a whole head of a request; the server's library closes it then."""
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _EVERYWHERE = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared with, and listened on only where the settings say so
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -35,7 +34,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
 
 class Listener:
-    """From `open` to `close`. `turned_away` counts connections beyond the limit, `late` those that said too little."""
+    """From `open` to `close`. `turned_away` counts connections beyond the limit."""
 
     def __init__(self, application: web.Application, bounds: Bounds) -> None:
         self._bounds = bounds
@@ -43,15 +42,11 @@ class Listener:
         application.middlewares.insert(0, self._busy)
         self._runner: web.AppRunner | None = None
         self._server: asyncio.Server | None = None
-        self._sweeper: asyncio.Task[None] | None = None
-        self._since: dict[web.RequestHandler, float] = {}
-        """When a connection began to say nothing."""
         self._working: set[web.RequestHandler] = set()
         own = bounds.host.lower().strip("[]")
         self._hosts = {one.lower() for one in bounds.allowed_hosts} | ({own} if own not in _EVERYWHERE else set())
         self.port = bounds.port
         self.turned_away = 0
-        self.late = 0
 
     async def open(self) -> None:
         """Listen. Raises PlatformError when the address is taken."""
@@ -77,7 +72,6 @@ class Listener:
             )
             raise PlatformError(said) from None
         self.port = int(self._server.sockets[0].getsockname()[1])
-        self._sweeper = asyncio.create_task(self._sweep(), name="connections")
 
     @property
     def connections(self) -> int:
@@ -90,10 +84,6 @@ class Listener:
         server, self._server = self._server, None
         if server is not None:
             server.close()
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-            await asyncio.wait({self._sweeper})
-            self._sweeper = None
         for one in self._idle():
             one.force_close()
 
@@ -103,7 +93,6 @@ class Listener:
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
-        self._since.clear()
         self._working.clear()
 
     def refusal(self, request: web.Request) -> str:
@@ -132,9 +121,7 @@ class Listener:
         if server is None or len(server.connections) >= self._bounds.connections:
             self.turned_away += 1
             return _Full()
-        handler: web.RequestHandler = server()
-        self._since[handler] = asyncio.get_running_loop().time()
-        return handler
+        return server()
 
     @web.middleware
     async def _busy(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -146,19 +133,6 @@ class Listener:
             return await handler(request)
         finally:
             self._working.discard(connection)
-            self._since[connection] = asyncio.get_running_loop().time()
-
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(min(SWEEP_SECONDS, self._bounds.idle_seconds / 4))
-            idle = self._idle()
-            border = asyncio.get_running_loop().time() - self._bounds.idle_seconds
-            kept = dict.fromkeys([*idle, *self._working])
-            self._since = {one: at for one, at in self._since.items() if one in kept}
-            for one in idle:
-                if self._since.get(one, border) <= border:
-                    self.late += 1
-                    one.force_close()
 
 
 class _Full(asyncio.Protocol):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from hermes.core.messages import Message, Role
+from hermes.core.parts import Provenance, Source, TextPart
 from hermes.gateway.api import asking
 from hermes.gateway.listener import Bounds, Listener, is_loopback
 from hermes.testing.home import TempHome
@@ -193,7 +195,7 @@ async def test_a_guest_has_no_tools_that_touch_the_machine() -> None:
     calls = (Call("terminal", {"command": "touch x"}), Call("write_file", {"path": "y", "content": "z"}))
     async with api([Say(calls=calls), Say("no")], keys=keys) as it:
         assert (await it.ask("POST", "/v1/chat/completions", ASK, key=guest))[0] == 200
-        assert '"terminal"' not in it.model.requests[0].body.decode()
+        assert '"terminal","description' not in it.model.requests[0].body.decode()
         assert not [*(it.home.hermes / "workspace").iterdir()]
 
 
@@ -312,7 +314,6 @@ async def test_connections_that_say_nothing_are_closed_and_too_many_are_turned_a
         async with asyncio.timeout(5):
             told = [await reader.read() for reader, _ in lines]
         assert sum(b"503" in one for one in told) == listener.turned_away == 20
-        assert listener.late == 20
         assert listener.connections == 0
         for _, writer in lines:
             writer.close()
@@ -362,9 +363,8 @@ async def test_strangers_words_are_shown_so_that_nothing_is_fetched() -> None:
         _, plain = await it.ask("POST", "/v1/chat/completions", body, X_Hermes_Session_Id="s")
         assert "![x](" in str(plain)
         entry = next(iter(it.gateway.sessions.live))
-        from hermes.core.parts import Provenance, Source
-
-        it.gateway.app.live(entry.actor).tools.context.state.taint.add([Provenance(Source.WEB, "https://evil.example")])
+        stranger = TextPart("read this", Provenance(Source.WEB, "https://evil.example"))
+        it.gateway.app.live(entry.actor).tools.context.state.taint.note(Message(role=Role.USER, parts=(stranger,)))
         async with await it.stream(
             "POST", "/v1/chat/completions", {**body, "stream": True}, X_Hermes_Session_Id="s"
         ) as answer:

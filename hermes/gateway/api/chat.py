@@ -217,7 +217,8 @@ def failed(error: ApiError) -> bytes:
 
 async def begun(base: Base, room: Room, said: Said, files: Sequence[SentFile]) -> Turn:
     """Say to the session what is said now; nobody is there to answer its questions. Raises HermesError."""
-    letter = await inbound(said, files, base.media, base.rooms.cwd)
+    person = room.caller.person
+    letter = await inbound(said, files, base.rooms.received(person, base.media), base.rooms.cwd(person))
 
     async def post(actor: SessionActor) -> "asyncio.Future[TurnEnded]":
         await base.rooms.bind(room, actor)

@@ -5,20 +5,23 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Struct, structs
 
 from hermes.app.options import Options
+from hermes.app.people import options_for
 from hermes.config.gateway import AccountSettings
+from hermes.config.home import folder_of
 from hermes.core.ids import new_session_id
 from hermes.core.messages import Message, Role
 from hermes.core.parts import ImagePart, TextPart
 from hermes.gateway.api.faults import ApiError
 from hermes.gateway.api.keys import Caller
 from hermes.gateway.front import Front, Wish
-from hermes.gateway.people import People
+from hermes.gateway.people import People, Person
 from hermes.runtime.actor import SessionActor
 
 _NAME = re.compile(r"[\w.:@+=/ -]{1,128}", re.ASCII)
@@ -94,6 +97,8 @@ class Rooms:
         self._settings = _account(front.app.premises.settings.platforms.get(account, {}))
         self._platform = self._settings.platform or account
         self._models = tuple(models)
+        self._made: set[str] = set()
+        """Folders that are there."""
         self._naming: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     @property
@@ -181,28 +186,31 @@ class Rooms:
     def _options(self, caller: Caller, extra: Extra) -> Options:
         base, settings = self._app.options, self._settings
         prompts = [one for one in (base.ephemeral_system_prompt, settings.prompt, extra.system) if one]
-        return structs.replace(
+        chosen = structs.replace(
             base,
             model=extra.model or settings.model or base.model,
             platform=self._platform,
-            enabled_toolsets=self._toolsets(caller),
+            enabled_toolsets=settings.toolsets or base.enabled_toolsets,
             ephemeral_system_prompt="\n\n".join(prompts),
             reviews=False,
-            cwd=self.cwd,
+            cwd=self.cwd(caller.person),
         )
+        return options_for(chosen, caller.person, self._people.rights(caller.person.role))
 
-    def _toolsets(self, caller: Caller) -> tuple[str, ...] | None:
-        wanted, allowed = self._settings.toolsets, self._people.rights(caller.person.role).toolsets
-        if allowed is None:
-            return wanted or self._app.options.enabled_toolsets
-        return tuple(one for one in wanted if one in allowed) if wanted else allowed
-
-    @property
-    def cwd(self) -> str:
-        """The folder in which the sessions work."""
+    def cwd(self, person: Person) -> str:
+        """The folder in which a person's sessions work: that of the account, else each has their own."""
         on = self._app.premises
-        named = self._settings.cwd or on.settings.gateway.cwd
-        return os.path.expanduser(named) if named else str(on.home.root / "workspace")
+        named = self._settings.cwd or (on.settings.gateway.cwd if person.owner else "")
+        usual = on.home.root / "workspace" if person.owner else on.home.people / folder_of(person.id)
+        found = os.path.expanduser(named) if named else str(usual)
+        if found not in self._made:
+            os.makedirs(found, mode=0o700, exist_ok=True)
+            self._made.add(found)
+        return found
+
+    def received(self, person: Person, media: Path) -> Path:
+        """Where files are put that a person sends: their tools must be able to read them."""
+        return media if person.owner else Path(self.cwd(person)) / "received"
 
 
 def _account(given: Mapping[str, object]) -> AccountSettings:

@@ -92,7 +92,8 @@ class Runs:
         extra = Extra(said.system, self._base.rooms.model(asked.model))
         name = asked.session_id or self._base.rooms.fresh_id()
         room = await self._base.rooms.named(caller, name, extra, history=said.before)
-        letter = await inbound(said, files, self._base.media, self._base.rooms.cwd)
+        folder = self._base.rooms.received(caller.person, self._base.media)
+        letter = await inbound(said, files, folder, self._base.rooms.cwd(caller.person))
         letter = structs.replace(letter, text=self._base.app.redact(letter.text))
         run = NewRun(
             id=f"run_{os.urandom(16).hex()}",

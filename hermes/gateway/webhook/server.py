@@ -121,8 +121,9 @@ class Reports:
             await self._chats.dismiss([one.id for one in noted], "delivered")
             return answer({"status": "delivered"}, 202)
         run_id = f"hook_{hashlib.sha256(f'{owner}:{digest}'.encode()).hexdigest()[:32]}"
-        letter = await self._letter(name, route, what)
-        room = self._rooms.room(self._worker_of(owner, route), run_id, self._rooms.fresh_id(), create=True)
+        caller = self._worker_of(owner, route)
+        letter = await self._letter(name, route, caller, what)
+        room = self._rooms.room(caller, run_id, self._rooms.fresh_id(), create=True)
         run = NewRun(
             id=run_id,
             owner=owner,
@@ -137,13 +138,13 @@ class Reports:
             row = await whole(self._begun(run))
         return answer({"status": "taken" if row.session_id == run.session_id else "known", "id": row.id}, 202)
 
-    async def _letter(self, name: str, route: Route, what: Filled) -> Inbound:
+    async def _letter(self, name: str, route: Route, caller: Caller, what: Filled) -> Inbound:
         """What the session is told: the prompt is the owner's, what was reported is a stranger's."""
         on = self._front.app.premises
         skills = await told(skills_of(on.home, on.settings, on.environ, on.store), route.skills) if route.skills else []
         reported = [others_words(what.reported, f"webhook {name}")] if what.reported else []
         prompt = self._front.app.redact(what.prompt)
-        return Inbound(text=prompt, cwd=self._rooms.cwd, quoted=(*skills, *reported))
+        return Inbound(text=prompt, cwd=self._rooms.cwd(caller.person), quoted=(*skills, *reported))
 
     async def _begun(self, run: NewRun) -> RunRow:
         row = await self._chats.begin_run(run)
