@@ -141,10 +141,6 @@ class Gateway:
             await self._end(name)
         await self._stack.aclose()
 
-    async def owe(self, owed: Sequence[Owed]) -> None:
-        """Owe messages to chats of any account."""
-        await self.outbox.owe(owed)
-
     @contextlib.asynccontextmanager
     async def session(self, wish: Wish) -> AsyncIterator[SessionActor]:
         """A live session, held while the context lasts; see `Front`."""

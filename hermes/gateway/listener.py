@@ -97,15 +97,11 @@ class Listener:
 
     def refusal(self, request: web.Request) -> str:
         """Why a request is not looked at, by the place that it comes from and the name that it calls us by."""
-        host = request.headers.get("Host", "")
-        named = urlsplit(f"//{host}")
-        try:
-            name, _ = (named.hostname or "").lower(), named.port
-        except ValueError:
-            name = ""
-        if len(request.headers.getall("Host", [])) != 1 or not name or "@" in host:
+        hosts = request.headers.getall("Host", [])
+        name = _named(hosts[0]) if len(hosts) == 1 else ""
+        if not name:
             return "The Host header is missing or makes no sense."
-        if name not in self._hosts and host.lower() not in self._hosts and not is_loopback(name):
+        if name not in self._hosts and not is_loopback(name):
             return "This server is not known by that name; see `allowed_hosts`."
         origins = request.headers.getall("Origin", [])
         if origins and (len(origins) > 1 or origins[0] == "null" or origins[0] not in self._bounds.origins):
@@ -144,6 +140,16 @@ class _Full(asyncio.Protocol):
         with contextlib.suppress(RuntimeError):
             transport.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         transport.close()
+
+
+def _named(host: str) -> str:
+    """The name in a Host header; empty for one that makes no sense."""
+    try:
+        read = urlsplit(f"//{host}")
+        read.port  # noqa: B018 - raises for one that is none
+    except ValueError:
+        return ""
+    return (read.hostname or "").lower() if read.username is None and not (read.path or read.query) else ""
 
 
 def is_loopback(host: str) -> bool:

@@ -162,17 +162,16 @@ class SessionActor:
         self.stop()
         return self._deliver(inbound, first=True)
 
-    def resume(self) -> "asyncio.Future[TurnEnded] | None":
-        """Go on with what a process that died has left; the end of its turn, or None when it left none."""
+    def resume(self, letter_id: str = "") -> "asyncio.Future[TurnEnded] | None":
+        """Go on with what a process that died has left; the end of its turn, or None when it left none. With a
+        `letter_id` the end of the turn that will answer what waits as that, or None when nothing does."""
         if self.conversation.lost is not None and self._resumed is None:
             self._resumed = Letter(Inbound(text=""))
         if self.unfinished:
             self._start()
+        if letter_id:
+            return next((one.ended for one in self._mailbox if one.letter_id == letter_id), None)
         return self._resumed.ended if self._resumed is not None else None
-
-    def waiting(self, letter_id: str) -> "asyncio.Future[TurnEnded] | None":
-        """The end of the turn that will answer what waits as `letter_id`; None when nothing waits so."""
-        return next((one.ended for one in self._mailbox if one.letter_id == letter_id), None)
 
     def stop(self) -> bool:
         """Stop the running turn; False when none runs. A second stop of the same turn gives running tools no time."""

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import hmac
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -16,6 +17,7 @@ from hermes.util.say import phrase
 
 _RETRY_AFTER = "1"
 _DEFAULT = "default"
+_GOOD = re.compile(rf"[!-~]{{{SHORTEST_KEY},512}}")
 
 
 class Caller(Struct, frozen=True):
@@ -101,7 +103,7 @@ def _listed(options: ApiOptions) -> Sequence[KeySettings]:
             phrase("Put API_SERVER_KEY=... into the home's .env file, {n} characters at least.", n=SHORTEST_KEY),
         )
     for one in listed:
-        if len(one.key) < SHORTEST_KEY or not one.key.isascii() or any(sign.isspace() for sign in one.key):
+        if not _GOOD.fullmatch(one.key):
             raise PlatformRefusedError(
                 phrase("The API key {name!r} can be guessed, or cannot be sent.", name=one.name),
                 phrase("Make one of {n} characters of ASCII at least: openssl rand -hex 32", n=SHORTEST_KEY),

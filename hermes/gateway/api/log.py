@@ -43,8 +43,7 @@ class Log:
 
     async def follow(self, last_id: str, pause: float) -> AsyncGenerator[bytes | None, None]:
         """Every event behind that id, to the end; None whenever nothing happened for so many seconds."""
-        boot, _, number = last_id.partition("-")
-        at = int(number) if boot == _BOOT and number.isascii() and number.isdigit() and len(number) < 12 else 0
+        at = _number_of(last_id)
         while True:
             first = self._events[0][0] if self._events else self._number + 1
             if at + 1 < first:
@@ -68,3 +67,9 @@ class Log:
         """Wake everybody who listens; those who come later wait for the next news."""
         news, self._news = self._news, asyncio.Event()
         news.set()
+
+
+def _number_of(event_id: str) -> int:
+    """The number of an event of this process; 0 for any other id."""
+    boot, _, number = event_id.partition("-")
+    return int(number) if boot == _BOOT and number.isascii() and number.isdigit() and len(number) < 12 else 0

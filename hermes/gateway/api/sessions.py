@@ -164,13 +164,7 @@ class Sessions:
             speech = Speech(turn)
             try:
                 async with Stream(request) as stream:
-                    try:
-                        async for piece in speech.pieces(KEEP_SECONDS):
-                            await stream.send(_event(piece))
-                        assert speech.ended is not None
-                        await stream.send(named_event("turn_ended", speech.ended))
-                    except HermesError as error:
-                        await stream.send(named_event("error", as_api(error).body["error"]))
+                    await _spoken(stream, speech)
                     return stream.response
             except (asyncio.CancelledError, ConnectionError):
                 turn.stop()
@@ -195,6 +189,17 @@ def _caller(request: web.Request) -> Caller:
     caller = caller_of(request)
     caller.need(Scope.SESSIONS)
     return caller
+
+
+async def _spoken(stream: Stream, speech: Speech) -> None:
+    """Everything, to the end."""
+    try:
+        async for piece in speech.pieces(KEEP_SECONDS):
+            await stream.send(_event(piece))
+        assert speech.ended is not None
+        await stream.send(named_event("turn_ended", speech.ended))
+    except HermesError as error:
+        await stream.send(named_event("error", as_api(error).body["error"]))
 
 
 def _shown(name: str, row: Plain) -> Plain:

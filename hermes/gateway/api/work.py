@@ -200,17 +200,14 @@ class Worker:
 
     async def _said(self, actor: SessionActor, row: RunRow, *, begun: bool) -> "asyncio.Future[TurnEnded]":
         """The end of the turn that answers a run's words: one that a process left, one that waits, or a fresh one."""
-        resumed = actor.resume()
+        known = actor.resume("" if begun else row.letter_id)
+        if known is not None:
+            return known
         if begun:
-            if resumed is None:
-                raise _AgainError("The turn of this run is gone on with elsewhere.")
-            return resumed
-        waiting = actor.waiting(row.letter_id)
-        if waiting is not None:
-            return waiting
+            raise _AgainError("The turn of this run is gone on with elsewhere.")
         for letter in await self._store.inbox(row.session_id):
             if letter.id == row.letter_id:
-                return actor.waiting(row.letter_id) or actor.forward(row.letter_id, Inbound.decode(letter.body))
+                return actor.forward(row.letter_id, Inbound.decode(letter.body))
         raise _AgainError("What this run says to its session is not there any more.")
 
 
