@@ -1,8 +1,10 @@
-"""Load on the gateway's API server: `python -m bench.gateway_load [--users 1,10,100,500,1000] [--rate 20 --seconds 120]`.
+"""Load on the gateway's API server.
 
-Three processes: the model (a scripted server: 200 ms before each answer, three calls for a small file, then 50 tokens at
-50 a second, so that an ideal turn takes 1.8 s), the gateway as a person starts it, and this one, which asks by streamed
-chat completions, each user in a fresh conversation. CPU is the gateway's with its children, user and system.
+    python -m bench.gateway_load [--users 1,10,100,500,1000] [--rate 20 --seconds 120]
+
+Three processes: the model (a scripted server: 200 ms before each answer, three calls for a small file, then 50 tokens
+at 50 a second, so that an ideal turn takes 1.8 s), the gateway as a person starts it, and this one, which asks by
+streamed chat completions, each user in a fresh conversation. CPU is the gateway's with its children, user and system.
 
 --peer FOLDER  a virtual environment with another program of this kind (its `bin/hermes`), measured in turn
 --watch        run the gateway on asyncio's own loop and tell the longest callbacks (thread CPU); slower by a tenth
@@ -283,8 +285,7 @@ def main() -> int:
         ]
         for row in rows
     ]
-    head = ["", "load", "failed", "first s", "p50", "p99", "last", "bar", "CPU ms", "peak MB", "out of order"]
-    print(table(head, cells))
+    table("Load on the API server", "|load|failed|first s|p50|p99|last|bar|CPU ms|peak MB|out of order", cells)
     return 0
 
 
