@@ -27,6 +27,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "skills": ("hermes.cli.skills", phrase("list, view, install, approve and take back skills")),
     "memory": ("hermes.cli.memory", phrase("list, change, approve and take back what the agent remembers")),
     "cron": ("hermes.cli.cron", phrase("jobs on a clock: list, add, change, run, stop, and what became of them")),
+    "webhook": ("hermes.cli.webhook", phrase("what other programs may report: list, add, remove, test")),
     "auth": ("hermes.cli.auth", phrase("list, add, remove and reset the keys of model providers")),
     "approvals": ("hermes.cli.approvals", phrase("list and answer the questions that wait for you")),
     "prompt-size": ("hermes.cli.prompt_size", phrase("how large each part is that every request begins with")),

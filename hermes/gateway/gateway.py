@@ -41,6 +41,8 @@ from hermes.util.say import phrase, say
 _LOG = logging.getLogger(__name__)
 KEEP_SECONDS = 7 * 24 * 3600.0
 """How long the journal remembers what it has seen: longer than any platform delivers something again."""
+KEEP_RUNS = 30 * 24 * 3600.0
+"""How long runs that have ended, and answers of the API, are found by their ids; what was said stays in sessions."""
 TIDY_SECONDS = 3600.0
 LOCK = "gateway"
 
@@ -139,10 +141,6 @@ class Gateway:
             await self._end(name)
         await self._stack.aclose()
 
-    async def owe(self, owed: Sequence[Owed]) -> None:
-        """Owe messages to chats of any account."""
-        await self.outbox.owe(owed)
-
     @contextlib.asynccontextmanager
     async def session(self, wish: Wish) -> AsyncIterator[SessionActor]:
         """A live session, held while the context lasts; see `Front`."""
@@ -158,6 +156,14 @@ class Gateway:
 
         async with self.sessions.hold(wish.session_id, opening) as entry:
             yield entry.actor
+
+    async def deliver(self, target: str, text: str, *, key: str) -> None:
+        """Owe a text to a target of deliveries."""
+        await GatewayCourier(self._accounts, self.outbox).deliver(target, text, (), key=key)
+
+    async def drop(self, session_id: str) -> None:
+        """Take a session out of memory."""
+        await self.sessions.drop(session_id)
 
     def health(self) -> Mapping[str, object]:
         """How things stand."""
@@ -304,8 +310,10 @@ class Gateway:
     async def _tidy(self) -> None:
         while True:
             with contextlib.suppress(StoreError):  # it is tried again in an hour
-                before = self.app.premises.clock.now() - KEEP_SECONDS
-                while await self._store.forget_chats(before):
+                now = self.app.premises.clock.now()
+                while await self._store.forget_chats(now - KEEP_SECONDS):
+                    pass
+                while await self._store.forget_api(now - KEEP_RUNS):
                     pass
             await asyncio.sleep(TIDY_SECONDS)
 
