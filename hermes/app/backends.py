@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,8 +57,8 @@ class Place:
             return self._ssh(places, lock), ""
         if terminal.backend == "docker":
             return self._docker(places, lock), ""
-        boxed = terminal.backend == "sandbox"
-        if terminal.backend == "auto":
+        boxed = terminal.backend == "sandbox" or places.confined
+        if terminal.backend == "auto" and not boxed:
             from hermes.tools.backends.sandbox_probe import possible
 
             boxed = possible(self._environ)
@@ -120,7 +120,8 @@ class Place:
         settings = self._settings.terminal
         policy = SandboxPolicy(
             places=places,
-            writable=tuple(str(Path(one).expanduser().resolve()) for one in settings.sandbox.writable),
+            writable=() if places.confined else _resolved(settings.sandbox.writable),
+            unreadable=(places.home,) if places.confined else (),
             network=network_of(settings.sandbox.network),
             hosts=self._settings.security.allowed_hosts,
         )
@@ -135,6 +136,10 @@ class Place:
             wardens=self._wardens,
             probe=self._probe,
         )
+
+
+def _resolved(paths: Sequence[str]) -> tuple[str, ...]:
+    return tuple(str(Path(one).expanduser().resolve()) for one in paths)
 
 
 def trusted_path(path: str, workspace: str) -> str:

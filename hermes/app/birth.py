@@ -12,9 +12,10 @@ from msgspec import Struct, structs
 
 from hermes.agent.turn import Deps, TurnState
 from hermes.app.endpoint import choose_model
-from hermes.app.framing import Manner
+from hermes.app.framing import Framing, Manner
 from hermes.app.keeping import Kept, kept_for, vouching
 from hermes.app.limits import guard_limits
+from hermes.app.options import Options
 from hermes.app.policy import mode_of
 from hermes.app.premises import Premises
 from hermes.app.route import SessionRoute
@@ -62,6 +63,8 @@ class Live(Struct, frozen=True):
     tools: SessionTools
     kept: Kept
     route: SessionRoute
+    options: Options
+    framing: Framing
     manner: Manner
     renew: Renew
     keeper: Keeper | None = None
@@ -75,9 +78,10 @@ class Birth:
         self._on = premises
         self._plan = plan
         self._stack = stack
-        self._meter: SpendMeter = premises.spending.meter_for(plan.session_id)
+        self._meter: SpendMeter = premises.spending.meter_for(plan.session_id, plan.options)
         self._born: list[Conversation] = []
         self._manner = Manner()
+        self._framing = premises.framing_for(plan.options)
         self._route: SessionRoute | None = None
         self._keeper: Keeper | None = None
 
@@ -90,13 +94,11 @@ class Birth:
             starmap(Mark, await on.store.marked_files()),
             lambda mark: on.store.mark_file(mark.path, mark.digest, mark.sources),
         )
-        kept = kept_for(plan, on.shelf, marked)
+        kept = kept_for(plan, on.shelf_for(plan.options), marked)
         for ready in kept.opening:
             await ready()
         more = (*kept.tools, *engine.tools())
-        tools = session_tools(
-            plan, home=on.home, settings=on.settings, options=on.options, process=on.shared, more=more, marked=marked
-        )
+        tools = session_tools(plan, home=on.home, settings=on.settings, process=on.shared, more=more, marked=marked)
         stack.push_async_callback(tools.close)
         on.remark([*tools.remarks, *([remark] if remark else [])])
         if plan.fresh:
@@ -127,7 +129,7 @@ class Birth:
         def renew(reason: str, first: bool) -> Coroutine[object, object, int]:
             return epochs.renew(reason, recorder.emit, first=first)
 
-        return Live(actor, tools, kept, route, self._manner, renew, self._keeper)
+        return Live(actor, tools, kept, route, plan.options, self._framing, self._manner, renew, self._keeper)
 
     def _let_go(self) -> None:
         """Forget the session that has ended: what knows it would keep it until the collector comes round."""
@@ -139,7 +141,8 @@ class Birth:
         await on.store.create_session(
             NewSession(
                 id=plan.session_id,
-                source=on.options.platform,
+                source=plan.options.platform,
+                user_id=plan.options.person,
                 provider=endpoint.record.name,
                 model=endpoint.model,
                 cwd=plan.cwd,
@@ -189,7 +192,7 @@ class Birth:
             approvals=approvals,
             mailbox=Mailbox(),
             guard=guard_limits(on.settings.tool_loop_guardrails),
-            max_turns=_chosen(on.options.max_turns, on.settings.agent.max_turns),
+            max_turns=_chosen(plan.options.max_turns, on.settings.agent.max_turns),
         )
         waiting = () if plan.fresh else await on.store.inbox(plan.session_id)
         actor = SessionActor(conversation, parts, waiting=waiting)
@@ -220,16 +223,16 @@ class Birth:
 
     async def _attend(self, actor: SessionActor, conversation: Conversation, tools: SessionTools) -> None:
         """What is done before and after turns, and when the session ends."""
-        on = self._on
+        on, options = self._on, self._plan.options
         if conversation.messages or conversation.lost is not None:
             recall_written(await _said(conversation, on.store), tools.toolbox, tools.context)
-        if on.options.save_trajectories or on.settings.agent.save_trajectories:
+        if options.save_trajectories or on.settings.agent.save_trajectories:
             actor.on_turn_end.append(_saving_trajectories(on.home.trajectories, actor))
         actor.on_turn_end += [_flush(self._meter), _tell_notices(tools, actor)]
-        actor.bringing.bringers.append(_references(tools, actor, on.model.endpoint.context_length))
-        if on.options.reviews and on.settings.skills.evolution is not Evolution.OFF:
+        actor.bringing.bringers.append(_references(tools, actor, on.model.endpoint.context_length, options))
+        if options.reviews and on.settings.skills.evolution is not Evolution.OFF:
             self._review(actor)
-        if self._plan.fresh and on.options.reviews:
+        if self._plan.fresh and options.reviews:
             self._title(actor, tools)
         if tools.servers:
             notify = partial(actor.notify, Level.WARNING)
@@ -302,7 +305,7 @@ class Birth:
             tools.gate,
             approver=approvals,
             reviewer=self._reviewer(),
-            tool_delay=_chosen(self._on.options.tool_delay, self._on.settings.agent.tool_delay),
+            tool_delay=_chosen(self._plan.options.tool_delay, self._on.settings.agent.tool_delay),
         )
 
     def _reviewer(self) -> Reviewer | None:
@@ -316,11 +319,13 @@ class Birth:
     def _frame(self, tools: SessionTools, kept: Kept) -> Callable[[Endpoint], EpochFrame]:
         """How the session's epochs are framed; what there is to say about the prompt is noted."""
 
+        framing = self._framing
+
         def frame(endpoint: Endpoint) -> EpochFrame:
-            made = self._on.framing.frame(endpoint, tools.toolbox.schemas(), kept, self._plan.system, self._manner)
+            made = framing.frame(endpoint, tools.toolbox.schemas(), kept, self._plan.system, self._manner)
             for section in kept.sections:
                 self._on.remark(section.remarks())
-            self._on.remark(self._on.framing.remarks)
+            self._on.remark(framing.remarks)
             return made
 
         return frame
@@ -368,15 +373,17 @@ def _tell_notices(tools: SessionTools, actor: SessionActor) -> Callable[[TurnSta
     return tell
 
 
-def _references(tools: SessionTools, actor: SessionActor, window: int | None) -> Bringer:
-    """Brings what a message refers to; most refer to nothing, and cost nothing."""
+def _references(tools: SessionTools, actor: SessionActor, window: int | None, options: Options) -> Bringer:
+    """Brings what a message refers to; most refer to nothing, and cost nothing. Whose tools are limited has no others
+    by referring."""
+    own = None if options.toolset_limit is None else tools.toolbox
 
     async def brought(inbound: Inbound) -> Sequence[ImagePart | TextPart]:
         if "@" not in inbound.text:
             return ()
         from hermes.app.references import References
 
-        return await References(tools.gate, tools.context, actor.notify, window=window).brought(inbound)
+        return await References(tools.gate, tools.context, actor.notify, window=window, tools=own).brought(inbound)
 
     return brought
 

@@ -77,7 +77,7 @@ class Choices:
         """Open a model and see whether the conversation fits it. Raises ConfigError when it cannot be used."""
         on = self._on
         model = await on.other(choice)
-        client = await on.client(on.spending.meter_for(self._actor.session_id), model)
+        client = await on.client(on.spending.meter_for(self._actor.session_id, self._live.options), model)
         return Leading(model, await client.context_length(), self._actor.conversation.lineage.estimated)
 
     async def lead(self, found: Leading) -> int | None:
@@ -105,7 +105,7 @@ class Choices:
     @property
     def effort(self) -> str:
         """How much the model thinks; empty: as its provider has it."""
-        return self._on.framing.effort(self._live.manner)
+        return self._live.framing.effort(self._live.manner)
 
     def personalities(self) -> dict[str, str]:
         """Every personality by name: the person's own and ours."""
@@ -160,7 +160,7 @@ class Choices:
 
     def _tool_settings(self) -> Settings:
         """The settings with the tool sets that this session has."""
-        settings, options, manner = self._on.settings, self._on.options, self._live.manner
+        settings, options, manner = self._on.settings, self._live.options, self._live.manner
         enabled = options.enabled_toolsets if options.enabled_toolsets is not None else settings.toolsets
         disabled = (*settings.disabled_toolsets, *options.disabled_toolsets)
         return structs.replace(

@@ -16,8 +16,9 @@ def session_jobs(
     """The tool for a session with these options, and who must attend the session."""
     live: list[SessionActor] = []
 
-    async def attend(actor: SessionActor, _stack: AsyncExitStack) -> None:
+    async def attend(actor: SessionActor, stack: AsyncExitStack) -> None:
         live.append(actor)
+        stack.callback(live.clear)
 
     desk = Desk(
         jobs=jobs_of(base),

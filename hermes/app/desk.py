@@ -11,6 +11,7 @@ from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
 
 if TYPE_CHECKING:
+    from hermes.app.people import Person
     from hermes.app.port import SessionPort
     from hermes.app.wiring import App
     from hermes.runtime.actor import SessionActor
@@ -117,6 +118,11 @@ class Desk(Protocol):
     @property
     def surface(self) -> Surface:
         """What kind of front-end this is."""
+        ...
+
+    @property
+    def person(self) -> "Person":
+        """Who sits there; at a terminal and in an editor the owner."""
         ...
 
     @property

@@ -234,13 +234,13 @@ async def pursuit_of(on: "Premises", live: "Live") -> Pursuit:
     row = await on.store.goal(actor.session_id)
     if row is not None and row.state == ACTIVE and not actor.unfinished:
         row = structs.replace(row, state=PAUSED, why=phrase("the session was closed"))
-    meter = on.spending.meter_for(actor.session_id)
+    meter = on.spending.meter_for(actor.session_id, live.options)
     return Pursuit(
         actor,
         on.store,
         lambda: on.side_task("goal", on.settings.auxiliary.goal, meter, lambda: live.route.leader),
         most=on.settings.goals.max_turns,
-        cwd=on.options.cwd,
+        cwd=live.options.cwd,
         row=row,
     )
 

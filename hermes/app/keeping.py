@@ -107,6 +107,8 @@ def _surroundings(plan: Plan, shelf: Shelf, marked: Marked) -> Kept:
 def _jobs(plan: Plan, shelf: Shelf) -> Kept:
     """The tool for jobs on a clock, in chats of platforms and where its set is named: it and the two tools that find it
     are not worth their bytes in every request. The run of a job never has it."""
+    if plan.options.person:
+        return Kept()  # the run of a job works for the owner
     asked = plan.options.enabled_toolsets if plan.options.enabled_toolsets is not None else shelf.settings.toolsets
     named = any("cronjob" in resolve(one) for one in asked if one in TOOLSETS or one in EVERYTHING)
     usual = plan.options.enabled_toolsets is None and not asked
@@ -127,21 +129,25 @@ def _jobs(plan: Plan, shelf: Shelf) -> Kept:
     return Kept(tools=(tool,), attending=(attend,))
 
 
-def _past(_plan: Plan, shelf: Shelf) -> Kept:
-    """The search over all that was ever said."""
+def _past(plan: Plan, shelf: Shelf) -> Kept:
+    """The search over all that was ever said to the person whom the session works for, and by them."""
+    if not plan.options.remembers:
+        return Kept()
     from hermes.memory.session_search import session_search_tool
 
-    return Kept(tools=(session_search_tool(shelf.store),))
+    return Kept(tools=(session_search_tool(shelf.store, person=plan.options.person),))
 
 
 def _memory(plan: Plan, shelf: Shelf) -> Kept:
-    """What is remembered: its files, its tool, and a provider where one is chosen."""
-    if not shelf.settings.memory.enabled:
+    """What is remembered: its files, its tool, and a provider where one is chosen; a provider remembers for the owner
+    alone."""
+    person = plan.options.person
+    if not shelf.settings.memory.enabled or not plan.options.remembers:
         return Kept()
     from hermes.app.memory import SessionMemory, journal_of
 
-    journal = journal_of(shelf.home, shelf.settings, shelf.store, shelf.redactor)
-    named = shelf.settings.memory.provider.strip()
+    journal = journal_of(shelf.home, shelf.settings, shelf.store, shelf.redactor, person=person)
+    named = "" if person else shelf.settings.memory.provider.strip()
     chosen = None
     if named:
         from hermes.memory.provider import Setup, open_provider
@@ -181,15 +187,18 @@ async def _measure(skills: "Skills", actor: SessionActor, _stack: AsyncExitStack
     actor.on_turn_end.append(count)
 
 
-def _skills(_plan: Plan, shelf: Shelf) -> Kept:
-    """The skills: their index, their tools, and `/name`."""
+def _skills(plan: Plan, shelf: Shelf) -> Kept:
+    """The skills: their index, their tools, and `/name`; they are the owner's, and others only read them."""
     from hermes.app.skills import brought
     from hermes.skills.section import SkillsSection
     from hermes.skills.tool import skill_tools
 
+    limit = plan.options.toolset_limit
+    if limit is not None and not any("skill_view" in resolve(one) for one in limit if one in (*TOOLSETS, *EVERYTHING)):
+        return Kept()
     chosen = shelf.settings.skills
     skills = shelf.skills()
-    writes = chosen.evolution is not Evolution.OFF
+    writes = chosen.evolution is not Evolution.OFF and not plan.options.person
     automatic = chosen.evolution is Evolution.AUTOMATIC and not chosen.write_approval
     return Kept(
         tools=skill_tools(skills, writes=writes, automatic=automatic),

@@ -36,7 +36,9 @@ def leaving(premises: "Premises", live: "Live") -> Leaving:
     context = live.tools.context
     places, hosts = context.places, premises.settings.security.allowed_hosts
 
-    roots = (places.workspace, str(premises.home.root / "media"), *places.own)
+    # What was received lies in one folder for the owner, and in each other person's own.
+    received = () if places.foreign else (str(premises.home.root / "media"),)
+    roots = (places.workspace, *received, *places.own)
     return Leaving(
         roots=roots,
         refused=refusing(premises.environ, premises.home, places.workspace, roots),

@@ -10,7 +10,7 @@ from hermes.agent.turn import TurnState
 from hermes.app.openai_form import Plain
 from hermes.app.secrets import redactor_for
 from hermes.config.environment import with_dotenv
-from hermes.config.home import Home, locate_home
+from hermes.config.home import Home, folder_of, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.context.prompt import PromptSection
@@ -18,7 +18,7 @@ from hermes.core.errors import HermesError
 from hermes.core.events import Level, TurnEnded
 from hermes.core.parts import ImagePart, TextPart
 from hermes.memory.files import Change, Notebook, Target
-from hermes.memory.journal import MemoryJournal, Operation, Origin, change_of, described
+from hermes.memory.journal import KIND, MemoryJournal, Operation, Origin, change_of, described
 from hermes.memory.memory import Memory
 from hermes.memory.provider import MemoryProvider, TurnStart
 from hermes.memory.section import GuidanceSection, MemorySection, ProviderSection
@@ -35,14 +35,18 @@ from hermes.util.text import escaped
 PERSON = Origin(author=Author.PERSON)
 
 
-def journal_of(home: Home, settings: Settings, store: Store, redactor: Redactor) -> MemoryJournal:
-    """The memories of a home."""
+def journal_of(home: Home, settings: Settings, store: Store, redactor: Redactor, *, person: str = "") -> MemoryJournal:
+    """The memories of a home: its owner's, or those of a person who talks from a chat."""
     chosen = settings.memory
+    folder, lock, kind = home.memories, home.locks / "memory.lock", KIND
+    if person:
+        name = folder_of(person)
+        folder, lock, kind = folder / "people" / name, home.locks / f"memory-{name}.lock", f"{KIND}:{person}"
     limits = {Target.MEMORY: chosen.memory_char_limit}
     if chosen.user_profile_enabled:
         limits[Target.USER] = chosen.user_char_limit
-    books = {target: Notebook(target, home.memories, limit) for target, limit in limits.items()}
-    return MemoryJournal(books, store, redactor, lock=home.locks / "memory.lock")
+    books = {target: Notebook(target, folder, limit) for target, limit in limits.items()}
+    return MemoryJournal(books, store, redactor, lock=lock, kind=kind)
 
 
 class SessionMemory:
@@ -187,8 +191,9 @@ class MemoryDesk:
 
 
 @asynccontextmanager
-async def open_desk(environ: Mapping[str, str]) -> AsyncIterator[MemoryDesk]:
-    """The desk of this home, for a front-end that has no session. Makes the home when there is none."""
+async def open_desk(environ: Mapping[str, str], *, person: str = "") -> AsyncIterator[MemoryDesk]:
+    """The desk of this home, for a front-end that has no session; of its owner's memories, or of this person's. Makes
+    the home when there is none."""
     home = locate_home(environ)
     home.check()
     settings = load_settings(home).settings
@@ -196,7 +201,7 @@ async def open_desk(environ: Mapping[str, str]) -> AsyncIterator[MemoryDesk]:
     redactor = await asyncio.to_thread(redactor_for, with_dotenv(environ, home.env_file), home, settings)
     store = await Store.open(home.root, SystemClock())
     try:
-        journal = journal_of(home, settings, store, redactor)
+        journal = journal_of(home, settings, store, redactor, person=person)
         await journal.settle()
         yield MemoryDesk(journal)
     finally:

@@ -190,7 +190,7 @@ async def tried(environ: Mapping[str, str], candidate: Candidate) -> Tried:
     async with _opened(environ, candidate) as (model, credentials), open_store(home) as store:
         meter: Meter = Unmetered()
         if store is not None and not home.foreign():
-            meter = Spending(settings, Options(), store, clock).meter_for("")
+            meter = Spending(settings, Options(), store, clock).meter_for("", Options())
         keys = credentials.keys(model.endpoint, model.choice)
         client = ModelClient(model.endpoint, model.transport, clock, keys=keys, meter=meter, retries=0)
         began = time.monotonic()

@@ -38,5 +38,15 @@ class Options(KeyHolder, frozen=True, kw_only=True):
     """Whether the agent looks back at its work now and then, as in a chat that goes on."""
     share_home: bool = False
     cwd: str = ""
+    toolset_limit: tuple[str, ...] | None = None
+    """No tool that is in none of these sets, whatever else is switched on; None: no limit."""
+    person: str = ""
+    """Whom a session works for: the id of somebody who talks from a chat; empty: the owner."""
+    remembers: bool = True
+    """Whether it has memory: notes, earlier sessions."""
+    confined: bool = False
+    """Whether its tools see nothing of this machine but its own folder and the system's programs."""
+    usd_per_day: float | None = None
+    """Dollars a day that all sessions of this person may spend."""
     origin: str = ""
     """The chat that a session is held in, as a target of deliveries (`PLATFORM:CHAT[:THREAD]`)."""

@@ -14,7 +14,7 @@ from hermes.runtime.mailbox import Inbound
 from hermes.tools.executor import Batch, Executor
 from hermes.tools.gate import Gate
 from hermes.tools.git_programs import programs_around
-from hermes.tools.registry import Registry
+from hermes.tools.registry import Registry, Toolbox
 from hermes.tools.session import ToolContext
 from hermes.util.text import escaped, head_and_tail, one_line
 
@@ -36,17 +36,28 @@ class References:
     """Resolves the references of one session's messages. What the gate would ask about is not brought, and said so."""
 
     def __init__(
-        self, gate: Gate, context: ToolContext, notify: Callable[[Level, str], None], *, window: int | None
+        self,
+        gate: Gate,
+        context: ToolContext,
+        notify: Callable[[Level, str], None],
+        *,
+        window: int | None,
+        tools: Toolbox | None = None,
     ) -> None:
+        """`tools` are those that the session has, where it may have no others."""
         self._context = context
         self._notify = notify
         fits = ALL_LIMIT if window is None else int(window * WINDOW_SHARE * _CHARACTERS_PER_TOKEN)
         self._room = min(ALL_LIMIT, fits)
-        self._executor = Executor(Registry().select(_TOOLSETS), gate)
+        found = Registry().select(_TOOLSETS)
+        if tools is not None:
+            found.become([one for one in found if tools.find(one.name) is not None])
+        self._tools = found
+        self._executor = Executor(found, gate)
 
     async def brought(self, inbound: Inbound) -> list[ImagePart | TextPart]:
         """A part for each thing that the message refers to, in order; none for most messages."""
-        found = references(inbound.text)
+        found = [one for one in references(inbound.text) if self._tools.find(one.name) is not None]
         if not found:
             return []
         if len(found) > MOST:
@@ -56,10 +67,16 @@ class References:
         batch = Batch(tuple(calls.values()))
         await self._executor.run(batch, self._context, _NoJournal(), lambda event: None)
         by_id = {result.call_id: result for result in batch.results()}
+        results = [by_id[calls[number].call_id] if number in calls else None for number in range(len(found))]
+        return self._parts(found, results, batch)
+
+    def _parts(
+        self, found: Sequence[Reference], results: Sequence[ToolResultPart | None], batch: Batch
+    ) -> list[ImagePart | TextPart]:
+        """What the model is shown of each reference, as far as there is room."""
         parts: list[ImagePart | TextPart] = []
         room = self._room
-        for number, one in enumerate(found):
-            result = by_id[calls[number].call_id] if number in calls else None
+        for one, result in zip(found, results, strict=True):
             if result is None or _missed(result, batch):
                 parts.append(self._failed(one, result))
                 continue

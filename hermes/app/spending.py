@@ -33,6 +33,8 @@ ENOUGH_OUTPUT = 4_096
 DEFAULT_OUTPUT = 8_192
 """The most tokens of an answer under a cap where nothing else says: every current model takes that limit."""
 PATIENCE = 60.0
+PERSON = "person"
+"""The name of the cap of one person and day."""
 _SHORTEST_WAIT = 0.05
 _LONGEST_WAIT = 0.5
 
@@ -49,20 +51,21 @@ class Spending:
         self._settings = settings
         self._options = options
 
-    def caps(self, session_id: str) -> tuple[Cap, ...]:
-        """Every cap that holds for a call of this session now."""
+    def caps(self, session_id: str, options: Options) -> tuple[Cap, ...]:
+        """Every cap that holds for a call of this session, which has these options, now."""
         caps = configured_caps(self._settings, self.clock.now(), session_id=session_id, run_id=self.run_id)
         run = next((cap for cap in caps if cap.name == "run"), Cap(name="run", column="run_id", value=self.run_id))
         if self._options.max_cost is not None:
             run = structs.replace(run, nano=to_nano(self._options.max_cost))
         if self._options.max_total_tokens is not None:
             run = structs.replace(run, tokens=self._options.max_total_tokens)
-        others = tuple(cap for cap in caps if cap.name != "run")
+        own = person_cap(options.person, options.usd_per_day, self.clock.now())
+        others = (*(cap for cap in caps if cap.name != "run"), *([own] if own is not None else []))
         return others if run.nano is None and run.tokens is None else (run, *others)
 
-    def meter_for(self, session_id: str) -> "SpendMeter":
-        """The meter of a session's calls."""
-        return SpendMeter(self, session_id)
+    def meter_for(self, session_id: str, options: Options) -> "SpendMeter":
+        """The meter of the calls of a session with these options."""
+        return SpendMeter(self, session_id, options)
 
 
 def own_prices(settings: Settings) -> dict[str, Price]:
@@ -101,6 +104,13 @@ def configured_caps(settings: Settings, now: float, *, session_id: str = "", run
     )
 
 
+def person_cap(person: str, usd: float | None, now: float) -> Cap | None:
+    """What somebody who talks from a chat may spend today, in all their sessions; None: no limit of their own."""
+    if not person or usd is None:
+        return None
+    return Cap(name=PERSON, column="person", value=person, since=midnights(now)[0], nano=to_nano(usd))
+
+
 def midnights(now: float) -> tuple[float, float]:
     """When this day and this month began where this machine is."""
     local = time.localtime(now)
@@ -123,10 +133,11 @@ class _Call(Struct, frozen=True):
 class SpendMeter:
     """The `Meter` of a session. Without a cap nothing is held, and what a call cost is written in passing."""
 
-    def __init__(self, spending: Spending, session_id: str) -> None:
+    def __init__(self, spending: Spending, session_id: str, options: Options) -> None:
         self._spending = spending
         self._session_id = session_id
-        self._capped = bool(spending.caps(session_id))
+        self._options = options
+        self._capped = bool(spending.caps(session_id, options))
         self._turn_id: str | None = None
         self._cost = Cost()
         self._numbers = count(1)
@@ -201,7 +212,7 @@ class SpendMeter:
         clock = spending.clock
         deadline, pause = clock.monotonic() + PATIENCE, _SHORTEST_WAIT
         while True:
-            caps = spending.caps(self._session_id)
+            caps = spending.caps(self._session_id, self._options)
             if call.price is None and any(cap.nano is not None for cap in caps):
                 return _unpriced(call.who, caps)
             answer = await self._asked(call.who, wish, caps)
@@ -345,6 +356,12 @@ def _refused(answer: NoRoom, wish: Wish) -> Failure:
     need = f"{wish.prompt + wish.least:,} tokens"
     if cap.nano is not None and wish.price is not None:
         need = f"{shown(worst_cost(wish.prompt, wish.least, wish.price))} or {need}"
+    if cap.name == PERSON:
+        return Failure(
+            kind=FailureKind.SPEND_LIMIT,
+            message="What you may spend in a day is spent, or the next model call could go beyond it.",
+            hint="It goes on tomorrow; /usage shows how things stand.",
+        )
     option = {"run": " or with --max-cost or --max-total-tokens"}.get(cap.name, "")
     return Failure(
         kind=FailureKind.SPEND_LIMIT,

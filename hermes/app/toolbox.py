@@ -20,7 +20,7 @@ from hermes.safety.secrets import Redactor
 from hermes.tools import toolsets
 from hermes.tools.backends.base import Stopped
 from hermes.tools.marked import Marked
-from hermes.tools.registry import Registry, Toolbox
+from hermes.tools.registry import BRIDGES, Registry, Toolbox
 from hermes.tools.rulegate import RuleGate
 from hermes.tools.session import Asker, Limits, ToolContext, ToolState
 from hermes.tools.taint import Trust
@@ -100,7 +100,6 @@ def session_tools(
     *,
     home: Home,
     settings: Settings,
-    options: Options,
     process: Process,
     more: Sequence[Tool] = (),
     marked: Marked | None = None,
@@ -110,6 +109,7 @@ def session_tools(
 
     Raises ConfigError for an unknown tool set or back end, and when what was asked for holds no tool.
     """
+    options = plan.options
     toolbox, remarks, servers = _selected(settings, options, more)
     environ = process.environ
     state = ToolState(cwd=Path(plan.cwd))
@@ -121,6 +121,8 @@ def session_tools(
         hermes=str(home.root.resolve()),
         workspace=str(Path(plan.cwd).resolve()),
         own=(str(spill.resolve()),),
+        foreign=bool(options.person),
+        confined=options.confined,
     )
     backend, remark = process.place.backend(places, plan.lock)
     remarks = (*remarks, *([remark] if remark else []))
@@ -164,18 +166,40 @@ def _selected(
     asked = options.enabled_toolsets if options.enabled_toolsets is not None else settings.toolsets or None
     disabled = (*settings.disabled_toolsets, *options.disabled_toolsets)
     servers = mcp.chosen(settings, asked, disabled) if settings.mcp_servers else ()
-    ours = mcp.others(toolsets.DEFAULT if asked is None else asked)
     registry = Registry()
     for one in more:
         registry.register(one)
-    if asked is None:
-        ours = list(dict.fromkeys((*ours, *(one.toolset for one in more))))
+    ours = mcp.others(asked) if asked is not None else _usual(more)
+    servers = _allowed_servers(servers, options.toolset_limit)
     toolbox = registry.select(ours, mcp.others(disabled), more=bool(servers))
+    _keep_only(toolbox, registry, options.toolset_limit, more=bool(servers))
     if not asked:
         return toolbox, (), servers
     named = ", ".join(asked)
-    if not toolbox.size:
+    if not toolbox.size and not options.person:
         left = "is left" if registry.select(ours).size else "exists in this version"
         raise ConfigError(f"No tool of the set(s) {named} {left}.", registry.filled())
     remarks = [f"The tool set {name} holds no tools in this version." for name in registry.empty(ours)]
     return toolbox, tuple(remarks), servers
+
+
+def _usual(more: Sequence[Tool]) -> list[str]:
+    """The tool sets of a session for which none were asked."""
+    return list(dict.fromkeys((*mcp.others(toolsets.DEFAULT), *(one.toolset for one in more))))
+
+
+def _allowed_servers(servers: Sequence[str], limit: Sequence[str] | None) -> tuple[str, ...]:
+    """The MCP servers that a limit names, each or all."""
+    every = limit is None or not {mcp.SET, *toolsets.EVERYTHING}.isdisjoint(limit)
+    return tuple(one for one in servers if every or f"{mcp.SET}-{one}" in (limit or ()))
+
+
+def _keep_only(toolbox: Toolbox, registry: Registry, limit: Sequence[str] | None, *, more: bool) -> None:
+    """Leave in a toolbox what the sets of a limit hold: deferred tools too, so that no other is found or called."""
+    if limit is None or not {*toolsets.EVERYTHING}.isdisjoint(limit):
+        return
+    known = registry.sets()
+    names = set(toolsets.select([one for one in mcp.others(limit) if one in known], (), known)) - {*BRIDGES}
+    if more or any(tool.deferred and tool.name in names for tool in toolbox):
+        names |= {*BRIDGES}
+    toolbox.become(filter(lambda tool: tool.name in names, list(toolbox)))

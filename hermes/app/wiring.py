@@ -21,9 +21,11 @@ from hermes.llm.context_length import known_context_length
 from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
+from hermes.store.rows import SessionRow
 from hermes.store.store import Store
 from hermes.tools.session import Asker
 from hermes.util.clock import Clock, SystemClock
+from hermes.util.say import phrase
 
 if TYPE_CHECKING:
     from hermes.app.beside import Beside
@@ -108,15 +110,18 @@ class App:
         from hermes.app.birth import Birth
         from hermes.app.toolbox import Plan
 
-        session_id, fresh = await _session_id(self._on.store, self._clock.now(), name, latest=latest, create=create)
+        chosen = options or self.options
+        session_id, fresh = await _session_id(
+            self._on.store, self._clock.now(), name, latest=latest, create=create, person=chosen.person
+        )
         async with AsyncExitStack() as stack:
             plan = Plan(
                 session_id=session_id,
                 fresh=fresh,
                 system=system,
                 history=tuple(history or ()),
-                cwd=(options or self.options).cwd or os.getcwd(),
-                options=options or self.options,
+                cwd=chosen.cwd or os.getcwd(),
+                options=chosen,
                 asker=asker,
                 lock=await stack.enter_async_context(session_lock(self._on.home.locks, session_id)),
             )
@@ -187,7 +192,7 @@ class App:
     def prompt_sizes(self, actor: SessionActor) -> "list[Size]":
         """What every request of a session that begins now would begin with, part by part."""
         live = self.live(actor)
-        return self._on.framing.sizes(actor.conversation.frame, live.kept, live.manner)
+        return live.framing.sizes(actor.conversation.frame, live.kept, live.manner)
 
     async def context(self, actor: SessionActor) -> "tuple[list[Share], int | None]":
         """What fills the session's window, by kind, and how many tokens fit; None where nobody knows that."""
@@ -204,12 +209,12 @@ class App:
         on = self._on
         return SkillDesk(skills_of(on.home, on.settings, on.environ, on.store))
 
-    def memory(self) -> "MemoryDesk":
-        """What the person can do with memories."""
+    def memory(self, actor: SessionActor) -> "MemoryDesk":
+        """What the person whom a session works for can do with their memories."""
         from hermes.app.memory import MemoryDesk, journal_of
 
-        on = self._on
-        return MemoryDesk(journal_of(on.home, on.settings, on.store, on.redactor))
+        on, person = self._on, self.live(actor).options.person
+        return MemoryDesk(journal_of(on.home, on.settings, on.store, on.redactor, person=person))
 
     def undoing(self, actor: SessionActor) -> "UndoDesk":
         """Undo for a live session: of files, of turns, and its branches."""
@@ -234,10 +239,13 @@ class App:
         self.live(actor).tools.gate.leave.yolo = on
 
 
-async def _session_id(store: Store, now: float, name: str | None, *, latest: bool, create: bool) -> tuple[str, bool]:
-    """The id of the session that is meant, and whether it is a fresh one."""
+async def _session_id(
+    store: Store, now: float, name: str | None, *, latest: bool, create: bool, person: str
+) -> tuple[str, bool]:
+    """The id of the session that is meant, and whether it is a fresh one. Raises NotFoundError where it is not this
+    person's: what it works with, and what it may do, was chosen for whom it was begun."""
     if latest:
-        row = await store.latest_session()
+        row = await store.latest_session(person=person)
         if row is None:
             raise NotFoundError("There is no session to go on with yet.", 'Start one: hermes -z "..."')
         return await store.tip(row.id), False
@@ -247,11 +255,22 @@ async def _session_id(store: Store, now: float, name: str | None, *, latest: boo
                 f"{name[:80]!r} cannot be a session's id.",
                 "Use letters, digits, `_`, `-`, `.` and `:`, 128 at most.",
             )
-        return await store.tip(name), await store.session(name) is None
+        row = await store.session(name)
+        _check_owner(row, person)
+        return await store.tip(name), row is None
     if name is not None:
         found = await find_session(store, name)
+        _check_owner(found, person)
         return await store.tip(found.id), False
     return new_session_id(now), True
+
+
+def _check_owner(row: SessionRow | None, person: str) -> None:
+    if row is not None and row.user_id != person:
+        raise NotFoundError(
+            phrase("Session {id} is somebody else's.", id=row.id),
+            phrase("It can be read: `hermes sessions show {id}`.", id=row.id) if not person else "",
+        )
 
 
 def _check_shared(home: Home, *, agreed: bool) -> None:
@@ -267,7 +286,7 @@ def _check_shared(home: Home, *, agreed: bool) -> None:
 async def session_named(app: App, name: str | None, *, latest: bool = False) -> str:
     """The id of the session that `App.open_session` would open. Raises NotFoundError."""
     on = app.premises
-    found, _ = await _session_id(on.store, on.clock.now(), name, latest=latest, create=False)
+    found, _ = await _session_id(on.store, on.clock.now(), name, latest=latest, create=False, person=app.options.person)
     return found
 
 

@@ -89,15 +89,15 @@ async def _found(environ: Mapping[str, str]) -> dict[str, object]:
         return {"running": True, "pid": pid, "wrong": [say("It does not answer on its socket.")], **about}
     async with open_desk(environ) as desk:
         accounts = desk.settings.platforms
-        since = await desk.store.owing_since()
+        since = await desk.store.chats.owing_since()
         counts: dict[str, int] = {}
-        for (_, state), number in (await desk.store.delivery_counts()).items():
+        for (_, state), number in (await desk.store.chats.delivery_counts()).items():
             counts[state] = counts.get(state, 0) + number
         return {
             "running": False,
             "accounts": {name: {"platform": given.get("platform") or name} for name, given in accounts.items()},
             "deliveries": counts,
             "oldest_delivery_seconds": max(desk.clock.now() - since, 0.0) if since is not None else 0.0,
-            "arrivals": {"waiting": await desk.store.arrivals_waiting()},
+            "arrivals": {"waiting": await desk.store.chats.arrivals_waiting()},
             **about,
         }

@@ -45,6 +45,8 @@ def _parser() -> Parser:
     parsers = {verb: verbs.add_parser(verb, help=what) for verb, what in told.items()}
     for verb in ("list", "pending", "log"):
         parsers[verb].add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+    for parser in parsers.values():
+        parser.add_argument("--person", default="", metavar="ID", help=say("somebody's who talks from a chat"))
     for verb in ("add", "remove"):
         parsers[verb].add_argument("--user", action="store_true", help="in USER.md, about you; else in MEMORY.md")
         parsers[verb].add_argument("text", nargs="+", help="the words")
@@ -54,7 +56,7 @@ def _parser() -> Parser:
 
 
 async def _done(given: argparse.Namespace) -> list[str]:
-    async with open_desk(process_environment()) as desk:
+    async with open_desk(process_environment(), person=getattr(given, "person", "")) as desk:
         match given.verb:
             case "add" | "remove":
                 write = desk.add if given.verb == "add" else desk.remove

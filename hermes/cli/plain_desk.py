@@ -6,6 +6,7 @@ import shutil
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hermes.app.desk import Delivery, Option, Surface
 from hermes.app.pictures import read_picture
@@ -22,6 +23,9 @@ from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.util.say import say
 from hermes.util.text import escaped, inert
+
+if TYPE_CHECKING:
+    from hermes.app.people import Person
 
 YES = ("y", "yes", "是", "好")
 """What counts as a yes."""
@@ -114,6 +118,13 @@ class PlainDesk:
         """What is to be said next."""
         self.leaving = False
         self.deletes = False
+
+    @property
+    def person(self) -> "Person":
+        """Who sits at this machine."""
+        from hermes.app.people import THE_OWNER
+
+        return THE_OWNER
 
     @property
     def actor(self) -> SessionActor:

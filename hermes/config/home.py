@@ -1,7 +1,9 @@
 """Where Hermes keeps its things: one folder, `HERMES_HOME`, `~/.hermes` unless told otherwise."""
 
 import os
+import re
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 
 from hermes.config.profiles import profile_home
@@ -22,6 +24,8 @@ class Home:
         self.trust_file = root / "trust.json"
         self.identity_file = root / "SOUL.md"
         self.memories = root / "memories"
+        self.people = root / "people"
+        """The folders in which sessions of people work who talk from chats, one for each."""
         self.skills = root / "skills"
         self.database = root / "hermes.db"
         self.cache = root / "cache"
@@ -74,6 +78,12 @@ class Home:
         if os.path.exists(self.database):  # unlike the method of a Path, it takes a folder it may not enter for empty
             return ""
         return next((name for name in _OTHER_PROGRAM if os.path.exists(self.root / name)), "")
+
+
+def folder_of(person: str) -> str:
+    """The name of a person's own folder: one plain name whatever their id is, and never that of somebody else."""
+    shown = re.sub(r"[^A-Za-z0-9]+", "-", person).strip("-")[:40]
+    return f"{shown}-{sha256(person.encode()).hexdigest()[:16]}".lstrip("-")
 
 
 def locate_home(environ: Mapping[str, str]) -> Home:

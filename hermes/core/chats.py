@@ -179,6 +179,8 @@ class Delivery(Struct, frozen=True, kw_only=True):
     lane: str
     message: Outgoing
     state: DeliveryState
+    first: Outgoing | None = None
+    """What was shown first of it, where it was shown while it was written."""
     message_id: str = ""
     attempts: int = 0
     next_at: float = 0.0
@@ -236,6 +238,27 @@ class KnownPerson(Struct, frozen=True, kw_only=True):
     name: str
     role: str
     since: float = 0.0
+
+
+class Handle(Struct, frozen=True, kw_only=True):
+    """Somebody's account on a platform; `account` is the platform's own id of it."""
+
+    platform: str
+    account: str
+    person: str
+    name: str = ""
+    since: float = 0.0
+
+
+class WaitingCode(Struct, frozen=True, kw_only=True):
+    """A pairing code that nobody has sent yet. `id` is made from its hash; the code itself is not kept."""
+
+    id: str
+    platform: str
+    role: str
+    person: str
+    name: str
+    expires_at: float
 
 
 class Deed(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from hermes.app.port import SessionPort
 from hermes.app.ports.remote import RemoteSession
 from hermes.app.usage_lines import epoch_line
 from hermes.app.wiring import App
-from hermes.core.chats import Binding, DeliveryState, Outgoing, Owed
+from hermes.core.chats import Binding, ChatKind, DeliveryState, Outgoing, Owed
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import (
     ApprovalAnswered,
@@ -28,6 +28,7 @@ from hermes.core.events import (
     TurnStarted,
 )
 from hermes.core.ids import new_letter_id
+from hermes.core.outcomes import ExitReason
 from hermes.gateway.accounts import Account
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.people import People, Person
@@ -46,6 +47,7 @@ HYGIENE_SHARE, HYGIENE_MESSAGES = 0.85, 4
 QUESTION_SECONDS = 3600.0
 """How long a question of the model's waits for its answer (clarify time-out of 0.19)."""
 MOST_PENDING = 64
+CLOSE_SECONDS = 20.0
 _WAITING = 1_000
 """Things to be shown that may wait; a conversation with more of them has stopped working."""
 
@@ -88,11 +90,14 @@ class Conversation:
         self.entry: Entry
         self._speaker: Speaker | None = None
         self._work: asyncio.Queue[Coroutine[object, object, None]] = asyncio.Queue(_WAITING)
+        self._left = 0
         self._worker = asyncio.create_task(self._run(), name=f"conversation {binding.key}")
         self._watchdog: asyncio.TimerHandle | None = None
         self._seen = 0.0
         """When there was a sign of life last, by the loop's clock."""
-        self._unsubscribe: Callable[[], None] = lambda: None
+        self._unsubscribe: Callable[[], None] = _nothing
+        self.spent_at = 0.0
+        """When a turn ended last since no money was left for it."""
         self.pending = 0
         """Messages that wait for the end of their turn."""
         self._room = asyncio.Event()
@@ -102,11 +107,18 @@ class Conversation:
         """What the platform can do."""
         return self.account.can
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether something that was said is not shown, or not owed, yet."""
+        return self._left > 0
+
     def attach(self, actor: SessionPort) -> None:
         """Show what this session says from now on."""
         self.actor = actor
         self._ground.watch.place(actor.session_id, self.place.lane)
-        actor.approvals.can_ask = bool(self._ground.people.rights(self.person.role).approve)
+        # In a group somebody who looks after Hermes may answer for those who may not.
+        alone = self.place.kind is ChatKind.DM
+        actor.approvals.can_ask = not alone or bool(self._ground.people.rights(self.person.role).approve)
         self._unsubscribe = actor.subscribe(self._hear)
 
     @property
@@ -128,9 +140,10 @@ class Conversation:
         return leaving(on, self.app.live(actor))
 
     def may_answer(self, person: Person) -> bool:
-        """Whether somebody may answer what this session asks: who it works for, or who looks after Hermes."""
-        mine = person.id == self.person.id and bool(self._ground.people.rights(person.role).approve)
-        return mine or person.leads
+        """Whether somebody may answer what this session asks: who it works for, the owner, and for those who do not
+        look after Hermes whoever does."""
+        mine = self.person.covers(person) and bool(self._ground.people.rights(person.role).approve)
+        return mine or person.owner or (person.leads and not self.person.leads)
 
     def watch(self, ended: "asyncio.Future[TurnEnded]") -> None:
         """Notice when what was said could not be answered by this session as it is in memory."""
@@ -171,7 +184,7 @@ class Conversation:
 
     async def message_of(self, key: str) -> tuple[DeliveryState, str] | None:
         """What has become of a message."""
-        return await self.app.premises.store.message_of(key)
+        return await self.app.premises.store.chats.message_of(key)
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
         """The `Asker` of the session's tools: the answer of the person whom it works for."""
@@ -179,8 +192,11 @@ class Conversation:
         return choices[picked] if isinstance(picked, int) else picked
 
     async def close(self) -> None:
-        """Show nothing more; what is owed stays owed."""
+        """Show nothing more once what was said is owed; what is owed stays owed."""
         self._unsubscribe()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._work.join()
         if self._watchdog is not None:
             self._watchdog.cancel()
         self._worker.cancel()
@@ -189,6 +205,17 @@ class Conversation:
             await self._speaker.close()
         while not self._work.empty():
             self._work.get_nowait().close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Forget what knows this conversation: circles of what has ended would stay until the collector comes round."""
+        self._unsubscribe = _nothing
+        self.questions.close()
+        del self._worker
+        if hasattr(self, "actor"):
+            del self.actor
+        if hasattr(self, "entry"):
+            del self.entry
 
     def _ended(self, ended: "asyncio.Future[TurnEnded]") -> None:
         self.pending -= 1
@@ -209,6 +236,8 @@ class Conversation:
                 )
                 self._later(speaker.start())
             case TurnEnded():
+                if event.reason is ExitReason.SPEND_LIMIT:
+                    self.spent_at = self.app.premises.clock.now()
                 spoken, self._speaker = self._speaker, None
                 if spoken is not None and spoken.turn_id == event.turn_id:
                     self._later(spoken.finish(event))
@@ -265,6 +294,7 @@ class Conversation:
     def _later(self, work: Coroutine[object, object, None]) -> None:
         try:
             self._work.put_nowait(work)
+            self._left += 1
         except asyncio.QueueFull:
             work.close()
             self._ground.report(f"{self.binding.key}: too much waits to be shown; some of it was not.")
@@ -281,3 +311,10 @@ class Conversation:
                 _LOG.exception("something could not be shown")
                 self._ground.report(f"{self.binding.key}: {GatewayError(type(error).__name__)}")
                 self._ground.broken(self)
+            finally:
+                self._left -= 1
+                self._work.task_done()
+
+
+def _nothing() -> None:
+    """There is nothing to do."""

@@ -9,10 +9,12 @@ from pathlib import Path
 from msgspec import structs
 
 from hermes.app.options import Options
+from hermes.app.people import options_for, together
 from hermes.app.port import SessionPort
 from hermes.app.ports.remote import attached
 from hermes.app.strangers import others_words
 from hermes.config.display import BusyMode
+from hermes.config.home import folder_of
 from hermes.core.chats import Binding, Place, Posting, StoredArrival
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.ids import new_letter_id, new_session_id
@@ -20,7 +22,7 @@ from hermes.gateway import rules
 from hermes.gateway.accounts import Account
 from hermes.gateway.conversation import Conversation, Ground
 from hermes.gateway.incoming import inbound_of
-from hermes.gateway.people import OWNER_ID, Person, Role
+from hermes.gateway.people import Person
 from hermes.gateway.sessions import Sessions
 from hermes.runtime.mailbox import Inbound
 
@@ -38,6 +40,8 @@ class Conversations:
         self._accounts = accounts
         self._media = media
         self._live: dict[str, Conversation] = {}
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+        """By conversation, who changes its session, and how many want to."""
         self._mending: set[asyncio.Task[None]] = set()
         self.on_mended: Callable[[str], Awaitable[None]] | None = None
         """Told of a session that lives again."""
@@ -46,25 +50,29 @@ class Conversations:
     async def held(self, account: Account, place: Place, person: Person) -> AsyncIterator[Conversation]:
         """The conversation of a person in a place, live for as long as the context lasts. Raises what opening a session
         raises."""
-        conversation = await self._get(account, place, person)
-        entry = conversation.entry
-        entry.holders += 1
+        async with self._alone(self._key(account, place, person)):
+            conversation = await self._get(account, place, person)
+            entry = conversation.entry
+            entry.holders += 1
         try:
             yield conversation
         finally:
-            entry.holders -= 1
-            entry.used_at = asyncio.get_running_loop().time()
+            self._sessions.release(entry)
 
     async def _get(self, account: Account, place: Place, person: Person) -> Conversation:
-        settings = account.plan.settings
-        who = f"~{person.role}" if rules.is_shared(settings, place) else person.id
-        key = rules.conversation_key(settings, place, who)
+        settings, key = account.plan.settings, self._key(account, place, person)
+        if rules.is_shared(settings, place):
+            person = together(person, place.lane)
         live = self._live.get(key)
+        if live is not None and (live.person.id, live.person.role) != (person.id, person.role):
+            # Somebody is in another role now, or the account is somebody else's: nothing of before is left to them.
+            await self._sessions.drop(live.binding.session_id)
+            live = None
         reset = settings.session_reset or self._app.premises.settings.gateway.session_reset
         if live is not None and not rules.is_over(reset, live.binding.last_at, self._now):
             return live
-        known = await self._app.premises.store.binding(key)
-        if known is not None and rules.is_over(reset, known.last_at, self._now):
+        known = await self._app.premises.store.chats.binding(key)
+        if known is not None and (known.person != person.id or rules.is_over(reset, known.last_at, self._now)):
             known = None
             if live is not None:
                 await self._sessions.drop(live.binding.session_id)
@@ -72,6 +80,28 @@ class Conversations:
             key=key, session_id=new_session_id(self._now), place=place, person=person.id, last_at=self._now
         )
         return await self._open(account, structs.replace(binding, place=place), person)
+
+    def live(self, account: Account, place: Place, person: Person) -> Conversation | None:
+        """The conversation of a person in a place, if it is live."""
+        return self._live.get(self._key(account, place, person))
+
+    def _key(self, account: Account, place: Place, person: Person) -> str:
+        settings = account.plan.settings
+        who = f"~{person.role}" if rules.is_shared(settings, place) else person.id
+        return rules.conversation_key(settings, place, who)
+
+    @contextlib.asynccontextmanager
+    async def _alone(self, key: str) -> AsyncIterator[None]:
+        """Be the only one who opens or changes the session of a conversation."""
+        lock, users = self._locks.get(key, (asyncio.Lock(), 0))
+        self._locks[key] = lock, users + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._locks.pop(key)
+            if users > 1:
+                self._locks[key] = lock, users - 1
 
     def in_lane(self, lane: str) -> list[Conversation]:
         """The live conversations of one chat or thread."""
@@ -92,12 +122,13 @@ class Conversations:
         is what others said before it without addressing the agent."""
         heard = [one.arrival for one in arrivals]
         account = conversation.account
-        folder = self._media / account.name
+        cwd = self._cwd(account, conversation.person)
+        folder = self._media / account.name if conversation.person.owner else Path(cwd) / "received"
         inbound = await inbound_of(
             account,
             heard,
             folder,
-            cwd=self._cwd(account),
+            cwd=cwd,
             shared=rules.is_shared(account.plan.settings, conversation.place),
         )
         if observed:
@@ -114,7 +145,7 @@ class Conversations:
         posting = Posting(arrivals=arrivals, letter_id=letter_id, body=inbound.encode(), first=first)
         conversation.binding = structs.replace(conversation.binding, last_at=self._now)
         await conversation.tidy()
-        await self._app.premises.store.post_letter(conversation.binding, posting)
+        await self._app.premises.store.chats.post_letter(conversation.binding, posting)
         ended = conversation.actor.forward(letter_id, inbound, joins=mode is BusyMode.STEER, first=first)
         conversation.watch(ended)
 
@@ -122,10 +153,11 @@ class Conversations:
         """Let a conversation be another session from now on: a fresh one, or the one of this id."""
         before = conversation.binding
         fresh = session_id or new_session_id(self._now)
-        await self._sessions.drop(before.session_id)
         binding = structs.replace(before, session_id=fresh, last_at=self._now)
-        opened = await self._open(conversation.account, binding, conversation.person)
-        await self._app.premises.store.bind(binding)
+        async with self._alone(before.key):
+            await self._sessions.drop(before.session_id)
+            opened = await self._open(conversation.account, binding, conversation.person)
+            await self._app.premises.store.chats.bind(binding)
         return opened
 
     def broken(self, conversation: Conversation) -> None:
@@ -163,8 +195,9 @@ class Conversations:
         for pause in _REOPEN:
             await asyncio.sleep(pause)
             try:
-                await self._sessions.drop(binding.session_id)
-                opened = await self._open(conversation.account, binding, conversation.person)
+                async with self._alone(binding.key):
+                    await self._sessions.drop(binding.session_id)
+                    opened = await self._open(conversation.account, binding, conversation.person)
                 opened.reply_to = conversation.reply_to
                 if self.on_mended is not None:
                     await self.on_mended(binding.session_id)
@@ -179,8 +212,10 @@ class Conversations:
         async def opening() -> SessionPort:
             made = Conversation(self._ground, account, binding, person)
             conversation.append(made)
+            options = self._options(account, binding.place, person)
             try:
-                actor = await self._session(made, self._options(account, binding.place, person))
+                await asyncio.to_thread(os.makedirs, options.cwd, mode=0o700, exist_ok=True)
+                actor = await self._session(made, options)
             except BaseException:
                 await made.close()
                 raise
@@ -205,6 +240,7 @@ class Conversations:
                 await made.remote.close()
 
         entry.closing.append(closing)
+        entry.working.append(lambda: made.unfinished)
         return made
 
     async def _session(self, made: Conversation, options: Options) -> SessionPort:
@@ -225,33 +261,28 @@ class Conversations:
         settings, channel = account.plan.settings, rules.channel_of(account.plan.settings, place)
         base = self._app.options
         prompts = [one for one in (base.ephemeral_system_prompt, settings.prompt, channel.prompt) if one]
-        return structs.replace(
+        chosen = structs.replace(
             base,
             model=channel.model or settings.model or base.model,
             platform=settings.platform or account.name,
-            enabled_toolsets=self._toolsets(channel.toolsets or settings.toolsets, person),
+            enabled_toolsets=channel.toolsets or settings.toolsets or base.enabled_toolsets,
             origin=":".join(one for one in (place.platform, place.chat, place.thread) if one),
             ephemeral_system_prompt="\n\n".join(prompts),
-            reviews=person.owner,
-            cwd=self._cwd(account),
+            reviews=True,
+            cwd=self._cwd(account, person),
         )
+        return options_for(chosen, person, self._ground.people.rights(person.role))
 
-    def _toolsets(self, wanted: tuple[str, ...], person: Person) -> tuple[str, ...] | None:
-        """The tool sets of a session: those that are wanted here, as far as the person's role may use them."""
-        allowed = self._ground.people.rights(person.role).toolsets
-        if allowed is None:
-            return wanted or self._app.options.enabled_toolsets
-        return tuple(one for one in wanted if one in allowed) if wanted else allowed
-
-    def _cwd(self, account: Account) -> str:
+    def _cwd(self, account: Account, person: Person) -> str:
+        """The folder in which a person's sessions work: that of the account, else each has their own."""
         on = self._app.premises
-        named = account.plan.settings.cwd or on.settings.gateway.cwd
-        return os.path.expanduser(named) if named else str(on.home.root / "workspace")
+        named = account.plan.settings.cwd or (on.settings.gateway.cwd if person.owner else "")
+        if named:
+            return os.path.expanduser(named)
+        return str(on.home.root / "workspace" if person.owner else on.home.people / folder_of(person.id))
 
     async def _person(self, binding: Binding) -> Person:
         """Who a conversation works for, after a restart: what they may do is what they may do now."""
-        if binding.person == OWNER_ID:
-            return Person(OWNER_ID, Role.OWNER)
         return await self._ground.people.by_id(binding.person, self._accounts[binding.place.platform].plan.settings)
 
     @property

@@ -55,6 +55,11 @@ class ChatDesk:
         return self._conversation.actor
 
     @property
+    def person(self) -> Person:
+        """Who gave the command."""
+        return self._person
+
+    @property
     def conversation(self) -> Conversation:
         """The conversation that it is now."""
         return self._conversation

@@ -5,7 +5,7 @@ import contextlib
 import hashlib
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -17,18 +17,18 @@ from hermes.app.cron_base import CronBase
 from hermes.app.http import client_session
 from hermes.app.services.log import GatewayLog
 from hermes.app.wiring import App
-from hermes.core.chats import Batch, Owed
+from hermes.core.chats import Batch, Owed, Sender
 from hermes.core.errors import BusyError, ConfigError, StoreError
 from hermes.cron.scheduler import Scheduler
 from hermes.gateway import measures
 from hermes.gateway.accounts import Account, Plan, plans_of
-from hermes.gateway.conversation import Ground
+from hermes.gateway.chores import Chores
+from hermes.gateway.conversation import Conversation, Ground
 from hermes.gateway.conversations import Conversations
 from hermes.gateway.courier import GatewayCourier
 from hermes.gateway.front import Wish
 from hermes.gateway.lanes import Lanes
 from hermes.gateway.local import LocalSocket
-from hermes.gateway.measures import Owing, owing_of
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.people import People
 from hermes.gateway.platform import Surroundings
@@ -38,15 +38,12 @@ from hermes.gateway.reloading import read_anew
 from hermes.gateway.sending import Saying, owed_for, said_to
 from hermes.gateway.sessions import Sessions
 from hermes.gateway.watch import Watch
+from hermes.providers.tls import tls_context
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
 from hermes.util.say import phrase
 
 _LOG = logging.getLogger(__name__)
-KEEP_SECONDS = 7 * 24 * 3600.0
-"""How long the journal remembers what it has seen: longer than any platform delivers something again."""
-TIDY_SECONDS = 3600.0
-MEASURE_SECONDS = 15.0
 LOCK = "gateway"
 
 
@@ -57,7 +54,7 @@ class Gateway:
         self.app = app
         self.watch = Watch(GatewayLog(app.premises.home.logs, app.redact), report)
         self.report = report = self.watch.report
-        self._store = app.premises.store
+        self._store = app.premises.store.chats
         self._settings = app.premises.settings
         self._accounts: dict[str, Account] = {}
         self.outbox = Outbox(app, self._accounts, self.watch)
@@ -81,7 +78,7 @@ class Gateway:
         """By account, the lock on what two gateways must not use at once."""
         self._tasks: list[asyncio.Task[None]] = []
         self._jobs: Scheduler | None = None
-        self._owing = Owing()
+        self._chores = Chores(app)
         self.local = LocalSocket(self, self.reload)
         self.wrong: Sequence[str] = ()
         """What is wrong with accounts that cannot be started, a line each."""
@@ -114,8 +111,7 @@ class Gateway:
             await self._begin(plan)
         await self.recovery.recover()
         await self._go(list(self._accounts))
-        self._tasks.append(asyncio.create_task(self._tidy(), name="tidy"))
-        self._tasks.append(asyncio.create_task(self._measuring(), name="measuring"))
+        self._tasks += self._chores.start()
         self._jobs = self._scheduler()
         self._tasks.append(asyncio.create_task(self._jobs.run(), name="jobs"))
         try:
@@ -219,7 +215,15 @@ class Gateway:
 
     async def measure(self) -> None:
         """Bring what `health` and `metrics` say of the store up to date."""
-        self._owing = await owing_of(self.app)
+        await self._chores.measure()
+
+    async def deliver(self, target: str, text: str, *, key: str) -> None:
+        """Owe a text to a target of deliveries."""
+        await GatewayCourier(self._accounts, self.outbox).deliver(target, text, (), key=key)
+
+    async def drop(self, session_id: str) -> None:
+        """Take a session out of memory."""
+        await self.sessions.drop(session_id)
 
     def health(self) -> Mapping[str, object]:
         """How things stand, with the store as it was at the last `measure`."""
@@ -232,7 +236,11 @@ class Gateway:
     @property
     def _standing(self) -> measures.Standing:
         return measures.Standing(
-            accounts=self._accounts, sessions=self.sessions, watch=self.watch, owing=self._owing, wrong=self.wrong
+            accounts=self._accounts,
+            sessions=self.sessions,
+            watch=self.watch,
+            owing=self._chores.owing,
+            wrong=self.wrong,
         )
 
     async def _end_tasks(self) -> None:
@@ -275,12 +283,20 @@ class Gateway:
                 cursors=await self._store.chat_cursors(plan.name),
                 report=partial(self.report, account=plan.name),
                 front=self,
+                knows=self._knower(plan),
+                tls=lambda: tls_context(self.app.premises.environ, self._settings.model.ca_bundle),
             )
             for secret in plan.descriptor.secrets:
                 self.app.premises.redactor.learn(f"{plan.name}_{secret}", str(getattr(plan.options, secret)))
             self._accounts[plan.name] = Account(plan, surroundings, self._take_in)
             self._held[plan.name] = stack.pop_all()
         home.ensure()
+
+    def _knower(self, plan: Plan) -> Callable[[str], Awaitable[bool]]:
+        async def knows(sender: str) -> bool:
+            return await self.people.who(plan.settings, plan.name, Sender(sender)) is not None
+
+        return knows
 
     async def _end(self, name: str) -> None:
         await self._accounts.pop(name).close()
@@ -297,20 +313,6 @@ class Gateway:
         for one in fresh:
             self.watch.arrived(account.name, one.arrival.place.lane, one.id)
             self.lanes.wake(one.arrival.place.lane, one.arrival)
-
-    async def _measuring(self) -> None:
-        while True:
-            with contextlib.suppress(StoreError):
-                await self.measure()
-            await asyncio.sleep(MEASURE_SECONDS)
-
-    async def _tidy(self) -> None:
-        while True:
-            with contextlib.suppress(StoreError):  # it is tried again in an hour
-                before = self.app.premises.clock.now() - KEEP_SECONDS
-                while await self._store.forget_chats(before):
-                    pass
-            await asyncio.sleep(TIDY_SECONDS)
 
     @property
     def _cwd(self) -> str:

@@ -21,7 +21,7 @@ class Lanes:
 
     def __init__(self, ground: Ground, reception: Reception, accounts: Mapping[str, Account]) -> None:
         self._ground = ground
-        self._store = ground.app.premises.store
+        self._store = ground.app.premises.store.chats
         self._reception = reception
         self._accounts = accounts
         self._lanes: dict[str, Lane] = {}

@@ -25,7 +25,7 @@ class Owing(Struct, frozen=True):
 
 async def owing_of(app: App) -> Owing:
     """Ask the store."""
-    store, now = app.premises.store, app.premises.clock.now()
+    store, now = app.premises.store.chats, app.premises.clock.now()
     since = await store.owing_since()
     return Owing(
         await store.delivery_counts(),

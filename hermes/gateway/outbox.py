@@ -37,7 +37,7 @@ class Outbox:
     """Sends what is owed."""
 
     def __init__(self, app: App, accounts: Mapping[str, Account], watch: Watch) -> None:
-        self._store = app.premises.store
+        self._store = app.premises.store.chats
         self._clock = app.premises.clock
         self._accounts = accounts
         self._watch = watch
@@ -155,25 +155,37 @@ class Outbox:
     async def _put(self, account: Account, row: Delivery) -> tuple[DeliveryState, str]:
         """Send or change a message; how certain it is that it is there once, and its id."""
         platform, message = account.platform, row.message
-        if row.message_id:
-            await self._store.attempting(row.id)
-            await platform.edit(message, row.message_id)
-            return DeliveryState.DELIVERED, row.message_id
-        again = row.state is DeliveryState.ATTEMPTING
-        if again and account.can.resend is Resend.CHECK:
-            known = await platform.find_sent(structs.replace(message, since=row.made_at))
-            if known is not None:
-                return DeliveryState.DELIVERED, known
-        doubtful = again and account.can.resend is Resend.BLIND
-        if doubtful:
-            message = structs.replace(message, text=_marked(message.text))
+        known = row.message_id
+        again = row.state is DeliveryState.ATTEMPTING and not known
+        if again and account.can.resend is not Resend.BLIND:
+            known = await self._known(account, row)
         await self._store.attempting(row.id)
-        shown = await platform.send(message)
-        return DeliveryState.UNCERTAIN if doubtful else DeliveryState.DELIVERED, shown
+        if known and (row.message_id or row.first is not None):
+            await platform.edit(message, known)
+            return DeliveryState.DELIVERED, known
+        if known:
+            return DeliveryState.DELIVERED, known
+        if not again or account.can.resend is not Resend.BLIND:
+            return DeliveryState.DELIVERED, await platform.send(message)
+        message = structs.replace(message, text=_marked(message.text))
+        return DeliveryState.UNCERTAIN, await platform.send(message)
+
+    async def _known(self, account: Account, row: Delivery) -> str:
+        """The id of what may be on the platform already; empty when it is not. What was shown while it was written is
+        looked for as it was shown first."""
+        wanted = structs.replace(row.first or row.message, since=row.made_at)
+        if account.can.resend is Resend.CHECK:
+            found = await account.platform.find_sent(wanted) or ""
+        else:
+            found = await account.platform.send(wanted)  # the same key once more: the platform shows it once
+        if found:
+            await self._store.shown(row.id, found)
+        return found
 
     async def _after(self, account: Account, row: Delivery, error: SendError) -> Delivery | None:
         """What is to be done about a message that was not taken."""
-        state = DeliveryState.ATTEMPTING if error.uncertain else DeliveryState.PENDING
+        doubtful = error.uncertain or row.state is DeliveryState.ATTEMPTING
+        state = DeliveryState.ATTEMPTING if doubtful else DeliveryState.PENDING
         attempts = row.attempts + 1
         pause = min(_FIRST_PAUSE * 2 ** min(attempts, 12), _LONGEST_PAUSE) * random.uniform(0.75, 1.25)
         message = row.message

@@ -1,22 +1,16 @@
 """How somebody becomes known: whoever looks after Hermes makes a code, and the other person sends it to the bot.
 
-So nobody who is unknown is ever answered. The numbers are those of X-55: eight characters of 32, an hour, three codes
-waiting on a platform, five wrong ones and an hour's rest.
+So nobody who is unknown is ever answered. The numbers are those of X-55: five wrong codes and an hour's rest; how codes
+are made is in `app/people_desk.py`.
 """
 
 import re
-import secrets
 
+from hermes.app.people_desk import ALPHABET, LENGTH, PeopleDesk
 from hermes.app.wiring import App
 from hermes.core.chats import Arrival, ChatKind, Deed
-from hermes.core.errors import BusyError
-from hermes.gateway.people import Person, Role
-from hermes.util.say import phrase
+from hermes.gateway.people import OWNER_ID, Person, Role
 
-ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-LENGTH = 8
-LIFETIME = 3600.0
-MOST_WAITING = 3
 MOST_FAILURES = 5
 LOCKED_SECONDS = 3600.0
 NOTE_EVERY = 600.0
@@ -28,29 +22,14 @@ class Pairing:
     """Makes codes and takes them."""
 
     def __init__(self, app: App) -> None:
-        self._store = app.premises.store
+        self._store = app.premises.store.chats
         self._clock = app.premises.clock
+        self._desk = PeopleDesk(app.premises.store, app.premises.settings)
         self._noted: dict[tuple[str, str], float] = {}
 
     async def offer(self, role: Role, *, platform: str = "", name: str = "", person_id: str = "") -> str:
-        """A fresh code; it is shown once and kept as a hash. With `person_id` it joins an account to somebody who is
-        known already. Raises BusyError while too many wait."""
-        code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
-        made = await self._store.offer_code(
-            code,
-            platform=platform,
-            role=role.value,
-            name=name,
-            person_id=person_id,
-            seconds=LIFETIME,
-            most=MOST_WAITING,
-        )
-        if not made:
-            raise BusyError(
-                phrase("{count} codes are waiting already.", count=MOST_WAITING),
-                phrase("Use one of them, or wait until they have run out (an hour)."),
-            )
-        return code
+        """A fresh code, as the owner makes one."""
+        return await self._desk.offer(role, platform=platform, name=name, person_id=person_id)
 
     async def tried(self, platform: str, arrival: Arrival) -> Person | None:
         """Who somebody unknown becomes by what they sent; None when it is no code that counts."""
@@ -68,7 +47,8 @@ class Pairing:
         await self._store.note(
             Deed(platform=platform, account=sender.id, person=known.id, what="paired", detail=known.role)
         )
-        return Person(known.id, Role(known.role), known.name)
+        role = Role.OWNER if known.id == OWNER_ID else Role(known.role)
+        return Person(known.id, role, known.name)
 
     async def _note(self, platform: str, arrival: Arrival, what: str) -> None:
         now = self._clock.now()

@@ -18,6 +18,8 @@ from hermes.core.errors import HermesError
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
+    import ssl
+
     import aiohttp
 
     from hermes.gateway.front import Front
@@ -139,6 +141,10 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """Say a line to whoever looks after the gateway."""
     front: "Front | None" = None
     """The gateway itself, for platforms that are asked and answer at once, such as the API server."""
+    knows: Callable[[str], Awaitable[bool]] | None = None
+    """Whether the platform's id of somebody belongs to a person who may use Hermes; None: nobody can tell."""
+    tls: "Callable[[], ssl.SSLContext] | None" = None
+    """For platforms that do not speak HTTP: a fresh context with this machine's trusted certificates."""
 
 
 class Platform(ABC):

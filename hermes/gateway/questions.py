@@ -74,6 +74,11 @@ class Questions:
         self._approvals: dict[str, Approval] = {}
         self._menus: list[Menu] = []
 
+    def close(self) -> None:
+        """Forget the conversation; nothing is asked any more."""
+        self._approvals.clear()
+        del self._conversation
+
     @property
     def waiting(self) -> bool:
         """Whether somebody is waited for."""
@@ -112,12 +117,17 @@ class Questions:
             return say("No question waits for an answer here.")
         if not self._conversation.may_answer(person):
             return say("This question is not yours to answer.")
-        if scope is None or scope not in one.scopes:
+        if scope is None or scope not in one.scopes or (scope is AnswerScope.ALWAYS and not person.leads):
             return say("This question has no such answer.")
         actor = self._conversation.actor
         if not actor.approvals.answer(one.event.approval_id, scope=scope, by="person"):
             return say("The question is withdrawn: nobody waits for its answer any more.")
         return ""
+
+    @property
+    def approving(self) -> bool:
+        """Whether something waits for a yes."""
+        return bool(self._approvals)
 
     @property
     def asking(self) -> bool:
@@ -138,7 +148,7 @@ class Questions:
         menu = next((one for one in self._menus if one.token == name), None)
         if menu is None:
             return say("Nobody waits for this answer any more.")
-        if menu.person.id != person.id:
+        if not menu.person.covers(person):
             return say("This question is not yours to answer.")
         if choice.isdecimal() and int(choice) < len(menu.options) and not menu.chosen.done():
             menu.chosen.set_result(int(choice))
@@ -147,7 +157,7 @@ class Questions:
     def hears(self, person: Person, arrival: Arrival) -> bool:
         """Whether words are the answer to the menu that was shown last; then they are no message."""
         menu = self._menus[-1] if self._menus else None
-        if menu is None or menu.person.id != person.id or menu.chosen.done():
+        if menu is None or not menu.person.covers(person) or menu.chosen.done():
             return False
         text = arrival.text.strip()
         if text.isdecimal() and 0 < int(text) <= len(menu.options):

@@ -19,7 +19,9 @@ from hermes.gateway.conversation import Conversation, Ground
 from hermes.gateway.conversations import Conversations
 from hermes.gateway.desk import ChatDesk
 from hermes.gateway.pairing import Pairing
-from hermes.gateway.people import Person, Role
+from hermes.gateway.people import Person
+from hermes.gateway.quotas import Quotas
+from hermes.gateway.rights import commands_for, may_use
 from hermes.util.say import say, translated
 
 LOOK = 64
@@ -30,26 +32,9 @@ _BATCH_MESSAGES, _BATCH_CHARACTERS = 32, 64_000
 """What is one message at most."""
 _OBSERVED = 50
 _LOOK_AGAIN = 0.1
+_PATIENCE = 5.0
 _URGENT = frozenset({"stop", "approve", "deny", "interrupt"})
 """Commands that do not wait behind what takes long."""
-_USERS = frozenset(
-    {
-        "help",
-        "new",
-        "stop",
-        "steer",
-        "queue",
-        "interrupt",
-        "retry",
-        "undo",
-        "redo",
-        "compress",
-        "status",
-        "usage",
-        "title",
-    }
-)
-_GUESTS = frozenset({"help", "new", "stop"})
 
 
 class Lane(Struct, eq=False):
@@ -70,8 +55,15 @@ class Lane(Struct, eq=False):
     """What went wrong last and was said."""
 
 
+def _speaks(arrival: Arrival) -> bool:
+    """Whether these are the sender's own words: only those command."""
+    return arrival.verified and not arrival.forwarded
+
+
 def is_urgent(arrival: Arrival) -> bool:
     """Whether something must not wait behind what takes long: it stops, or answers a question."""
+    if not _speaks(arrival):
+        return False
     if arrival.press:
         return True
     command = parse(arrival.text.strip())
@@ -80,7 +72,7 @@ def is_urgent(arrival: Arrival) -> bool:
 
 def is_prompt(arrival: Arrival) -> bool:
     """Whether nothing more of it will come: a button, a command."""
-    return bool(arrival.press) or parse(arrival.text.strip()) is not None
+    return _speaks(arrival) and (bool(arrival.press) or parse(arrival.text.strip()) is not None)
 
 
 class Reception:
@@ -88,10 +80,9 @@ class Reception:
 
     def __init__(self, ground: Ground, conversations: Conversations) -> None:
         self._ground = ground
-        self._store = ground.app.premises.store
+        self._store = ground.app.premises.store.chats
         self._conversations = conversations
-        self._turns: dict[str, deque[float]] = {}
-        """By person, when turns of theirs began, by the loop's clock."""
+        self._quotas = Quotas(ground.app)
         self.pairing = Pairing(ground.app)
 
     async def handle(self, account: Account, lane: Lane, rows: Sequence[StoredArrival]) -> None:
@@ -108,10 +99,10 @@ class Reception:
         if is_prompt(arrival):
             await self._act(account, lane, person, first)
             return
-        async with self._conversations.held(account, arrival.place, person) as conversation:
-            if conversation.questions.hears(person, arrival):
-                await self._store.dismiss([first.id], "answer")
-                return
+        live = self._conversations.live(account, arrival.place, person)
+        if _speaks(arrival) and live is not None and live.questions.hears(person, arrival):
+            await self._store.dismiss([first.id], "answer")
+            return
         await self._words(account, lane, person, rows)
 
     async def _act(self, account: Account, lane: Lane, person: Person, row: StoredArrival) -> None:
@@ -164,21 +155,21 @@ class Reception:
     async def _post(
         self, conversation: Conversation, lane: Lane, person: Person, rows: Sequence[StoredArrival]
     ) -> None:
-        if self._too_many(person):
-            await self._store.dismiss([one.id for one in rows], "too many turns")
-            await conversation.say(say("That was the last turn of this hour. Try again later."))
+        refused = await self._quotas.refusal(person, conversation.person, conversation.spent_at)
+        if refused is not None:
+            await self._store.dismiss([one.id for one in rows], "no quota left")
+            await self._note(rows[0].arrival, person, "refused", "no quota left")
+            await conversation.say(refused)
             return
         conversation.reply_to = rows[-1].arrival.message_id
         mode = conversation.account.plan.settings.busy or self._ground.app.premises.settings.display.busy_input_mode
         await self._conversations.post(conversation, rows, mode, observed=self._observed(lane))
+        await self._note(rows[0].arrival, person, "message", conversation.binding.session_id)
+
+    async def _note(self, arrival: Arrival, person: Person, what: str, detail: str) -> None:
+        """Write down what somebody did."""
         await self._store.note(
-            Deed(
-                platform=conversation.account.name,
-                account=rows[0].arrival.sender.id,
-                person=person.id,
-                what="message",
-                detail=conversation.binding.session_id,
-            )
+            Deed(platform=arrival.place.platform, account=arrival.sender.id, person=person.id, what=what, detail=detail)
         )
 
     async def _quiet(self, account: Account, lane: Lane, rows: Sequence[StoredArrival]) -> None:
@@ -201,29 +192,17 @@ class Reception:
         lane.seen.clear()
         return said
 
-    def _too_many(self, person: Person) -> bool:
-        """Whether a person has had their turns of this hour; counts one where not."""
-        most = self._ground.people.rights(person.role).turns_per_hour
-        if not most:
-            return False
-        now = asyncio.get_running_loop().time()
-        turns = self._turns.setdefault(person.id, deque())
-        while turns and turns[0] < now - 3600:
-            turns.popleft()
-        if len(turns) >= most:
-            return True
-        turns.append(now)
-        return False
-
     async def _press(self, arrival: Arrival, person: Person) -> None:
         for conversation in self._conversations.in_lane(arrival.place.lane):
             if conversation.questions.knows(arrival.press):
-                await conversation.say(conversation.questions.press(person, arrival.press))
+                said = conversation.questions.press(person, arrival.press)
+                await self._note(arrival, person, "refused" if said else "answered", conversation.binding.session_id)
+                await conversation.say(said)
                 return
 
     async def _stranger(self, account: Account, arrival: Arrival) -> str:
         """Somebody whom nobody knows: they get no answer, unless what they say is a code that was made for them."""
-        paired = await self.pairing.tried(account.name, arrival)
+        paired = await self.pairing.tried(account.name, arrival) if _speaks(arrival) else None
         if paired is None:
             return "unknown sender"
         async with self._conversations.held(account, arrival.place, paired) as conversation:
@@ -236,16 +215,36 @@ class Reception:
         desk = ChatDesk(self._conversations, conversation, person)
         try:
             if name in ("approve", "deny"):
-                desk.tell(conversation.questions.answer(person, _scope(name, text)))
-            elif not _may(person, name):
+                desk.tell(await self._answered(conversation, person, arrival, _scope(name, text)))
+            elif not may_use(person, name):
                 desk.tell(say("/{name} is not for you here.", name=name))
             elif (there := conversation.remote) is not None and _travels(name):
                 await there.command(name, text, desk)
             else:
-                await registry(Surface.CHAT).run(desk, name, text)
+                await _when_idle(conversation, name)
+                await commands_for(person.role).run(desk, name, text)
         except HermesError as error:
             desk.tell(translated(str(error)))
         await desk.flush()
+
+    async def _answered(
+        self, conversation: Conversation, person: Person, arrival: Arrival, scope: AnswerScope | None
+    ) -> str:
+        """Answer the question that waits here: the person's own, else one of somebody else's that they may answer."""
+        others = [one for one in self._conversations.in_lane(arrival.place.lane) if one.may_answer(person)]
+        asking = next((one for one in (conversation, *others) if one.questions.approving), conversation)
+        said = asking.questions.answer(person, scope)
+        await self._note(arrival, person, "refused" if said else "answered", asking.binding.session_id)
+        return said
+
+
+async def _when_idle(conversation: Conversation, name: str) -> None:
+    """Let a turn that is about to end come to its end, before a command that cannot be carried out while one runs."""
+    command = registry(Surface.CHAT).find(name)
+    if command is not None and not command.while_busy:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await conversation.actor.idle()
 
 
 def _scope(name: str, text: str) -> AnswerScope | None:
@@ -258,15 +257,6 @@ def _scope(name: str, text: str) -> AnswerScope | None:
 def _travels(name: str) -> bool:
     command = registry(Surface.CHAT).find(name)
     return command is not None and command.travels
-
-
-def _may(person: Person, name: str) -> bool:
-    """Whether a person may use a command: those that look into other sessions or change settings are for who leads."""
-    if person.leads:
-        return True
-    command = registry(Surface.CHAT).find(name)
-    allowed = _USERS if person.role is Role.USER else _GUESTS
-    return command is not None and command.name in allowed
 
 
 def _together(rows: Sequence[StoredArrival], account: Account) -> list[StoredArrival]:

@@ -17,7 +17,7 @@ class Recovery:
     """Looks into the store for what is unfinished. `report` says what could not be gone on with."""
 
     def __init__(self, app: App, conversations: Conversations, report: Callable[[str], None]) -> None:
-        self._store = app.premises.store
+        self._store = app.premises.store.chats
         self._conversations = conversations
         self._report = report
 

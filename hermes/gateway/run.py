@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import os
 import resource
 import signal
@@ -14,6 +13,7 @@ from hermes.app.services.storm import MOST, WINDOW, Starts
 from hermes.app.wiring import App
 from hermes.config.home import locate_home
 from hermes.gateway.gateway import Gateway, check_settings
+from hermes.util.collector import calm_collector
 
 Report = Callable[[str], None]
 _HANDLES = 65_536
@@ -55,8 +55,7 @@ class _Process:
             async with Gateway(app, self._report) as gateway:
                 await gateway.start()
                 starts.succeeded()
-                gc.collect()
-                gc.freeze()
+                calm_collector()
                 await self._watched(gateway)
         self._report("The gateway has ended.")
         return 0

@@ -101,7 +101,7 @@ async def send_now(target: str, saying: Saying, plans: Mapping[str, Plan], desk:
                 http=http,
                 clock=desk.clock,
                 media=desk.home.root / "media" / name,
-                cursors=await desk.store.chat_cursors(name),
+                cursors=await desk.store.chats.chat_cursors(name),
                 report=lambda _line: None,
             )
             messages = [one.message for one in owed if one.message.place.platform == name]
@@ -121,7 +121,7 @@ async def _said(platform: Platform, messages: Sequence[Outgoing]) -> None:
 async def owe(target: str, saying: Saying, plans: Mapping[str, Plan], desk: SendDesk) -> str:
     """Write down that it is to be said: the gateway does it when it runs."""
     owed = owed_for(target, saying, plans)
-    await desk.store.owe(owed)
+    await desk.store.chats.owe(owed)
     return said_to(owed)
 
 
@@ -152,7 +152,7 @@ async def known_chats(desk: SendDesk) -> list[tuple[str, str, str]]:
         if plan.settings.home:
             target = f"{name}:{plan.settings.home}"
             found[target] = (target, "", say("home"))
-        for one in await desk.store.bindings(name):
+        for one in await desk.store.chats.bindings(name):
             target = _target(one)
             known = found.get(target)
             kind = known[2] if known else one.place.kind.value

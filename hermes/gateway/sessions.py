@@ -3,19 +3,28 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from hermes.app.port import SessionPort
+from hermes.app.resting import is_at_rest, is_wanted, weight
 from hermes.app.wiring import App
 from hermes.core.errors import BusyError
+from hermes.core.events import Event, TurnEnded
 from hermes.gateway.watch import Watch
 from hermes.runtime.actor import SessionActor
 from hermes.util.say import phrase
 
+if TYPE_CHECKING:
+    from hermes.app.birth import Live
+
 Opening = Callable[[], Awaitable[SessionPort]]
 Closing = Callable[[], Awaitable[None]]
 SWEEP_SECONDS = 30.0
+LIGHTEN_SECONDS = 1.0
+MOST_BYTES = 4_000_000
+"""Bytes of memory that conversations which nobody uses now may take, about."""
 
 
 class Entry(Struct, eq=False):
@@ -24,7 +33,11 @@ class Entry(Struct, eq=False):
     actor: SessionPort
     used_at: float
     """By the loop's clock."""
+    cwd: str
+    """The folder in which its tools began."""
     holders: int = 0
+    working: list[Callable[[], bool]] = field(default_factory=list)
+    """Who has something left to do with it."""
     closing: list[Closing] = field(default_factory=list)
     """What is closed before it is."""
 
@@ -40,7 +53,8 @@ class Entry(Struct, eq=False):
     @property
     def idle(self) -> bool:
         """Whether nothing would be lost for anybody if it left the memory now."""
-        return not self.holders and not self.actor.busy and not self.actor.unfinished
+        used = self.holders or self.actor.busy or self.actor.unfinished
+        return not used and not any(works() for works in self.working)
 
 
 class Sessions:
@@ -54,7 +68,9 @@ class Sessions:
         self._entries: dict[str, Entry] = {}
         self._opening: dict[str, asyncio.Lock] = {}
         self._left = asyncio.Condition()
-        self._sweeper: asyncio.Task[None] | None = None
+        self._sweepers: list[asyncio.Task[None]] = []
+        self._heavy = asyncio.Event()
+        """Something was said since it was looked how much memory the conversations take."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -75,7 +91,10 @@ class Sessions:
 
     def start(self) -> None:
         """Let idle sessions go, from now on."""
-        self._sweeper = asyncio.create_task(self._sweep(), name="idle sessions")
+        self._sweepers = [
+            asyncio.create_task(self._sweep(), name="idle sessions"),
+            asyncio.create_task(self._lighten(), name="heavy sessions"),
+        ]
 
     async def get(self, session_id: str, opening: Opening) -> Entry:
         """The live session of this id, opened with `opening` where it is not. Raises what that raises."""
@@ -85,8 +104,10 @@ class Sessions:
                 entry = self._entries.get(session_id)
                 if entry is None:
                     await self._room()
-                    entry = self._entries[session_id] = Entry(await opening(), 0.0)
-                    entry.actor.subscribe(self._watch.hearing(session_id))
+                    actor = await opening()
+                    actor.subscribe(self._said)
+                    actor.subscribe(self._watch.hearing(session_id))
+                    entry = self._entries[session_id] = Entry(actor, 0.0, self._folder(actor))
             self._opening.pop(session_id, None)
         entry.used_at = asyncio.get_running_loop().time()
         return entry
@@ -99,8 +120,13 @@ class Sessions:
         try:
             yield entry
         finally:
-            entry.holders -= 1
-            entry.used_at = asyncio.get_running_loop().time()
+            self.release(entry)
+
+    def release(self, entry: Entry) -> None:
+        """Hold a session no longer."""
+        entry.holders -= 1
+        entry.used_at = asyncio.get_running_loop().time()
+        self._heavy.set()
 
     async def drop(self, session_id: str) -> None:
         """Close a live session, whatever it does; what it leaves goes on when it is opened next."""
@@ -110,6 +136,8 @@ class Sessions:
         self._watch.place(session_id, "")
         for close in reversed(entry.closing):
             await close()
+        entry.closing.clear()
+        entry.working.clear()
         if isinstance(entry.actor, SessionActor):
             await self._app.close_session(entry.actor)
         async with self._left:
@@ -117,18 +145,23 @@ class Sessions:
 
     async def close(self) -> None:
         """Close every session; turns that run stay open, and go on at the next start."""
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-            await asyncio.wait({self._sweeper})
+        for task in self._sweepers:
+            task.cancel()
+        if self._sweepers:
+            await asyncio.wait(self._sweepers)
         for session_id, entry in list(self._entries.items()):
             if isinstance(entry.actor, SessionActor):
                 entry.actor.stays_open = True
             await self.drop(session_id)
 
+    def _said(self, event: Event) -> None:
+        if isinstance(event, TurnEnded):
+            self._heavy.set()
+
     async def _room(self) -> None:
         """Wait until one more fits, the one that was used longest ago making room where it is idle."""
         while len(self._entries) >= self._most:
-            oldest = min((one for one in self._entries.values() if one.idle), key=lambda one: one.used_at, default=None)
+            oldest = next(iter(self._idle()), None)
             if oldest is not None:
                 await self.drop(oldest.actor.session_id)
                 continue
@@ -142,6 +175,39 @@ class Sessions:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             late = asyncio.get_running_loop().time() - self._idle_seconds
-            for entry in self.live:
-                if entry.idle and entry.used_at < late:
+            for entry in self._idle():
+                live = self._live_of(entry)
+                if entry.used_at < late and (live is None or not is_wanted(live)):
                     await self.drop(entry.actor.session_id)
+
+    def _live_of(self, entry: Entry) -> "Live | None":
+        """The session with all it is made of; None where it lives in another process."""
+        return self._app.live(entry.actor) if isinstance(entry.actor, SessionActor) else None
+
+    def _folder(self, actor: SessionPort) -> str:
+        return str(self._app.live(actor).tools.state.cwd) if isinstance(actor, SessionActor) else ""
+
+    def _idle(self) -> list[Entry]:
+        """Those that nobody uses, the one that was used longest ago first."""
+        return sorted((one for one in self._entries.values() if one.idle), key=lambda one: one.used_at)
+
+    async def _lighten(self) -> None:
+        """Let idle sessions go once conversations take much memory: bringing one back costs a few milliseconds, and
+        what is in memory then grows with those who talk now, not with all that was ever said."""
+        while True:
+            await self._heavy.wait()
+            await asyncio.sleep(LIGHTEN_SECONDS)
+            self._heavy.clear()
+            lives = {one.actor.session_id: live for one in self.live if (live := self._live_of(one)) is not None}
+            weights = {name: weight(live) for name, live in lives.items()}
+            total = sum(weights.values())
+            del lives
+            for entry in self._idle():
+                if total <= MOST_BYTES:
+                    break
+                rests = self._live_of(entry)
+                if rests is not None and entry.idle and is_at_rest(rests, entry.cwd):
+                    total -= weights.get(entry.actor.session_id, 0)
+                    await self.drop(entry.actor.session_id)
+            if total > MOST_BYTES and len(self._idle()) < len(self._entries):
+                self._heavy.set()  # some still work: they are looked at once they do not

@@ -21,7 +21,7 @@ from hermes.core.events import Event, ToolStarted, TurnEnded
 from hermes.core.stream import TextDelta
 from hermes.gateway.accounts import Account
 from hermes.gateway.outbox import Outbox
-from hermes.gateway.platform import PlatformError
+from hermes.gateway.platform import PlatformError, SendError
 from hermes.gateway.text.links import harmless
 from hermes.gateway.text.media import Sendable
 from hermes.gateway.wording import answer_of, let_out, pieces
@@ -69,7 +69,7 @@ class Speaker:
 
     def __init__(self, app: App, outbox: Outbox, hearer: Hearer, session_id: str, turn_id: str) -> None:
         self._app = app
-        self._store = app.premises.store
+        self._store = app.premises.store.chats
         self._outbox = outbox
         self._hearer = hearer
         self._account, self._place = hearer.account, hearer.place
@@ -79,6 +79,7 @@ class Speaker:
         self._over: list[_Segment] = []
         """Segments that are written to their end and not owed yet."""
         self._dirty = asyncio.Event()
+        self._showing = asyncio.Lock()
         self._live = self._account.can.edit and self._account.plan.settings.streaming is Streaming.AUTO
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -97,6 +98,8 @@ class Speaker:
             if known is not None:
                 self._count = int(known.key.rpartition(":")[2]) + 1
                 self._segment.messages.append(_Message(known.key, known.id, known.message_id))
+                self._live = bool(known.message_id)  # else nobody knows what is shown of it: the outbox finds out
+        if self._live:
             self._tasks.append(asyncio.create_task(self._show(), name=f"speak {self.turn_id}"))
         await self._react("👀")
         if self._account.can.typing:
@@ -140,8 +143,9 @@ class Speaker:
 
     async def close(self) -> None:
         """Say nothing more; what is shown stays as it is, and is gone on with when the turn is."""
-        for task in self._tasks:
-            task.cancel()
+        async with self._showing:  # what is on its way is waited for: its id tells it from a second message
+            for task in self._tasks:
+                task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
         self._tasks.clear()
@@ -178,7 +182,8 @@ class Speaker:
                     await asyncio.sleep(PROGRESS_AFTER)
                 self._dirty.clear()
                 if not self._outbox.busy(self._place.lane):
-                    await self._show_now()
+                    async with self._showing:
+                        await self._show_now()
                 await asyncio.sleep(self._account.can.edit_seconds)
 
     async def _show_now(self) -> None:
@@ -208,7 +213,12 @@ class Speaker:
             else:
                 if not message.number:
                     (message.number,) = await self._store.owe([owed])
-                message.message_id = await self._account.platform.send(owed.message)
+                try:
+                    message.message_id = await self._account.platform.send(owed.message)
+                except SendError as error:
+                    if not error.uncertain:
+                        await self._store.unsent(message.number)
+                    raise
                 await self._store.shown(message.number, message.message_id)
         message.shown = text
 

@@ -93,8 +93,12 @@ class MemoryJournal:
     A target that is not in `books` is switched off. Secrets are taken out of whatever is kept.
     """
 
-    def __init__(self, books: Mapping[Target, Notebook], store: Store, redactor: Redactor, *, lock: Path) -> None:
+    def __init__(
+        self, books: Mapping[Target, Notebook], store: Store, redactor: Redactor, *, lock: Path, kind: str = KIND
+    ) -> None:
+        """`kind` is that of its rows: another one for each person whose memories are kept apart."""
         self.books = books
+        self._kind = kind
         self._store = store
         self._redactor = redactor
         self._lock = lock
@@ -138,20 +142,20 @@ class MemoryJournal:
                 return one.id
         if len(waiting) >= WAITING:
             raise UsageError(f"{WAITING} changes wait for a person's answer already.", "Let them be answered first.")
-        return await self._store.add_revision(_row(ready, origin), RevisionState.PENDING)
+        return await self._store.add_revision(self._row(ready, origin), RevisionState.PENDING)
 
     async def pending(self) -> list[Revision]:
         """The changes that wait for a yes, the newest first."""
-        return await self._store.revisions(KIND, states=(RevisionState.PENDING,), limit=10 * WAITING)
+        return await self._store.revisions(self._kind, states=(RevisionState.PENDING,), limit=10 * WAITING)
 
     async def log(self, limit: int = 100) -> list[Revision]:
         """All changes, the newest first."""
-        return await self._store.revisions(KIND, limit=limit)
+        return await self._store.revisions(self._kind, limit=limit)
 
     async def revision(self, revision_id: int) -> Revision:
         """The change of this number. Raises NotFoundError."""
         found = await self._store.revision(revision_id)
-        if found is None or found.kind != KIND:
+        if found is None or found.kind != self._kind:
             raise NotFoundError(f"There is no change {revision_id} of a memory.", "`hermes memory log` lists them.")
         return found
 
@@ -194,12 +198,12 @@ class MemoryJournal:
     async def settle(self) -> None:
         """Say what became of changes whose process died while it wrote them. One look at the store where there are
         none."""
-        if not await self._store.revisions(KIND, states=(RevisionState.APPLYING,), limit=1):
+        if not await self._store.revisions(self._kind, states=(RevisionState.APPLYING,), limit=1):
             return
         async with writing_alone(
             self._lock, "memories"
         ):  # whoever is alive and writes holds the lock until its rows say so
-            for revision in await self._store.revisions(KIND, states=(RevisionState.APPLYING,), limit=1_000):
+            for revision in await self._store.revisions(self._kind, states=(RevisionState.APPLYING,), limit=1_000):
                 with contextlib.suppress(UsageError):  # the file is not one now: it is asked again next time
                     await self._settled(revision)
 
@@ -226,7 +230,7 @@ class MemoryJournal:
         if not changes:
             return Outcome((), after, tuple(plan.known))
         add, move = self._store.add_revision, self._store.move_revision
-        ids = [await add(_row(one, origin), RevisionState.APPLYING) for one in changes]
+        ids = [await add(self._row(one, origin), RevisionState.APPLYING) for one in changes]
         try:
             await asyncio.to_thread(book.write, after)
         except HermesError as error:
@@ -283,6 +287,19 @@ class MemoryJournal:
             raise
         await move(revision.id, last, expecting=(RevisionState.APPLYING,), by=by)
 
+    def _row(self, change: Change, origin: Origin) -> NewRevision:
+        return NewRevision(
+            kind=self._kind,
+            name=change.target,
+            author=origin.author,
+            reason=origin.reason[:_REASON],
+            sources=origin.sources,
+            session_id=origin.session_id,
+            turn_id=origin.turn_id,
+            before=None if change.before is None else change.before.encode(),
+            after=None if change.after is None else change.after.encode(),
+        )
+
     def _ready(self, text: str | None, before: str | None) -> str | None:
         """An entry as it is kept: without secrets, without what cannot be seen. Raises UsageError."""
         if text is None:
@@ -305,20 +322,6 @@ def described(change: Change) -> str:
     if change.after is None:
         return f"remove {quoted(change.before)}"
     return f"replace {quoted(change.before)} by {quoted(change.after)}"
-
-
-def _row(change: Change, origin: Origin) -> NewRevision:
-    return NewRevision(
-        kind=KIND,
-        name=change.target,
-        author=origin.author,
-        reason=origin.reason[:_REASON],
-        sources=origin.sources,
-        session_id=origin.session_id,
-        turn_id=origin.turn_id,
-        before=None if change.before is None else change.before.encode(),
-        after=None if change.after is None else change.after.encode(),
-    )
 
 
 def _text(raw: bytes | None) -> str | None:

@@ -4,7 +4,7 @@ A session that holds strangers' words gives them on with what is found in it: th
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from hermes.core.messages import Role
@@ -30,8 +30,11 @@ _MEANT = 20_000
 """Characters of a message beside the one that is meant, and of that one."""
 
 
-def session_search_tool(store: Store) -> Tool:
-    """The tool over this store."""
+_ROLES: Mapping[str, tuple[Role, ...]] = {"": (), **{role: (role,) for role in (Role.USER, Role.ASSISTANT, Role.TOOL)}}
+
+
+def session_search_tool(store: Store, *, person: str = "") -> Tool:
+    """The tool over what was said in this person's sessions; empty: in the owner's."""
 
     @tool(
         "session_search",
@@ -50,18 +53,32 @@ def session_search_tool(store: Store) -> Tool:
         limit: Annotated[int, "Sessions (at most 10), or messages before and after (at most 20)."] = 5,
     ) -> ToolOutput:
         """Search earlier conversations (all of them are kept), read on in one, or list them."""
+        if session_id and not await _is_of(store, session_id, person):
+            return ToolOutput(text=f"There is no session {one_line(session_id, 80)}.", failed=True, ours=True)
         if around_message_id:
             return await _read(store, session_id, around_message_id, max(1, min(limit, MOST_AROUND)))
         count = max(1, min(limit, MOST_SESSIONS))
         if not query.strip():
-            return await _listed(store, session_id, count)
-        roles = (Role(role_filter),) if role_filter else ()
-        search = Search(query=query, limit=_HITS, newest=sort == "newest", session=session_id or None, roles=roles)
+            return await _listed(store, session_id, count, person)
+        search = Search(
+            query=query,
+            limit=_HITS,
+            newest=sort == "newest",
+            session=session_id or None,
+            roles=_ROLES[role_filter],
+            person=person,
+        )
         own = () if session_id else (ctx.session_id, *await store.lineage(ctx.session_id))
         hits = [hit for hit in await store.find(search) if hit.session_id not in own]
         return await _found(store, hits, (count, _OF_ALL if session_id else _OF_ONE), oldest=sort == "oldest")
 
     return session_search
+
+
+async def _is_of(store: Store, session_id: str, person: str) -> bool:
+    """Whether a session is this person's."""
+    row = await store.session(session_id)
+    return row is not None and row.user_id == person
 
 
 async def _found(store: Store, hits: Sequence[Hit], most: tuple[int, int], *, oldest: bool) -> ToolOutput:
@@ -111,9 +128,9 @@ async def _read(store: Store, session_id: str, message_id: int, window: int) -> 
     return await _told(store, lines, [session_id])
 
 
-async def _listed(store: Store, session_id: str, count: int) -> ToolOutput:
+async def _listed(store: Store, session_id: str, count: int, person: str) -> ToolOutput:
     """One session, or the newest ones, each with its beginning and end."""
-    wanted = [session_id] if session_id else [row.id for row in await store.list_sessions(count)]
+    wanted = [session_id] if session_id else [row.id for row in await store.list_sessions(count, person=person)]
     glimpses = await store.glimpses(wanted, _ENDS)
     if not glimpses:
         said = f"There is no session {one_line(session_id, 80)}." if session_id else "Nothing was said before."

@@ -10,7 +10,7 @@ from hermes.safety import keyfiles
 from hermes.safety.budget import Budget
 from hermes.safety.findings import EffectKind, Verdict
 from hermes.safety.later import runs_later
-from hermes.safety.paths import OWN, is_root_like, reaches, read_refused, write_refused
+from hermes.safety.paths import OWN, in_own_workspace, is_root_like, reaches, read_refused, write_refused
 from hermes.safety.patterns import spelled
 from hermes.safety.places import Places
 from hermes.safety.words import DECODED, FETCHED, NONE, SECRET, UNTOLD, State, Stream, Word
@@ -316,7 +316,8 @@ def judge_write(host: Host, path: str, how_said: str, subject: str, state: State
     places = host.places
     if path.startswith(("/dev/tcp/", "/dev/udp/", "/dev/fd/")):
         return False
-    own = under(path, places.hermes) and not any(under(path, one) for one in places.own)
+    opened = any(under(path, one) for one in places.own) or in_own_workspace(path, places)
+    own = under(path, places.hermes) and not opened
     if BLOCK_DEVICE.match(path):
         host.say(Verdict.DENY, "raw-disk", f"it {how_said} a disk", subject, contained=False)
     elif own:

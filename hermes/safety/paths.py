@@ -130,6 +130,9 @@ _TOP = _lines(
 )
 _KEYS = "it holds keys or passwords"
 OWN = "it is Hermes' own: settings, keys and what was said in other sessions"
+CONFINED = "it lies outside of the folder that is this person's"
+_WORKSPACES = ("workspace", "people")
+"""Folders of Hermes' own in which sessions work: of its owner, and of each person who talks from a chat."""
 
 
 def write_refused(path: str, places: Places, *, asked: bool = False) -> str:
@@ -139,8 +142,8 @@ def write_refused(path: str, places: Places, *, asked: bool = False) -> str:
     """
     if path in _HARMLESS_DEVICES or path.startswith(_SHARED_MEMORY) or _inside(path, places.own):
         return ""
-    if _inside(path, (places.hermes,)):
-        return "it belongs to Hermes' own settings and state"
+    if elsewhere := _not_theirs(path, places):
+        return elsewhere
     below = _below(path, places.home)
     if below is not None and (_among(below, _HOME_FOLDERS) or below in _HOME_FILES):
         return "it holds keys or runs at the start of other programs"
@@ -150,6 +153,12 @@ def write_refused(path: str, places: Places, *, asked: bool = False) -> str:
     if _among(path, _SYSTEM_ROOTS) and not _inside(path, (places.workspace,)):
         return "it belongs to the system"
     return ""
+
+
+def in_own_workspace(path: str, places: Places) -> bool:
+    """Whether a path is the workspace's, which is one of the folders that Hermes keeps for that."""
+    kept = any(is_or_below(places.workspace, f"{places.hermes}/{name}") for name in _WORKSPACES)
+    return kept and _inside(path, (places.workspace,))
 
 
 def holds_starts(path: str, places: Places) -> bool:
@@ -167,16 +176,40 @@ def read_refused(path: str, places: Places) -> str:
     """Why `path` (absolute, resolved) may not be read; empty when it may."""
     if _inside(path, places.own):
         return ""
-    for folder in (places.hermes, _usual(places)):
-        hermes = _below(path, folder)
-        if hermes is not None:
-            opened = folder == places.hermes and _inside(hermes, _OPEN_HERMES)
-            return "" if opened or _worked_in(path, folder, places) else OWN
+    if places.confined and path != "/dev/null" and not _inside(path, (places.workspace,)):
+        return CONFINED
+    hermes = _own_refused(path, places)
+    if hermes is not None:
+        return hermes
     if _holds_keys(path, places):
         return _KEYS
     if path.startswith("/dev/") and path != "/dev/null" and not path.startswith(_SHARED_MEMORY):
         return "it is a device"
     return "it shows the inside of running programs" if _SECRET_PROC.search(path) else ""
+
+
+def _not_theirs(path: str, places: Places) -> str:
+    """Why a path is not written by this session: it is Hermes' own, or not the person's."""
+    if places.confined and not _inside(path, (places.workspace,)):
+        return CONFINED
+    if _inside(path, (places.hermes,)) and not in_own_workspace(path, places):
+        return "it belongs to Hermes' own settings and state"
+    return ""
+
+
+def _own_refused(path: str, places: Places) -> str | None:
+    """Why a path in Hermes' own folder may not be read, empty when it may; None for a path that is not there."""
+    for folder in (places.hermes, _usual(places)):
+        hermes = _below(path, folder)
+        if hermes is not None:
+            opened = folder == places.hermes and _inside(hermes, _open_names(places))
+            return "" if opened or _worked_in(path, folder, places) else OWN
+    return None
+
+
+def _open_names(places: Places) -> tuple[str, ...]:
+    """What may be read of Hermes' own folder: the memories in it are its owner's."""
+    return tuple(one for one in _OPEN_HERMES if not places.foreign or one != "memories")
 
 
 def _worked_in(path: str, folder: str, places: Places) -> bool:
@@ -210,7 +243,7 @@ def _usual(places: Places) -> str:
 
 def open_places(places: Places) -> tuple[str, ...]:
     """What may be read inside `secret_places`; of `.ssh` see `is_ssh_public`."""
-    return (*(f"{places.hermes}/{name}" for name in _OPEN_HERMES), *places.own)
+    return (*(f"{places.hermes}/{name}" for name in _open_names(places)), *places.own)
 
 
 def is_ssh_public(path: str) -> bool:

@@ -67,16 +67,17 @@ class SessionAccess(Access):
         return await self._database.read(lambda connection: sessions.find(connection, prefix_or_title, limit))
 
     async def list_sessions(
-        self, limit: int, *, before: str | None = None, source: str | None = None
+        self, limit: int, *, before: str | None = None, source: str | None = None, person: str | None = None
     ) -> list[SessionRow]:
-        """Sessions with messages, by last use, newest first; `before` is the last id of the page that came before."""
+        """Sessions with messages, by last use, newest first; `before` is the last id of the page that came before,
+        `person` whose they are: empty for the owner, None for all."""
         return await self._database.read(
-            lambda connection: sessions.newest(connection, limit, before=before, source=source)
+            lambda connection: sessions.newest(connection, limit, before=before, source=source, person=person)
         )
 
-    async def latest_session(self, source: str | None = None) -> SessionRow | None:
+    async def latest_session(self, source: str | None = None, *, person: str | None = None) -> SessionRow | None:
         """The session in which something was said last."""
-        return next(iter(await self.list_sessions(1, source=source)), None)
+        return next(iter(await self.list_sessions(1, source=source, person=person)), None)
 
     async def idle_sessions(self, before: float) -> list[SessionRow]:
         """Conversations in which nothing was said since a moment, the oldest first."""

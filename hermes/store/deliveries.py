@@ -21,8 +21,11 @@ class DeliveryAccess(Access):
     """The verbs about what is owed."""
 
     async def owe(self, owed: Sequence[Owed], *, answered: str = "", outcome: str = "answered") -> list[int]:
-        """Owe messages, all at once; their numbers. What is owed under the same key already is put in its place, its
-        message id kept; of what has ended under it nothing is owed again (its number is 0).
+        """Owe messages, all at once; their numbers. One that is open is about to be shown: until it is known what is
+        shown of it, or that nothing is, it may be on the platform.
+
+        What is owed under the same key already is put in its place, its message id kept; of what has ended under it
+        nothing is owed again (its number is 0).
 
         With `answered` the arrivals that this turn answers are done, and what it had open and is not named here is
         closed.
@@ -33,9 +36,12 @@ class DeliveryAccess(Access):
             numbers = []
             for one in owed:
                 number = connection.execute(
-                    "INSERT INTO deliveries (key, platform, lane, session_id, turn_id, body, state, next_at, made_at)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE"
-                    f" SET body = excluded.body, state = excluded.state, next_at = excluded.next_at"
+                    "INSERT INTO deliveries (key, platform, lane, session_id, turn_id, body, state, next_at, made_at,"
+                    " attempts, first) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, iif(?7 = 'open', 1, 0),"
+                    " iif(?7 = 'open', ?6, NULL)) ON CONFLICT (key) DO UPDATE"
+                    " SET body = excluded.body, next_at = excluded.next_at, state = iif(deliveries.state = 'open'"
+                    " AND message_id = '' AND attempts > 0 AND excluded.state = 'pending', 'attempting',"
+                    " excluded.state)"
                     f" WHERE {_OPEN} RETURNING id",
                     (
                         one.key,
@@ -57,7 +63,7 @@ class DeliveryAccess(Access):
                     (outcome, answered),
                 )
                 connection.execute(
-                    "UPDATE deliveries SET state = 'delivered', ended_at = ?, body = NULL"
+                    "UPDATE deliveries SET state = 'delivered', ended_at = ?, body = NULL, first = NULL"
                     " WHERE turn_id = ? AND state = 'open'",
                     (now, answered),
                 )
@@ -111,6 +117,12 @@ class DeliveryAccess(Access):
             )
         )
 
+    async def unsent(self, number: int) -> None:
+        """Note that nothing is shown of something that is still being written: the platform did not take it."""
+        await self._database.write(
+            lambda connection: connection.execute("UPDATE deliveries SET attempts = 0 WHERE id = ?", (number,)).get
+        )
+
     async def shown(self, number: int, message_id: str) -> None:
         """Note what is shown of something that is still being written."""
         await self._database.write(
@@ -128,7 +140,8 @@ class DeliveryAccess(Access):
             lambda connection: (
                 connection.execute(
                     "UPDATE deliveries SET state = ?1, message_id = iif(?2 = '', message_id, ?2), error = ?3,"
-                    " ended_at = iif(?4, ?5, NULL), body = iif(?4, NULL, body) WHERE id = ?6",
+                    " ended_at = iif(?4, ?5, NULL), body = iif(?4, NULL, body), first = iif(?4, NULL, first)"
+                    " WHERE id = ?6",
                     (state, message_id, error, state.ended, now, number),
                 ).get
             )
@@ -182,7 +195,7 @@ class DeliveryAccess(Access):
 
 def _deliveries(connection: apsw.Connection, where: str, *values: object) -> list[Delivery]:
     rows = connection.execute(
-        "SELECT id, key, lane, body, state, message_id, attempts, next_at, made_at, turn_id FROM deliveries"
+        "SELECT id, key, lane, body, state, message_id, attempts, next_at, made_at, turn_id, first FROM deliveries"
         f" WHERE {where}",
         values,
     )
@@ -198,6 +211,7 @@ def _deliveries(connection: apsw.Connection, where: str, *values: object) -> lis
             next_at=float(next_at),
             made_at=float(made),
             turn_id=str(turn),
+            first=None if first is None else msgspec.json.decode(bytes(first), type=Outgoing),
         )
-        for number, key, lane, body, state, message, attempts, next_at, made, turn in rows
+        for number, key, lane, body, state, message, attempts, next_at, made, turn, first in rows
     ]

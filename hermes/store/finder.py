@@ -111,7 +111,14 @@ class Finder:
         named = [] if search.session is None else lineage(self._connection, search.session, "store")
         groups.append([label("s", one) for one in named])
         asked = [" OR ".join(f'"{one}"' for one in group) for group in groups if group]
-        return "".join(f" AND labels : ({one})" for one in asked)
+        return "".join(f" AND labels : ({one})" for one in asked) + self._whose()
+
+    def _whose(self) -> str:
+        """The limit to one person's sessions; the owner's are those that are nobody else's."""
+        person = self._search.person
+        if person is None:
+            return ""
+        return f' {"AND" if person else "NOT"} labels : ("{label("u", person)}")'
 
     def _match(self, shard: int, expression: str, limit: int, *, above: int = 0, below: int = _NO_END) -> list[int]:
         rows = self._connection.execute(
@@ -296,8 +303,9 @@ class Finder:
         for identity in ids:
             row = self._connection.execute(
                 "SELECT m.session_id, s.title, m.role, m.created_at, m.body FROM store.messages AS m"
-                " JOIN store.sessions AS s ON s.id = m.session_id WHERE m.id = ? AND m.state <> ?",
-                (identity, int(MessageState.UNDONE)),
+                " JOIN store.sessions AS s ON s.id = m.session_id WHERE m.id = ?1 AND m.state <> ?2"
+                " AND (?3 IS NULL OR s.user_id = ?3)",
+                (identity, int(MessageState.UNDONE), self._search.person),
             ).fetchone()
             if row is not None:  # deleted since the index was asked
                 session_id, title, role, created_at, body = row

@@ -36,7 +36,7 @@ CREATE TABLE state (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE shards (number INTEGER PRIMARY KEY, untidy INTEGER NOT NULL DEFAULT 0);
 """
 _FETCH = """
-SELECT m.id, m.session_id, m.role, m.state, m.body, s.source
+SELECT m.id, m.session_id, m.role, m.state, m.body, s.source, s.user_id
 FROM store.messages AS m JOIN store.sessions AS s ON s.id = m.session_id AND m.position = m.id
 """
 """What a compaction made stands at the place of others, so its position is not its id: the originals are found."""
@@ -205,9 +205,9 @@ class IndexFile:
                 return count, place._replace(message=row[0])
         return count, place._replace(message=goal.message)
 
-    def _insert(self, row: tuple[int, str, str, int, bytes, str]) -> int:
+    def _insert(self, row: tuple[int, str, str, int, bytes, str, str]) -> int:
         """Index a message, if it is one to be found; how many characters that were."""
-        identity, session_id, role, state, body, source = row
+        identity, session_id, role, state, body, source, person = row
         if state == MessageState.UNDONE:
             return 0
         try:
@@ -216,6 +216,8 @@ class IndexFile:
             return 0
         if text:
             labels = f"{label('r', role)} {label('o', source)} {label('s', session_id)}"
+            if person:  # what the owner said needs no label: there was nothing else in indexes before this one
+                labels += f" {label('u', person)} {label('u', '')}"
             self.connection.execute(
                 f"REPLACE INTO words_{identity >> SHARD_BITS:d} (rowid, text, pairs, labels) VALUES (?, ?, ?, ?)",
                 (identity, text, pairs, labels),

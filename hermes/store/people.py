@@ -1,12 +1,19 @@
 """Who may talk with Hermes from chats, and what they did."""
 
 import hmac
+from collections.abc import Sequence
+from typing import TypeVar
 
 import apsw
+import msgspec
+from msgspec import Struct
 
-from hermes.core.chats import Deed, KnownPerson
+from hermes.core.chats import Deed, Handle, KnownPerson, WaitingCode
 from hermes.store.access import Access
 
+Value = TypeVar("Value", bound=Struct)
+_MARK = 8
+"""Characters of a code's hash by which it is called."""
 AUDIT_ROWS = 100_000
 """The newest rows of the audit trail that are kept."""
 
@@ -40,6 +47,107 @@ class PeopleAccess(Access):
             return KnownPerson(id=person_id, name=str(row[0]), role=str(row[1]), since=float(row[2]))
 
         return await self._database.read(work)
+
+    async def people(self) -> list[KnownPerson]:
+        """Everybody who was paired or added, by id."""
+        rows = await self._database.read(
+            lambda connection: connection.execute("SELECT id, name, role, since FROM people ORDER BY id").fetchall()
+        )
+        return [_read(KnownPerson, row) for row in rows]
+
+    async def handles(self, person_id: str | None = None) -> list[Handle]:
+        """The accounts of a person, or of everybody."""
+        rows = await self._database.read(
+            lambda connection: connection.execute(
+                "SELECT platform, account, person_id, name, since FROM handles WHERE ?1 IS NULL OR person_id = ?1"
+                " ORDER BY platform, account",
+                (person_id,),
+            ).fetchall()
+        )
+        return [_read(Handle, row) for row in rows]
+
+    async def put_person(self, person_id: str, *, name: str | None = None, role: str | None = None) -> None:
+        """Let there be a person of this id; a name and a role take the place of those they have."""
+        now = self._clock.now()
+        await self._database.write(
+            lambda connection: connection.execute(
+                "INSERT INTO people (id, name, role, since) VALUES (?1, coalesce(?2, ''), coalesce(?3, 'user'), ?4)"
+                " ON CONFLICT (id) DO UPDATE SET name = coalesce(?2, name), role = coalesce(?3, role)",
+                (person_id, name, role, now),
+            ).fetchall()
+        )
+
+    async def remove_person(self, person_id: str) -> bool:
+        """Know somebody no more, nor their accounts, nor codes that were made for them; whether they were known."""
+
+        def work(connection: apsw.Connection) -> bool:
+            connection.execute("DELETE FROM pairing_codes WHERE person_id = ?", (person_id,)).fetchall()
+            connection.execute("DELETE FROM people WHERE id = ?", (person_id,)).fetchall()
+            return connection.changes() > 0
+
+        return await self._database.write(work)
+
+    async def link_account(self, handle: Handle) -> None:
+        """Let an account be a known person's, whoever's it was."""
+        now = self._clock.now()
+        await self._database.write(
+            lambda connection: connection.execute(
+                "REPLACE INTO handles (platform, account, person_id, name, since) VALUES (?, ?, ?, ?, ?)",
+                (handle.platform, handle.account, handle.person, handle.name, now),
+            ).fetchall()
+        )
+
+    async def unlink_account(self, platform: str, account: str) -> bool:
+        """Let an account be nobody's; whether it was somebody's."""
+
+        def work(connection: apsw.Connection) -> bool:
+            connection.execute("DELETE FROM handles WHERE platform = ? AND account = ?", (platform, account)).fetchall()
+            return connection.changes() > 0
+
+        return await self._database.write(work)
+
+    async def codes(self) -> list[WaitingCode]:
+        """The codes that wait, those that run out first before others."""
+        now = self._clock.now()
+        rows = await self._database.read(
+            lambda connection: connection.execute(
+                f"SELECT substr(lower(hex(mark)), 1, {_MARK}), platform, role, person_id, name, expires_at"
+                " FROM pairing_codes WHERE expires_at > ? ORDER BY expires_at",
+                (now,),
+            ).fetchall()
+        )
+        return [_read(WaitingCode, row) for row in rows]
+
+    async def revoke_code(self, code_id: str) -> bool:
+        """Let a code count no more; whether there was one of this id."""
+
+        def work(connection: apsw.Connection) -> bool:
+            connection.execute(
+                f"DELETE FROM pairing_codes WHERE substr(lower(hex(mark)), 1, {_MARK}) = ?", (code_id.lower(),)
+            ).fetchall()
+            return connection.changes() > 0
+
+        return await self._database.write(work)
+
+    async def deeds(self, *, person: str | None = None, platform: str | None = None, limit: int = 50) -> list[Deed]:
+        """What was done from outside, the newest first; by one person, on one platform."""
+        rows = await self._database.read(
+            lambda connection: connection.execute(
+                "SELECT platform, account, person, what, detail, at FROM audit"
+                " WHERE (?1 IS NULL OR person = ?1) AND (?2 IS NULL OR platform = ?2) ORDER BY id DESC LIMIT ?3",
+                (person, platform, limit),
+            ).fetchall()
+        )
+        return [_read(Deed, row) for row in rows]
+
+    async def done_since(self, person: str, what: str, since: float) -> list[float]:
+        """When somebody did something since a moment, the oldest first."""
+        rows = await self._database.read(
+            lambda connection: connection.execute(
+                "SELECT at FROM audit WHERE at >= ? AND person = ? AND what = ? ORDER BY id", (since, person, what)
+            ).fetchall()
+        )
+        return [float(str(row[0])) for row in rows]
 
     async def offer_code(
         self, code: str, *, platform: str, role: str, name: str, person_id: str, seconds: float, most: int
@@ -115,6 +223,11 @@ class PeopleAccess(Access):
             connection.execute("DELETE FROM audit WHERE id = ?", (connection.last_insert_rowid() - AUDIT_ROWS,))
 
         await self._database.write(work)
+
+
+def _read(kind: type[Value], row: Sequence[object]) -> Value:
+    """The value whose fields, in their order, a row has."""
+    return msgspec.convert(dict(zip(kind.__struct_fields__, row, strict=True)), kind, strict=False)
 
 
 def _mark(connection: apsw.Connection, code: str) -> bytes:

@@ -183,7 +183,8 @@ class Cap(Struct, frozen=True, kw_only=True):
     """The most that may be spent: in nano-dollars, in tokens (prompt and output), or both.
 
     It counts the calls whose `column` (`run_id`, `session_id` or `user_id`) has this `value`, or without a column those
-    from `since` on, without an end: what a clock that was ahead has dated into the future counts already.
+    from `since` on, without an end: what a clock that was ahead has dated into the future counts already. With the
+    column `person` it counts those of that person from `since` on.
     """
 
     name: str
@@ -296,6 +297,8 @@ class Search(Struct, frozen=True, kw_only=True):
     session: str | None = None
     roles: tuple[Role, ...] = ()
     source: str | None = None
+    person: str | None = None
+    """Only what was said in sessions of this person; empty: in the owner's; None: in all."""
 
 
 class Hit(Struct, frozen=True, kw_only=True):

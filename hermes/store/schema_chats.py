@@ -43,7 +43,7 @@ CREATE TABLE chat_sessions (
 CREATE INDEX chat_sessions_session ON chat_sessions (session_id);
 
 -- What is owed to chats. state as in core/chats.py; message_id: what is shown of it already. key is the same for every
--- attempt. The body goes when it has ended.
+-- attempt. first is the body as it was shown first, of what was shown while it was written. Bodies go when it ends.
 CREATE TABLE deliveries (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     key TEXT NOT NULL UNIQUE,
@@ -52,6 +52,7 @@ CREATE TABLE deliveries (
     session_id TEXT NOT NULL DEFAULT '',
     turn_id TEXT NOT NULL DEFAULT '',
     body BLOB,
+    first BLOB,
     state TEXT NOT NULL,
     message_id TEXT NOT NULL DEFAULT '',
     attempts INTEGER NOT NULL DEFAULT 0,

@@ -78,9 +78,15 @@ def find(connection: apsw.Connection, text: str, limit: int) -> list[SessionRow]
 
 
 def newest(
-    connection: apsw.Connection, limit: int, *, before: str | None = None, source: str | None = None
+    connection: apsw.Connection,
+    limit: int,
+    *,
+    before: str | None = None,
+    source: str | None = None,
+    person: str | None = None,
 ) -> list[SessionRow]:
-    """Sessions in which something was said, by last use, newest first; `before` is the last id of the page before."""
+    """Sessions in which something was said, by last use, newest first; `before` is the last id of the page before,
+    `person` whose they are: empty for the owner, None for all."""
     wanted, values = ["message_count > 0"], list[str | int]()
     if before is not None:
         wanted.append("(updated_at, id) < (SELECT updated_at, id FROM sessions WHERE id = ?)")
@@ -88,6 +94,9 @@ def newest(
     if source is not None:
         wanted.append("source = ?")
         values.append(source)
+    if person is not None:
+        wanted.append("user_id = ?")
+        values.append(person)
     where = " AND ".join(wanted)
     rows = connection.execute(f"{_SELECT} WHERE {where} ORDER BY updated_at DESC, id DESC LIMIT ?", (*values, limit))
     return [_row(row) for row in rows]

@@ -93,9 +93,9 @@ def settle_lost(connection: apsw.Connection, is_alive: Callable[[str], bool], ow
 
 def standing(connection: apsw.Connection, cap: Cap) -> Standing:
     """What was spent and is held under a cap."""
-    where, value = _scope(cap)
+    where, values = _scope(cap)
     rows = connection.execute(
-        f"SELECT {_OPEN}, {_NANO}, coalesce(sum({_TOKENS}), 0) FROM spend WHERE {where} GROUP BY {_OPEN}", (value,)
+        f"SELECT {_OPEN}, {_NANO}, coalesce(sum({_TOKENS}), 0) FROM spend WHERE {where} GROUP BY {_OPEN}", values
     )
     found = {bool(row[0]): (int(row[1]) * NANO + int(row[2]), int(row[3])) for row in rows}
     (nano, tokens), (held_nano, held_tokens) = (found.get(is_open, (0, 0)) for is_open in (False, True))
@@ -179,13 +179,15 @@ def _room(standing: Standing, wish: Wish, *, settled: bool) -> int:
     return room
 
 
-def _scope(cap: Cap) -> tuple[str, str | float]:
+def _scope(cap: Cap) -> tuple[str, tuple[str | float, ...]]:
     if not cap.column:
-        return "at >= ?", cap.since
+        return "at >= ?", (cap.since,)
+    if cap.column == "person":  # by the time: a day has few calls, a person many
+        return "at >= ? AND +user_id = ?", (cap.since, cap.value)
     assert cap.column in _COLUMNS
     if cap.column == "user_id":
-        return "user_id = coalesce((SELECT user_id FROM sessions WHERE id = ?), '')", cap.value
-    return f"{cap.column} = ?", cap.value
+        return "user_id = coalesce((SELECT user_id FROM sessions WHERE id = ?), '')", (cap.value,)
+    return f"{cap.column} = ?", (cap.value,)
 
 
 def _span(since: float, session_id: str | None) -> tuple[str, tuple[float] | tuple[float, str]]:

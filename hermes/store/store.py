@@ -14,17 +14,14 @@ from hermes.core.messages import Message, Role
 from hermes.store import erasure
 from hermes.store.access import SessionAccess, TranscriptAccess, TurnAccess
 from hermes.store.approvals import ApprovalAccess
-from hermes.store.arrivals import ArrivalAccess
 from hermes.store.branches import BranchAccess
 from hermes.store.checkpoints import CheckpointAccess
 from hermes.store.db import Database
-from hermes.store.deliveries import DeliveryAccess
 from hermes.store.goals import GoalAccess
 from hermes.store.jobs import JobAccess
 from hermes.store.keys import KeyAccess, any_key_notes
 from hermes.store.ledger import SpendAccess
 from hermes.store.marks import MarkAccess
-from hermes.store.people import PeopleAccess
 from hermes.store.revisions import RevisionAccess
 from hermes.store.rows import Hit, IndexReport, Search
 from hermes.store.schema import HERMES
@@ -33,6 +30,7 @@ from hermes.store.undoing import UndoAccess
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
+    from hermes.store.chats import ChatStore
     from hermes.store.search import SearchIndex
 
 DATABASE = "hermes.db"
@@ -55,9 +53,6 @@ class Store(
     CheckpointAccess,
     GoalAccess,
     JobAccess,
-    ArrivalAccess,
-    DeliveryAccess,
-    PeopleAccess,
 ):
     """One folder's `hermes.db` and `search.db`, used from one event loop; any number of processes may have it open.
 
@@ -71,6 +66,7 @@ class Store(
         self._identity = _identity(database.path)
         self._index_path = database.path.with_name(SEARCH)
         self._index: SearchIndex | None = None
+        self._chats: ChatStore | None = None
         self._following: Future[IndexReport] | None = None
         self._closed = False
 
@@ -99,6 +95,15 @@ class Store(
         if self._index is not None:
             await self._index.close()
         await self._database.close()
+
+    @property
+    def chats(self) -> "ChatStore":
+        """What belongs to chats: what came in, what is owed, the people there."""
+        if self._chats is None:
+            from hermes.store.chats import ChatStore
+
+            self._chats = ChatStore(self._database, self._clock)
+        return self._chats
 
     def check_place(self) -> None:
         """Raise `StoreError` when the database is no longer where it was opened: what is written then has no name."""

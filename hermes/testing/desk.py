@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -16,6 +17,9 @@ from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
+
+if TYPE_CHECKING:
+    from hermes.app.people import Person
 
 Answer = str | int | bool | None
 """What a person does with a menu (a row's number or the beginning of its label), a yes or no, or a line to type."""
@@ -117,6 +121,13 @@ class RecordingDesk:
                 self._news.clear()
                 await self._news.wait()
         return found[0]
+
+    @property
+    def person(self) -> "Person":
+        """Who sits at this machine."""
+        from hermes.app.people import THE_OWNER
+
+        return THE_OWNER
 
     def tell(self, text: str, level: Level = Level.INFO) -> None:
         """Keep it."""

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import hermes
-from hermes.config import display, settings
+from hermes.config import display, gateway, settings
 from hermes.config.known import KNOWN_ELSEWHERE
 from hermes.providers.records import provider_names, record
 
@@ -53,7 +53,7 @@ def described(struct: type) -> list[tuple[str, type]]:
 
 def test_every_setting_is_documented() -> None:
     text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
-    source = "".join(Path(one.__file__).read_text("utf-8") for one in (settings, display))
+    source = "".join(Path(one.__file__).read_text("utf-8") for one in (settings, display, gateway))
     for name, _ in described(settings.Settings):
         assert f"`{name}`" in text, f"docs/configuration.md does not name {name}"
         assert re.search(rf'    {name.rpartition(".")[2]}: .*\n    """', source), f"{name} has no docstring"

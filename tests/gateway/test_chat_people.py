@@ -97,7 +97,7 @@ async def test_words_behind_a_fresh_session_go_there() -> None:
                 await chat.say("/new")
                 await chat.say("second")
                 await chat.until(lambda: "two" in chat.text())
-    assert len(server.requests[1].messages) == len(server.requests[0].messages)
+    assert len(server.requests[1].messages) == len(server.requests[0].messages), [one.text for one in chat.shown()]
 
 
 async def test_stop_stops_at_once() -> None:

@@ -69,7 +69,8 @@ async def test_connections_are_kept_for_the_next_burst() -> None:
         for _ in range(3):
             assert await asyncio.gather(*(post(transport, server.url) for _ in range(40))) == [b"a"] * 40
         await transport.close()
-        assert (server.connections, len(server.requests)) == (40, 120)
+        assert len(server.requests) == 120
+        assert server.connections <= 40  # fewer where an answer was there before the last ones had begun
 
 
 async def test_a_request_that_fails_makes_room() -> None:

@@ -80,7 +80,7 @@ async def memory(call: Call) -> None:
     """What is remembered, and deciding on changes of it."""
     from hermes.app.memory_lines import answered, change_lines, file_lines
 
-    desk = call.desk.app.memory()
+    desk = call.desk.app.memory(call.desk.actor)
     match call.words:
         case []:
             lines = [line for row in await desk.rows() for line in file_lines(row)]
@@ -103,7 +103,7 @@ async def complete_memory(call: Call) -> Sequence[Option]:
     """A verb, then a change."""
     if len(call.text.split()) + call.text.endswith(" ") < 2:
         return [Option(verb) for verb in _MEMORY_VERBS]
-    return [Option(str(row["id"]), str(row["what"])) for row in await call.desk.app.memory().pending()]
+    return [Option(str(row["id"]), str(row["what"])) for row in await call.desk.app.memory(call.desk.actor).pending()]
 
 
 async def reload_skills(call: Call) -> None:

@@ -3,6 +3,7 @@
 import time
 
 from hermes.app.command import Call, Command, Group
+from hermes.app.desk import Surface
 from hermes.core.errors import UsageError
 from hermes.util.say import phrase, say
 from hermes.util.text import escaped
@@ -38,6 +39,8 @@ async def usage(call: Call) -> None:
     ]
     if len(costs) > 1 and any(costs):
         lines += ["", say("cost by hour of the day"), spark(costs, words=words)]
+    if call.desk.surface is Surface.CHAT:
+        lines += await _left(call)
     lines += [
         "",
         say(
@@ -46,6 +49,21 @@ async def usage(call: Call) -> None:
         ),
     ]
     call.desk.tell("\n".join(escaped(line) for line in lines))
+
+
+async def _left(call: Call) -> list[str]:
+    """What is left to the person of the turns and the money that their role has."""
+    from hermes.app.people import rights
+    from hermes.app.people_lines import left_lines
+    from hermes.app.spending import person_cap
+
+    app, person = call.desk.app, call.desk.person
+    on, options = app.premises, app.live(call.desk.actor).options
+    may, now = rights(on.settings.gateway, person.role), on.clock.now()
+    cap = person_cap(options.person, options.usd_per_day, now)
+    standings = await on.store.standings((cap,)) if cap is not None else []
+    turns = len(await on.store.chats.done_since(person.id, "message", now - 3600)) if may.turns_per_hour else 0
+    return left_lines(turns, may.turns_per_hour or 0, standings)
 
 
 async def _prompt_tokens(call: Call) -> list[int]:

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from hermes.app.desk import Delivery, Option, Surface
+from hermes.app.people import THE_OWNER, Person
 from hermes.app.port import SessionPort
 from hermes.app.ports import frames
 from hermes.app.ports.wire import Wire
@@ -80,6 +81,11 @@ class WireDesk:
         self.actor = actor
         self._wire = wire
         self._peer = peer
+
+    @property
+    def person(self) -> Person:
+        """The owner: only their own programs reach this socket, and only their own chats attach to it."""
+        return THE_OWNER
 
     @property
     def port(self) -> SessionPort:

@@ -18,6 +18,7 @@ from hermes.util.say import phrase, say
 from hermes.util.text import escaped
 
 if TYPE_CHECKING:
+    from hermes.app.people import Person
     from hermes.app.port import SessionPort
     from hermes.app.ports.remote import RemoteSession
     from hermes.app.wiring import App
@@ -137,6 +138,13 @@ class ChatDesk:
     def stop(self) -> bool:
         """Stop the running turn; False when none runs."""
         return self._talk.stop()
+
+    @property
+    def person(self) -> "Person":
+        """Who sits at this machine."""
+        from hermes.app.people import THE_OWNER
+
+        return THE_OWNER
 
     def tell(self, text: str, level: Level = Level.INFO) -> None:
         """Show lines as they are."""

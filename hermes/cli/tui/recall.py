@@ -23,6 +23,7 @@ MOST_LINES = 24
 
 async def recalled(app: App, port: SessionPort, look: Look) -> list[str]:
     """The session's title and its last words; empty for a fresh one."""
+    messages: Sequence[Message]
     if isinstance(port, SessionActor):
         messages = port.conversation.messages
     else:

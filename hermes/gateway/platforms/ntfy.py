@@ -30,6 +30,7 @@ from hermes.gateway.platform import (
 )
 from hermes.gateway.text.media import content_of
 
+_LINE_LIMIT = 8 << 20
 _OWN = "hermes"
 """The tag by which the agent's own messages are known."""
 _LIVENESS = 90.0
@@ -96,7 +97,7 @@ class Ntfy(Platform):
             if answer.status != 200:
                 raise PlatformError(f"ntfy answered with HTTP {answer.status}.")
             yield Batch()
-            async for raw in answer.content:
+            async for raw in _lines_of(answer.content):
                 line = _parsed(raw)
                 if line is None or line.event != "message":
                     continue
@@ -184,6 +185,17 @@ class Ntfy(Platform):
             attachments=files,
             at=line.time,
         )
+
+
+async def _lines_of(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
+    """The lines of a stream; one that is longer than any message of ours is left out."""
+    kept = bytearray()
+    async for chunk in content.iter_any():
+        kept += chunk
+        *lines, rest = kept.split(b"\n")
+        kept = rest if len(rest) <= _LINE_LIMIT else bytearray(b"{")
+        for line in lines:
+            yield bytes(line)
 
 
 def _parsed(raw: bytes) -> _Line | None:

@@ -53,7 +53,7 @@ class Recall:
         """The best messages of other sessions, a line each."""
         if len(query.strip()) < _SHORTEST:
             return None
-        search = Search(query=query, limit=_HITS, newest=False, roles=(Role.USER, Role.ASSISTANT))
+        search = Search(query=query, limit=_HITS, newest=False, roles=(Role.USER, Role.ASSISTANT), person="")
         found = await self._store.find(search)
         hits = [hit for hit in found if hit.session_id != self._session_id and hit.message_id not in self._brought]
         lines: dict[str, None] = {}

@@ -1,0 +1,96 @@
+"""20,000 turns of a gateway, and what is left of them in its memory.
+
+    python -m bench.gateway_turns [--turns 20000] [--chats 50] [--rounds 1] [--window 8]
+
+People in so many direct chats write one after the other; a scripted model answers, behind so many calls of a tool. The
+gateway is a process of its own. Printed: its resident memory and open handles as the turns go on.
+"""
+
+import argparse
+import asyncio
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+from hermes.testing.chats.telegram import Fake
+from hermes.testing.home import TempHome
+from hermes.testing.recorded import RecordedRequest
+from hermes.testing.script import Call, Reply, Say, ScriptedModel
+from hermes.testing.server import ScriptedServer
+
+
+def memory(pid: int) -> float:
+    """Resident megabytes."""
+    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1]) / 1024  # type: ignore[index]
+
+
+def cpu(pid: int) -> float:
+    """Seconds of CPU."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def answering(rounds: int) -> ScriptedModel:
+    """A model that calls a tool so many times in each turn, then answers."""
+
+    def reply(request: RecordedRequest) -> Reply:
+        done = 0
+        for message in reversed(request.messages):
+            if message["role"] == "user":
+                break
+            done += message["role"] == "tool"
+        if done < rounds:
+            return Say("", calls=(Call("search_files", {"pattern": "*.md", "target": "files"}),))
+        return Say("Here is the answer to what you said, a line or two long, as answers in chats are.")
+
+    return ScriptedModel(reply)
+
+
+async def run(turns: int, chats: int, rounds: int, window: int) -> None:
+    """Run them."""
+    people = [str(5000 + number) for number in range(chats)]
+    async with ScriptedServer(answering(rounds), keep=0) as server, Fake() as chat:
+        account = {**chat.options(), "allow": people, "batch_seconds": 0, "streaming": "off", "busy": "queue"}
+        roles = {"user": {"toolsets": ["file"]}}
+        more = {"platforms": {"telegram": account}, "gateway": {"roles": roles}}
+        with TempHome.for_server(server.url, more_config=more) as home:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "hermes", "gateway", "run"), cwd=home.cwd, env=home.environ,
+                stdout=asyncio.subprocess.DEVNULL,
+            )  # fmt: skip
+            began, said, told = time.monotonic(), 0, 0
+            try:
+                for goal in sorted({200, *range(1000, turns + 1, 1000), turns}):
+                    while told < goal:
+                        while said < min(goal, told + window):
+                            await chat.say(f"message {said}", person=people[said % chats])
+                            said += 1
+                        before = told
+                        await chat.until(lambda: len(chat.messages) > 0, timeout=60)
+                        told += len(chat.messages)
+                        chat.messages.clear()
+                        server.requests.clear()
+                        if told == before:
+                            await asyncio.sleep(0.005)
+                    await asyncio.sleep(2)
+                    handles = len(os.listdir(f"/proc/{process.pid}/fd"))
+                    print(
+                        f"{told:6} turns  {memory(process.pid):6.1f} MB  {handles} handles"
+                        f"  {1000 * cpu(process.pid) / told:5.1f} ms CPU a turn  {time.monotonic() - began:5.0f} s",
+                        flush=True,
+                    )
+            finally:
+                process.terminate()
+                await process.wait()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--turns", type=int, default=20_000)
+    parser.add_argument("--chats", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--window", type=int, default=8, help="messages under way at the same time")
+    given = parser.parse_args()
+    asyncio.run(run(given.turns, given.chats, given.rounds, given.window))

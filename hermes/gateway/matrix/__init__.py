@@ -1,0 +1,1 @@
+"""What Matrix needs beside its platform: values, calls, and what happens there."""

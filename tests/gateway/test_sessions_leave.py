@@ -1,0 +1,52 @@
+"""Sessions leave the memory without a trace, and come back as they were."""
+
+import asyncio
+import gc
+
+from hermes.gateway import sessions
+from hermes.testing.chats.telegram import Fake
+from hermes.testing.script import Call, Say
+from hermes.testing.server import ScriptedServer
+from tests.gateway.running import home_for, running
+
+
+async def test_a_session_that_leaves_is_freed_at_once_and_goes_on_where_it_was() -> None:
+    async with ScriptedServer([Say("one"), Say("two")]) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
+            async with running(home) as it:
+                await chat.say("hello")
+                await chat.until(lambda: "one" in chat.text())
+                (entry,) = it.gateway.sessions.live
+                await entry.actor.idle()
+                await it.gateway.outbox.settled(5)
+                session_id = entry.actor.session_id
+                gc.collect()
+                gc.disable()
+                try:
+                    await it.gateway.sessions.drop(session_id)
+                    del entry
+                    await asyncio.sleep(0)
+                    assert gc.collect() == 0
+                finally:
+                    gc.enable()
+                await chat.say("and now?")
+                await chat.until(lambda: "two" in chat.text())
+                assert [one.actor.session_id for one in it.gateway.sessions.live] == [session_id]
+    first, second = (request.messages for request in server.requests)
+    assert second[: len(first)] == first
+
+
+async def test_heavy_conversations_make_room_but_not_those_that_hold_something() -> None:
+    script = [Say(calls=(Call("terminal", {"command": "cd /tmp"}),)), Say("there"), Say("a long one " * 400_000)]
+    async with ScriptedServer(script) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, owners=["1001", "1002"], streaming="off") as home:
+            async with running(home) as it:
+                await chat.say("go there", person="1001")
+                await chat.until(lambda: "there" in chat.text())
+                await chat.say("much", person="1002")
+                async with asyncio.timeout(20):
+                    while len(it.gateway.sessions) != 1 or len(server.requests) < 3:  # noqa: ASYNC110
+                        await asyncio.sleep(0.05)
+                (left,) = it.gateway.sessions.live
+                assert str(it.app.live(left.actor).tools.state.cwd) == "/tmp"
+    assert sessions.MOST_BYTES < 10_000_000
