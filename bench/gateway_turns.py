@@ -1,6 +1,6 @@
 """20,000 turns of a gateway, and what is left of them in its memory.
 
-    python -m bench.gateway_turns [--turns 20000] [--chats 50] [--rounds 1]
+    python -m bench.gateway_turns [--turns 20000] [--chats 50] [--rounds 1] [--window 8]
 
 People in so many direct chats write one after the other; a scripted model answers, behind so many calls of a tool. The
 gateway is a process of its own. Printed: its resident memory and open handles as the turns go on.
@@ -19,9 +19,6 @@ from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
-
-WINDOW = 40
-"""Messages under way at the same time."""
 
 
 def memory(pid: int) -> float:
@@ -51,7 +48,7 @@ def answering(rounds: int) -> ScriptedModel:
     return ScriptedModel(reply)
 
 
-async def run(turns: int, chats: int, rounds: int) -> None:
+async def run(turns: int, chats: int, rounds: int, window: int) -> None:
     """Run them."""
     people = [str(5000 + number) for number in range(chats)]
     async with ScriptedServer(answering(rounds), keep=0) as server, Fake() as chat:
@@ -67,13 +64,14 @@ async def run(turns: int, chats: int, rounds: int) -> None:
             try:
                 for goal in sorted({200, *range(1000, turns + 1, 1000), turns}):
                     while told < goal:
-                        while said < min(goal, told + WINDOW):
+                        while said < min(goal, told + window):
                             await chat.say(f"message {said}", person=people[said % chats])
                             said += 1
                         before = told
                         await chat.until(lambda: len(chat.messages) > 0, timeout=60)
                         told += len(chat.messages)
                         chat.messages.clear()
+                        server.requests.clear()
                         if told == before:
                             await asyncio.sleep(0.005)
                     await asyncio.sleep(2)
@@ -93,5 +91,6 @@ if __name__ == "__main__":
     parser.add_argument("--turns", type=int, default=20_000)
     parser.add_argument("--chats", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--window", type=int, default=8, help="messages under way at the same time")
     given = parser.parse_args()
-    asyncio.run(run(given.turns, given.chats, given.rounds))
+    asyncio.run(run(given.turns, given.chats, given.rounds, given.window))

@@ -91,6 +91,8 @@ NO_SENTENCE = re.compile(
     r"|^You check|^In \{cwd|response\.|application/|exec sh|trap |Bearer|echo |ulimit|find \."
 )
 FOR_MODELS = ("ToolError", "ArgumentsError")
+FOR_PROGRAMS = ("ApiError",)
+"""Errors that are answers to programs, which read English."""
 LOGGED = (
     "debug",
     "info",
@@ -107,10 +109,10 @@ PROSE = re.compile(
     r"[A-Za-z`'’]{2,}[,;:.]? (?:[`'’(]?[A-Za-z]+|\{)|\} [a-z]{2,}|[a-z]{2,}[.:?!]( |$)|^[A-Z][a-z]+[.:]?$"
 )
 UNTOLD = re.compile(
-    r"the gate failed on a call of %s|hermes( [a-z-]+)+|[a-z]+_[a-z_]+|mcp \{.*|connect mcp.*|write \{.*|input of .*"
-    r"|what who why mode|example: hermes.*"
+    r".*%s.*|hermes( [a-z-]+)+|[a-z]+_[a-z_]+|mcp \{.*|connect mcp.*|write \{.*|input of .*"
+    r"|what who why mode|example: hermes.*|cronjob \{.*|join \{.*"
 )
-"""What is collected by its place and is no text: names, subjects of questions."""
+"""What is collected by its place and is no text: lines of the log, names, subjects of questions."""
 TECHNICAL = re.compile(
     r"what who why mode|[a-z]+_[a-z_]+|mcp .*|connect mcp.*|write \{.*|input of .*|Alt-Enter.*|usage:|hermes: .*"
     r"|hermes \{version\}|set enable-.*|\{strip\} link|\{above\}hermes.*|.*\{bold\}☤.*|positional arguments|Commands:"
@@ -240,7 +242,7 @@ def assigned(tree: ast.AST) -> dict[str, list[ast.expr]]:
 
 
 def errors(trees: dict[Path, ast.Module]) -> set[str]:
-    """The names of HermesError and its subclasses, but for those whose words a model reads."""
+    """The names of HermesError and its subclasses, but for those whose words a model or a program reads."""
     bases = {
         node.name: [base.id for base in node.bases if isinstance(base, ast.Name)]
         for tree in trees.values()
@@ -248,7 +250,10 @@ def errors(trees: dict[Path, ast.Module]) -> set[str]:
         if isinstance(node, ast.ClassDef)
     }
     found = {"HermesError"}
-    while fresh := {name for name, above in bases.items() if name not in found and found & set(above)} - {*FOR_MODELS}:
+    while fresh := {name for name, above in bases.items() if name not in found and found & set(above)} - {
+        *FOR_MODELS,
+        *FOR_PROGRAMS,
+    }:
         found |= fresh
     return found
 

@@ -9,7 +9,7 @@ from msgspec import to_builtins
 from hermes.app.cron_base import CronBase, gateway_running, jobs_of
 from hermes.app.cron_runs import OpenApp, SessionRunner
 from hermes.app.openai_form import Plain
-from hermes.app.skills import skills_of
+from hermes.app.skills import skills_of, told
 from hermes.core.errors import HermesError
 from hermes.core.parts import TextPart
 from hermes.cron.execution import Means
@@ -18,7 +18,6 @@ from hermes.cron.jobs import THE_PERSON, Maker, Wish, wish_of
 from hermes.cron.running import Courier, NoCourier
 from hermes.cron.scheduler import Scheduler
 from hermes.cron.shown import instant_shown, job_shown
-from hermes.skills.command import skill_part
 from hermes.store.jobs import JobRow
 from hermes.util.owner import this_process
 
@@ -30,12 +29,7 @@ def scheduler_of(base: CronBase, courier: Courier, open_app: OpenApp, *, cwd: st
     """
 
     async def parts(names: Sequence[str]) -> Sequence[TextPart]:
-        skills = skills_of(base.home, base.settings, base.environ, base.store)
-        found = []
-        for name in names:
-            found.append(skill_part(await skills.find(name), await skills.body(name)))
-            await skills.used(name)
-        return found
+        return await told(skills_of(base.home, base.settings, base.environ, base.store), names)
 
     means = Means(
         store=base.store,

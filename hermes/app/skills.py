@@ -61,6 +61,17 @@ def roots_of(home: Home, settings: Settings) -> Roots:
     )
 
 
+async def told(skills: Skills, names: Sequence[str]) -> list[TextPart]:
+    """Skills as parts of a message, and noted as used. Raises NotFoundError for a name that is no skill's."""
+    from hermes.skills.command import skill_part
+
+    found = []
+    for name in names:
+        found.append(skill_part(await skills.find(name), await skills.body(name)))
+        await skills.used(name)
+    return found
+
+
 async def brought(skills: Skills, inbound: Inbound) -> Sequence[ImagePart | TextPart]:
     """The skill that a message asks for by `/name`."""
     if not inbound.text.startswith("/"):

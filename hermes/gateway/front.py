@@ -1,6 +1,6 @@
 """What the gateway offers to platforms that are asked and answer at once, such as the API server and webhooks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from hermes.app.options import Options
 from hermes.app.wiring import App
-from hermes.core.chats import Owed
 from hermes.core.messages import Message
 from hermes.runtime.actor import SessionActor
 
@@ -38,8 +37,13 @@ class Front(Protocol):
         memory for a while behind it. Raises what `App.open_session` raises."""
         ...
 
-    async def owe(self, owed: Sequence[Owed]) -> None:
-        """Owe messages to chats of any account; they are on disk when this returns."""
+    async def drop(self, session_id: str) -> None:
+        """Take a session out of memory, whatever it does; what it leaves goes on when it is opened next."""
+        ...
+
+    async def deliver(self, target: str, text: str, *, key: str) -> None:
+        """Owe a text to a target of deliveries (`PLATFORM:CHAT[:THREAD]`, `all`); the same key again owes nothing more.
+        Raises NotFoundError where nobody is reached by it."""
         ...
 
     def health(self) -> Mapping[str, object]:

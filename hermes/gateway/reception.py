@@ -218,6 +218,8 @@ class Reception:
                 desk.tell(await self._answered(conversation, person, arrival, _scope(name, text)))
             elif not may_use(person, name):
                 desk.tell(say("/{name} is not for you here.", name=name))
+            elif (there := conversation.remote) is not None and _travels(name):
+                await there.command(name, text, desk)
             else:
                 await _when_idle(conversation, name)
                 await commands_for(person.role).run(desk, name, text)
@@ -250,6 +252,11 @@ def _scope(name: str, text: str) -> AnswerScope | None:
         return AnswerScope.DENY
     word = text.strip().lower() or "once"
     return AnswerScope(word) if word in ("once", "session", "always") else None
+
+
+def _travels(name: str) -> bool:
+    command = registry(Surface.CHAT).find(name)
+    return command is not None and command.travels
 
 
 def _together(rows: Sequence[StoredArrival], account: Account) -> list[StoredArrival]:

@@ -63,6 +63,8 @@ class SessionActor:
         self._resumed: Letter | None = None
         """Stands for the turn of a dead process while it is gone on with."""
         self._working = False
+        self.answering: asyncio.Future[TurnEnded] | None = None
+        """What `post` or `forward` gave for the message that is answered now: by it a turn's events are told apart."""
         self._between = asyncio.Lock()
         """Held by what runs: a turn, or what is done between two."""
         self._condensing: asyncio.Task[object] | None = None
@@ -75,6 +77,8 @@ class SessionActor:
         """Whether a turn that runs when the session is closed stays open: who opens it next goes on with it."""
         self.on_turn_end: list[TurnHook] = []
         """What is done after each turn, in order, before its waiter hears of its end."""
+        self.on_close: list[Callable[[], object]] = []
+        """Who is told that the session is closed here."""
         self.bringing = Bringing()
         """Who brings something along with each message."""
         self.before_compress: list[BeforeCompress] = parts.epochs.before_compress
@@ -160,12 +164,15 @@ class SessionActor:
         self.stop()
         return self._deliver(inbound, first=True)
 
-    def resume(self) -> "asyncio.Future[TurnEnded] | None":
-        """Go on with what a process that died has left; the end of its turn, or None when it left none."""
+    def resume(self, letter_id: str = "") -> "asyncio.Future[TurnEnded] | None":
+        """Go on with what a process that died has left; the end of its turn, or None when it left none. With a
+        `letter_id` the end of the turn that will answer what waits as that, or None when nothing does."""
         if self.conversation.lost is not None and self._resumed is None:
             self._resumed = Letter(Inbound(text=""))
         if self.unfinished:
             self._start()
+        if letter_id:
+            return next((one.ended for one in self._mailbox if one.letter_id == letter_id), None)
         return self._resumed.ended if self._resumed is not None else None
 
     def stop(self) -> bool:
@@ -230,6 +237,8 @@ class SessionActor:
         if self.stays_open:
             self._recorder.seal()
             self.approvals.stays_open = True
+        for told in tuple(self.on_close):
+            told()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -329,6 +338,7 @@ class SessionActor:
 
     async def _settled(self, prepared: Coroutine[object, object, TurnState], letter: Letter) -> None:
         """Run a turn, and tell everybody who waits for it how it ended."""
+        self.answering = letter.ended
         try:
             result = await self._one_turn(await prepared)
         except asyncio.CancelledError:
@@ -344,6 +354,7 @@ class SessionActor:
             for one in (letter, *self._joined):
                 one.settle(result)
         self._joined.clear()
+        self.answering = None
         self._working, self._resumed, self._stop_asked = False, None, False
         self._mailbox.turn_is_over()
 

@@ -31,3 +31,7 @@ def taken(connection: apsw.Connection, turn_id: str | None, letters: tuple[str, 
             "UPDATE arrivals SET turn_id = ? WHERE letter_id = ? AND state = 'posted'",
             [(turn_id, name) for name in letters],
         )
+        connection.executemany(
+            "UPDATE api_runs SET turn_id = ?, state = 'running' WHERE letter_id = ? AND ended_at IS NULL",
+            [(turn_id or "", name) for name in letters],
+        )

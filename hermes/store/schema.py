@@ -5,6 +5,7 @@ is stored, an effect's arguments and result once the turn has ended. So a delete
 """
 
 from hermes.store.migrations import Schema
+from hermes.store.schema_api import API
 from hermes.store.schema_chats import CHATS, PEOPLE
 
 _FIRST = """
@@ -371,5 +372,5 @@ CREATE INDEX job_instants_owed ON job_instants (job_id, at) WHERE delivery = 'ow
 
 HERMES = Schema(
     application_id=0x4845524D,
-    steps=(_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH, CHATS, PEOPLE),
+    steps=(_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH, CHATS, PEOPLE, API),
 )

@@ -45,7 +45,8 @@ def _helps(parser: Parser) -> Iterator[str]:
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_help_is_chinese(verb: str) -> None:
     for text in _helps(parser_of(verb)):
-        assert text.startswith("用法：hermes") and "选项：" in text and _left(text) == []
+        usage, _, told = text.partition("\n\n")
+        assert usage.startswith("用法：hermes") and "选项：" in told and _left(told) == []
 
 
 @pytest.mark.usefixtures("chinese")
@@ -101,6 +102,13 @@ def _run(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[st
         "-z hello --provider openrouter -m some/model",
         "-z hello --provider nobody",
         "model --provider openrouter",
+        "gateway run",
+        "cron add never hello",
+        "cron show nobody",
+        "cron history",
+        "people show nobody",
+        "pairing revoke nothing",
+        "audit",
     ],
 )
 def test_what_verbs_say_is_chinese(tmp_path: Path, line: str) -> None:

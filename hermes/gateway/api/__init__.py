@@ -1,0 +1,1 @@
+"""The API server: OpenAI's wire, runs, sessions and jobs over HTTP."""

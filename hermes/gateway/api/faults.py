@@ -1,0 +1,81 @@
+"""What is answered when something cannot be done: OpenAI's error object, with the right status."""
+
+from collections.abc import Mapping
+
+from hermes.core.errors import (
+    BusyError,
+    ConfigError,
+    HermesError,
+    NotFoundError,
+    StoreError,
+    UsageError,
+)
+from hermes.core.events import TurnEnded
+from hermes.core.outcomes import ExitReason
+
+_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    409: "conflict_error",
+    429: "rate_limit_error",
+}
+
+
+class ApiError(HermesError):
+    """An answer that is no success: its status, what is wrong, and the field that it is about."""
+
+    def __init__(
+        self, status: int, message: str, *, code: str = "", param: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.param = param
+        self.headers = dict(headers or {})
+
+    @property
+    def body(self) -> dict[str, object]:
+        """The error object."""
+        return {
+            "error": {
+                "message": str(self),
+                "type": _TYPES.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error"),
+                "param": self.param or None,
+                "code": self.code or None,
+            }
+        }
+
+
+_STATUS: tuple[tuple[type[HermesError], int], ...] = (
+    (NotFoundError, 404),
+    (UsageError, 400),
+    (BusyError, 409),
+    (StoreError, 503),
+    (ConfigError, 500),
+)
+_ENDS = {
+    ExitReason.SPEND_LIMIT: (429, "insufficient_quota"),
+    ExitReason.PROVIDER_ERROR: (502, "provider_error"),
+    ExitReason.RETRIES_EXHAUSTED: (502, "provider_error"),
+    ExitReason.COMPRESSION_EXHAUSTED: (400, "context_length_exceeded"),
+    ExitReason.INTERRUPTED: (409, "stopped"),
+}
+
+
+def as_api(error: HermesError) -> ApiError:
+    """Any of our errors as an answer."""
+    if isinstance(error, ApiError):
+        return error
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    return ApiError(status, str(error), headers={"Retry-After": "5"} if status == 503 else None)
+
+
+def failure_of(ended: TurnEnded) -> ApiError | None:
+    """Why a turn has no answer; None when it has one, if only a part of it."""
+    if ended.reason.completed or (ended.text and ended.reason is not ExitReason.SPEND_LIMIT):
+        return None
+    status, code = _ENDS.get(ended.reason, (500, ended.reason.value))
+    said = ended.error or f"The turn ended without an answer ({ended.reason.value})."
+    return ApiError(status, said, code=code)

@@ -1,0 +1,1 @@
+"""Webhooks: how a report is proved, and what is made of it."""

@@ -1,0 +1,49 @@
+"""`make ends`: installs real servers (Synapse into a folder of its own, dovecot and opensmtpd as packages where this is
+Debian and we are root), runs the tests against them, and says what it could not run."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+MAIL = ("dovecot-imapd", "dovecot-lmtpd", "opensmtpd")
+
+
+def mail_servers() -> bool:
+    """Whether the mail servers are here, after an attempt to install them."""
+    there = all(Path(f"/usr/sbin/{one}").exists() for one in ("dovecot", "smtpd"))
+    if there or os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return there
+    words = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *MAIL]
+    environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    return subprocess.run(words, env=environ, stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def homeserver(folder: Path) -> Path | None:
+    """The Python of a fresh environment with Synapse; None when it cannot be installed."""
+    subprocess.run([sys.executable, "-m", "venv", folder / "synapse"], check=True)
+    python = folder / "synapse" / "bin" / "python"
+    words = [python, "-m", "pip", "--disable-pip-version-check", "install", "-q", "matrix-synapse"]
+    return python if subprocess.run(words, check=False).returncode == 0 else None
+
+
+def main() -> int:
+    """Run what can be run; the tests' own exit code."""
+    with tempfile.TemporaryDirectory(prefix="hermes-ends-") as name:
+        environ = {**os.environ, "HERMES_ENDS": "1"}
+        given = os.environ.get("HERMES_SYNAPSE")
+        python = Path(given) if given else homeserver(Path(name))
+        if python is None:
+            sys.stderr.write("Synapse could not be installed: Matrix is not tried.\n")
+        else:
+            environ["HERMES_SYNAPSE"] = str(python)
+        if not mail_servers():
+            sys.stderr.write("dovecot and opensmtpd are not here (as root on Debian they are installed).\n")
+        words = [sys.executable, "-m", "pytest", "-q", "-s", "-rs", "-p", "no:xdist", "tests/ends"]
+        return subprocess.run(words, env=environ, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
