@@ -148,5 +148,8 @@ class GatewaySettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds that running turns have to end when the gateway is stopped; what is not done then goes on at the next
     start."""
     metrics: str = ""
-    """`HOST:PORT` on loopback where health and Prometheus metrics are served; empty: nowhere (the API server has both).
-    """
+    """`HOST:PORT` where health and Prometheus metrics are served, on loopback unless there is a token; empty: nowhere
+    (the API server has both)."""
+    metrics_token: str = ""
+    """What who asks for metrics must send as `Authorization: Bearer`, 16 characters at least; `${NAME}` is filled in
+    from the environment or `.env`."""

@@ -65,7 +65,7 @@ def plan_of(name: str, given: Mapping[str, object], environ: Mapping[str, str]) 
     """What the settings say of an account; None when it is switched off. Raises ConfigError with what is wrong."""
     where = f"platforms.{name}"
     common = {key: value for key, value in given.items() if key in AccountSettings.__struct_fields__}
-    own = {key: _filled(value, environ, f"{where}.{key}") for key, value in given.items() if key not in common}
+    own = {key: filled(value, environ, f"{where}.{key}") for key, value in given.items() if key not in common}
     settings = _converted(common, AccountSettings, where)
     if not settings.enabled:
         return None
@@ -95,12 +95,12 @@ def _converted(given: object, kind: type[S], where: str) -> S:
         ) from None
 
 
-def _filled(value: object, environ: Mapping[str, str], where: str) -> object:
+def filled(value: object, environ: Mapping[str, str], where: str) -> object:
     """The value with `${VARIABLE}` filled in. Raises ConfigError for one that is not there."""
     if isinstance(value, dict):
-        return {key: _filled(inner, environ, f"{where}.{key}") for key, inner in value.items()}
+        return {key: filled(inner, environ, f"{where}.{key}") for key, inner in value.items()}
     if isinstance(value, list):
-        return [_filled(inner, environ, where) for inner in value]
+        return [filled(inner, environ, where) for inner in value]
     if not isinstance(value, str):
         return value
 

@@ -18,7 +18,7 @@ from hermes.app.http import client_session
 from hermes.app.services.log import GatewayLog
 from hermes.app.wiring import App
 from hermes.core.chats import Batch, Owed, Sender
-from hermes.core.errors import BusyError, ConfigError, StoreError
+from hermes.core.errors import BusyError, ConfigError, HermesError
 from hermes.cron.scheduler import Scheduler
 from hermes.gateway import measures
 from hermes.gateway.accounts import Account, Plan, plans_of
@@ -29,6 +29,7 @@ from hermes.gateway.courier import GatewayCourier
 from hermes.gateway.front import Wish
 from hermes.gateway.lanes import Lanes
 from hermes.gateway.local import LocalSocket
+from hermes.gateway.metering import opened_meters
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.people import People
 from hermes.gateway.platform import Surroundings
@@ -79,6 +80,8 @@ class Gateway:
         self._tasks: list[asyncio.Task[None]] = []
         self._jobs: Scheduler | None = None
         self._chores = Chores(app)
+        self.measures_port = 0
+        """Where health and measures are served; 0: nowhere."""
         self.local = LocalSocket(self, self.reload)
         self.wrong: Sequence[str] = ()
         """What is wrong with accounts that cannot be started, a line each."""
@@ -112,11 +115,15 @@ class Gateway:
         await self.recovery.recover()
         await self._go(list(self._accounts))
         self._tasks += self._chores.start()
-        self._jobs = self._scheduler()
+        courier = GatewayCourier(self._accounts, self.outbox)
+        self._jobs = _scheduler(self.app, courier, self._cwd)
         self._tasks.append(asyncio.create_task(self._jobs.run(), name="jobs"))
         try:
             self.local.start()
-        except StoreError as error:
+            if (meters := await opened_meters(self.app, self)) is not None:
+                self._stack.push_async_callback(meters.close)
+                self.measures_port = meters.port
+        except HermesError as error:
             self.report(str(error))
 
     async def _go(self, names: Sequence[str]) -> None:
@@ -250,20 +257,6 @@ class Gateway:
             await asyncio.wait(self._tasks)
         self._tasks.clear()
 
-    def _scheduler(self) -> Scheduler:
-        """Who lets jobs run, each in a Hermes of its own."""
-        on = self.app.premises
-        base = CronBase(
-            home=on.home,
-            settings=on.settings,
-            process=on.environ,
-            store=on.store,
-            redactor=on.redactor,
-            clock=on.clock,
-        )
-        courier = GatewayCourier(self._accounts, self.outbox)
-        return scheduler_of(base, courier, lambda options: App(on.environ, options, clock=on.clock), cwd=self._cwd)
-
     async def _begin(self, plan: Plan) -> None:
         """Make an account ready. One whose token another gateway of this user uses is left alone, with a line."""
         home = self.app.premises.home
@@ -325,6 +318,20 @@ class Gateway:
         environ = self.app.premises.environ
         base = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME') or '~'}/.local/state"
         return Path(base).expanduser() / "hermes" / "accounts"
+
+
+def _scheduler(app: App, courier: GatewayCourier, cwd: str) -> Scheduler:
+    """Who lets jobs run, each in a Hermes of its own."""
+    on = app.premises
+    base = CronBase(
+        home=on.home,
+        settings=on.settings,
+        process=on.environ,
+        store=on.store,
+        redactor=on.redactor,
+        clock=on.clock,
+    )
+    return scheduler_of(base, courier, lambda options: App(on.environ, options, clock=on.clock), cwd=cwd)
 
 
 @contextlib.asynccontextmanager

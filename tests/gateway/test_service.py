@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from hermes.app.services import running
@@ -217,6 +218,43 @@ async def test_measures_are_in_the_format_of_prometheus() -> None:
     events = [json.loads(line)["event"] for line in lines.splitlines()]
     assert events.count("turn_ended") == 1 and events.count("sent") == 1
     assert "hello" not in lines.lower()
+
+
+async def test_measures_are_served_to_who_may_ask() -> None:
+    async with ScriptedServer([]) as server, Fake() as chat:
+        token = "t" * 24
+        more = {"gateway": {"metrics": "127.0.0.1:0", "metrics_token": "${METRICS}"}}
+        with home_for(server, {"ntfy": chat}, more) as home:
+            home.more["METRICS"] = token
+            async with in_process(home) as it, aiohttp.ClientSession() as http:
+                url = f"http://127.0.0.1:{it.gateway.measures_port}"
+                key = {"Authorization": f"Bearer {token}"}
+
+                async def asked(path: str, headers: dict[str, str]) -> tuple[int, str]:
+                    async with http.get(url + path, headers=headers) as answer:
+                        assert "Access-Control-Allow-Origin" not in answer.headers
+                        return answer.status, await answer.text()
+
+                status, text = await asked("/metrics", key)
+                assert status == 200 and 'hermes_account_state{account="ntfy"' in text
+                status, text = await asked("/health", key)
+                assert status == 200 and json.loads(text)["accounts"]["ntfy"]["state"] == "connected"
+                assert (await asked("/metrics", {}))[0] == 401
+                assert (await asked(f"/metrics?token={token}", {}))[0] == 401
+                assert (await asked("/metrics", {**key, "Host": "evil.example"}))[0] == 403
+                assert (await asked("/metrics", {**key, "Origin": "null"}))[0] == 403
+                assert (await asked("/", key))[0] == 404
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "nonsense", "127.0.0.1:x"])
+async def test_measures_are_not_served_to_everybody(address: str) -> None:
+    async with ScriptedServer([]) as server, Fake() as chat:
+        with home_for(server, {"ntfy": chat}, {"gateway": {"metrics": address}}) as home:
+            async with in_process(home) as it:
+                assert it.gateway.measures_port == 0
+                assert any("gateway.metrics" in line for line in it.lines)
+                await chat.say("/help")
+                await chat.until(chat.shown)  # the rest runs on
 
 
 async def test_sending_from_a_script() -> None:
