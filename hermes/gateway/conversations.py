@@ -235,9 +235,10 @@ class Conversations:
         async def closing() -> None:
             if self._live.get(binding.key) is made:
                 del self._live[binding.key]
+            remote = made.remote  # closing leaves the conversation without its session
             await made.close()
-            if made.remote is not None:
-                await made.remote.close()
+            if remote is not None:
+                await remote.close()
 
         entry.closing.append(closing)
         entry.working.append(lambda: made.unfinished)
