@@ -61,6 +61,8 @@ class Line:
         self._context = context
         self._reader = asyncio.StreamReader()
         self._writer: asyncio.StreamWriter | None = None
+        self._below: asyncio.StreamWriter | None = None
+        """What TLS was started on: a writer that nobody holds closes its connection."""
         self.secret = False
         """Whether nobody on the way can read it."""
 
@@ -107,6 +109,7 @@ class Line:
             if transport is None:
                 raise ConnectionResetError("the connection was closed")
         protocol.connection_made(transport)
+        self._below = writer
         self._reader, self._writer = reader, asyncio.StreamWriter(transport, protocol, reader, loop)
         self.secret = True
 
