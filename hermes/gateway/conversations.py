@@ -10,7 +10,7 @@ from msgspec import structs
 
 from hermes.app.options import Options
 from hermes.app.people import options_for, together
-from hermes.app.ports.port import SessionPort
+from hermes.app.port import SessionPort
 from hermes.app.ports.remote import attached
 from hermes.app.strangers import others_words
 from hermes.config.display import BusyMode
