@@ -114,10 +114,10 @@ UNTOLD = re.compile(
 )
 """What is collected by its place and is no text: lines of the log, names, subjects of questions."""
 TECHNICAL = re.compile(
-    r"what who why mode|[a-z]+_[a-z_]+|mcp .*|connect mcp.*|mend \{.*|write \{.*|input of .*|Alt-Enter.*|usage:|hermes: .*"
+    r"what who why mode|[a-z]+_[a-z_]+|mcp .*|connect mcp.*|write \{.*|input of .*|Alt-Enter.*|usage:|hermes: .*"
     r"|hermes \{version\}|set enable-.*|\{strip\} link|\{above\}hermes.*|.*\{bold\}☤.*|positional arguments|Commands:"
     r"|Problem:|(example|hermes): ?|.* parses nothing|English|[A-Z][a-z]+|hermes( [a-z-]+)+|this call|all of it|_.*"
-    r"|model:\n.*|\{.*\}",
+    r"|mend \{.*|model:\n.*|\{.*\}",
     re.DOTALL,
 )
 """What is never translated: commands, marks, lines of a configuration."""
