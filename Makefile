@@ -7,6 +7,8 @@
 # make writers        32 processes write one home for a minute, kills among them
 # make stops          a stop in the middle of everything, measured at the server and in the process table (2 minutes)
 # make bench          whole-process and per-round costs, beside other programs where they are installed
+# make load           bursts of 1 to 1,000 users on the API server (PEER=... for another program beside it; 10 minutes)
+# make ends           official clients of other languages on our servers (needs node and npm)
 # make many           what a turn costs with one to a thousand sessions in one process
 # make recall         recall and time of searches of a dozen kinds in a million messages, with three seeds (10 minutes)
 # make faults         2,000 random scripts of faults against the whole program (make faults COUNT=100 SEED=7)
@@ -25,7 +27,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test check matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench many recall talk \
+.PHONY: run test check load ends matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench many recall talk \
   cron-year screens shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
@@ -94,6 +96,13 @@ backends: $(VENV)/dev.stamp
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench
+
+load: $(VENV)/dev.stamp
+	@$(BIN)/python -m bench.gateway_load --rate 20 $(if $(PEER),--peer $(PEER))
+
+ends: $(VENV)/dev.stamp
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/npm openai
+	OPENAI_NODE=$(CURDIR)/$(VENV)/npm $(BIN)/python -m pytest -q tests/gateway/test_api_npm.py
 
 many: $(VENV)/dev.stamp
 	@$(BIN)/python -m bench.many
