@@ -24,6 +24,7 @@ import sys
 import time
 from collections.abc import Coroutine, Iterator, Mapping
 from pathlib import Path
+from typing import cast
 
 import aiohttp
 
@@ -49,9 +50,8 @@ class Asking(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ask."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(self._request)
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
         """Look for the end."""
@@ -104,7 +104,8 @@ class Load:
         body = json.dumps(asked).encode()
         head = (
             f"POST /v1/chat/completions HTTP/1.1\r\nHost: {self._host}:{self._port}\r\n"
-            f"Authorization: Bearer {self._key}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+            f"Authorization: Bearer {self._key}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         )
         try:
             async with asyncio.timeout(WAIT):

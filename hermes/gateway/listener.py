@@ -7,6 +7,7 @@ stands somewhere else, gets nothing. `X-Forwarded-For` and its like are never lo
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection
+from typing import cast
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -136,10 +137,10 @@ class _Full(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say it in one packet."""
-        assert isinstance(transport, asyncio.WriteTransport)
+        line = cast("asyncio.WriteTransport", transport)  # uvloop's are no subclass
         with contextlib.suppress(RuntimeError):
-            transport.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-        transport.close()
+            line.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        line.close()
 
 
 def _named(host: str) -> str:

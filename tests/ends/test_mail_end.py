@@ -138,9 +138,7 @@ async def test_real_mail_servers() -> None:
                 await end.imap.start()
                 await asyncio.to_thread(end.write, "Are you there?", subject="")
                 await end.until(lambda mails: any("Here again." in body(one) for one in mails), 120)
-                tell(
-                    f"dovecot was killed; a mail was answered {time.monotonic() - began:.1f} s after its new start"
-                )
+                tell(f"dovecot was killed; a mail was answered {time.monotonic() - began:.1f} s after its new start")
 
                 await end.smtp.kill()
                 with contextlib.suppress(OSError):
