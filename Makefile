@@ -8,7 +8,6 @@
 # make stops          a stop in the middle of everything, measured at the server and in the process table (2 minutes)
 # make bench          whole-process and per-round costs, beside other programs where they are installed
 # make load           bursts of 1 to 1,000 users on the API server (PEER=... for another program beside it; 10 minutes)
-# make ends           official clients of other languages on our servers (needs node and npm)
 # make many           what a turn costs with one to a thousand sessions in one process
 # make recall         recall and time of searches of a dozen kinds in a million messages, with three seeds (10 minutes)
 # make faults         2,000 random scripts of faults against the whole program (make faults COUNT=100 SEED=7)
@@ -17,8 +16,11 @@
 # make fuzz           half an hour each of guided fuzzing of the analyser and the redactor (needs atheris; MINUTES=30)
 # make cap-race       a cap on money against 50 turns at once in 4 processes, kills among them, ten times
 # make talk           200 turns with tools, memory and skills over ten processes on three wires; URL=... against a server
+# make ends           the gateway on real ends: Synapse, dovecot, opensmtpd, npm's openai (as root on Debian; 2 minutes)
 # make screens        the pictures of the README, anew (needs tmux and two fonts; see scripts/screens.py)
-# make cron-year      300 jobs through a year of moved clocks, sleeps and restarts (10 minutes; DAYS=30 SEED=7)
+# make cron-year gateway-kills gateway-turns      300 jobs through a year of moved clocks, sleeps and restarts (10 minutes; DAYS=30 SEED=7)
+# make gateway-kills  500 kill -9 of the gateway under load on every platform; every message answered once, in order (30 minutes)
+# make gateway-turns  20,000 turns of a gateway, and what is left of them in its memory (10 minutes)
 # make shape          the shape table of the tree
 # make lock           resolve the locked requirements anew (needs uv)
 
@@ -27,8 +29,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test check load ends matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench many recall talk \
-  cron-year screens shape lint types contracts deps lock clean
+.PHONY: run test check matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench many recall talk \
+  cron-year ends load screens shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -72,6 +74,12 @@ fuzz: $(VENV)/dev.stamp
 	$(BIN)/python tests/torture/fuzz.py analyser --minutes $(or $(MINUTES),30)
 	$(BIN)/python tests/torture/fuzz.py redactor --minutes $(or $(MINUTES),30)
 
+gateway-kills: $(VENV)/dev.stamp
+	@$(BIN)/python tests/torture/gateway_kills.py --kills $(or $(COUNT),500) --seed $(or $(SEED),0)
+
+gateway-turns: $(VENV)/dev.stamp
+	@$(BIN)/python -m bench.gateway_turns
+
 cap-race: $(VENV)/dev.stamp
 	$(BIN)/python scripts/cap_race.py --repeat 10
 
@@ -100,10 +108,6 @@ bench: $(VENV)/dev.stamp
 load: $(VENV)/dev.stamp
 	@$(BIN)/python -m bench.gateway_load --rate 20 $(if $(PEER),--peer $(PEER))
 
-ends: $(VENV)/dev.stamp
-	npm install --silent --no-audit --no-fund --prefix $(VENV)/npm openai
-	OPENAI_NODE=$(CURDIR)/$(VENV)/npm $(BIN)/python -m pytest -q tests/gateway/test_api_npm.py
-
 many: $(VENV)/dev.stamp
 	@$(BIN)/python -m bench.many
 
@@ -131,6 +135,9 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
 
 cron-year: $(VENV)/dev.stamp
 	@PYTHONPATH=. $(BIN)/python -m tests.cron.year $(or $(DAYS),366) $(or $(SEED),1)
+
+ends: $(VENV)/dev.stamp
+	@PYTHONPATH=. $(BIN)/python -m tests.ends.run
 
 screens: $(VENV)/dev.stamp
 	@$(BIN)/python -c "import cairosvg" 2>/dev/null || $(BIN)/python -m pip --disable-pip-version-check install --quiet cairosvg

@@ -3,8 +3,7 @@
 `AIAgent` is the synchronous face of the program; it is imported on first use so that `import hermes` stays cheap.
 """
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as in `typing`, whose import would cost a third of a short run
 if TYPE_CHECKING:
     from hermes.app.aiagent import AIAgent
 

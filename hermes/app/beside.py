@@ -26,7 +26,7 @@ class Beside:
         self._close_session = close_session
         self._attend = attend
         self._background: Background | None = None
-        self._pursuits: dict[SessionActor, Pursuit] = {}
+        self._pursuits: dict[object, Pursuit] = {}
 
     @property
     def background(self) -> "Background":
@@ -37,7 +37,7 @@ class Beside:
             self._background = Background(self._close_session)
         return self._background
 
-    def pursuing(self, actor: SessionActor) -> "Pursuit | None":
+    def pursuing(self, actor: object) -> "Pursuit | None":
         """What a session works towards by itself, where there is such a thing."""
         return self._pursuits.get(actor)
 

@@ -76,8 +76,15 @@ class Command(Struct, frozen=True, kw_only=True):
     """Whether it can be carried out while a turn runs."""
     complete: Complete | None = None
     """What may stand where the typed text ends; what does not begin with that is left out by the front-end."""
+    opens: bool = False
+    """Whether it goes over to another session."""
     risky: bool = False
     """Whether it is suggested only for a slip of one letter: it takes protection away."""
+
+    @property
+    def travels(self) -> bool:
+        """Whether it is carried out where the session lives, when that is another process than the person's."""
+        return Surface.CHAT in self.surfaces and not self.opens
 
 
 class Registry:
@@ -129,7 +136,7 @@ class Registry:
         command = self.find(name)
         if command is None:
             raise NotFoundError(phrase("There is no command /{name}.", name=name))
-        if not command.while_busy and desk.actor.busy:
+        if not command.while_busy and desk.port.busy:
             raise BusyError(
                 phrase("/{name} waits until the turn has ended.", name=command.name),
                 phrase("Ctrl-C or /stop ends it."),

@@ -12,6 +12,7 @@ from hermes.core.outcomes import ExitReason
 
 if TYPE_CHECKING:
     from hermes.app.people import Person
+    from hermes.app.ports.port import SessionPort
     from hermes.app.wiring import App
     from hermes.runtime.actor import SessionActor
     from hermes.runtime.mailbox import Inbound
@@ -106,7 +107,12 @@ class Desk(Protocol):
 
     @property
     def actor(self) -> "SessionActor":
-        """The session that is talked with now."""
+        """The session that is talked with now. Raises BusyError where it lives in another process."""
+        ...
+
+    @property
+    def port(self) -> "SessionPort":
+        """The same, wherever it lives."""
         ...
 
     @property
@@ -144,7 +150,7 @@ class Desk(Protocol):
         """A line from the person; None when they would rather not."""
         ...
 
-    async def open(self, name: str | None = None, *, greet: bool = True) -> "SessionActor":
+    async def open(self, name: str | None = None, *, greet: bool = True) -> "SessionPort":
         """Talk with another session from now on: a fresh one, or that which `name` means; the one before is closed
         and kept. Raises what `App.open_session` raises, and then nothing has changed."""
         ...

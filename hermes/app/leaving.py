@@ -48,6 +48,19 @@ def leaving(premises: "Premises", live: "Live") -> Leaving:
     )
 
 
+def leaving_unseen(premises: "Premises", cwd: str) -> Leaving:
+    """What a session may let out that lives in another process: as if strangers' words stood in it."""
+    root, settings = premises.home.root, premises.settings
+    roots = (cwd, str(root / "media"))
+    return Leaving(
+        roots=roots,
+        refused=refusing(premises.environ, premises.home, cwd, roots),
+        home=premises.environ.get("HOME", ""),
+        tainted=True,
+        allowed=lambda host: host in settings.security.allowed_hosts,
+    )
+
+
 def refusing(environ: Mapping[str, str], home: Home, folder: str, own: tuple[str, ...] = ()) -> Callable[[str], str]:
     """Tells why a file (an absolute, resolved path) may not be sent to a chat, in English; empty when it may.
 

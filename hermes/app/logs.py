@@ -69,9 +69,9 @@ def read_log(home: Home, wanted: Wanted, count: int) -> list[Entry]:
     """The last `count` entries that are wanted, the oldest first; none where there is no log."""
     found: list[Entry] = []
     for name in _FILES:
-        found += [one for one in entries(_lines(home.logs / name), "errors") if wanted.has(one)]
+        found += [one for one in entries(file_lines(home.logs / name), "errors") if wanted.has(one)]
     for file in sorted(home.logs.glob("mcp-*.log")):
-        found += [one for one in entries(_lines(file), file.stem) if wanted.has(one)]
+        found += [one for one in entries(file_lines(file), file.stem) if wanted.has(one)]
     found.sort(key=lambda one: one.at or 0.0)  # stable: what has no time stays in its file's order, in front
     return found[-count:] if count else []
 
@@ -79,7 +79,7 @@ def read_log(home: Home, wanted: Wanted, count: int) -> list[Entry]:
 async def follow_log(home: Home, wanted: Wanted) -> AsyncIterator[Entry]:
     """Entries that are written from now on, without an end. A file that is begun anew is followed on."""
     file = home.logs / _FILES[1]
-    tail = _Tail(file)
+    tail = Tail(file)
     try:
         while True:
             for entry in entries(tail.more(), "errors"):
@@ -114,7 +114,8 @@ def _entry(head: re.Match[str], body: list[str]) -> Entry:
     return Entry(at=moment, level=head["level"].lower(), source=head["source"], pid=int(head["pid"]), text=text)
 
 
-def _lines(file: Path) -> list[str]:
+def file_lines(file: Path) -> list[str]:
+    """The lines of the end of a file; none where it cannot be read."""
     try:
         with open(file, "rb", opener=_plain) as opened:
             size = os.fstat(opened.fileno()).st_size
@@ -124,7 +125,7 @@ def _lines(file: Path) -> list[str]:
         return []
 
 
-class _Tail:
+class Tail:
     """What a file gains, in whole lines, also when another one takes its name."""
 
     def __init__(self, file: Path) -> None:

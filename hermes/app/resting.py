@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hermes.app.birth import Live
 
-_MEMORY_PER_BYTE = 6
-"""Bytes of memory for one of the encoded conversation: the buffer, and the messages as values (measured: 6 for the
-short messages of chats, 3 to 4 for long ones)."""
+_MEMORY_PER_BYTE = 2
+"""Bytes of memory for one of the encoded conversation: the buffer with room to grow, and the packed messages."""
 
 
 def is_wanted(live: "Live") -> bool:

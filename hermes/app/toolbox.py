@@ -166,12 +166,10 @@ def _selected(
     asked = options.enabled_toolsets if options.enabled_toolsets is not None else settings.toolsets or None
     disabled = (*settings.disabled_toolsets, *options.disabled_toolsets)
     servers = mcp.chosen(settings, asked, disabled) if settings.mcp_servers else ()
-    ours = mcp.others(toolsets.DEFAULT if asked is None else asked)
     registry = Registry()
     for one in more:
         registry.register(one)
-    if asked is None:
-        ours = list(dict.fromkeys((*ours, *(one.toolset for one in more))))
+    ours = mcp.others(asked) if asked is not None else _usual(more)
     servers = _allowed_servers(servers, options.toolset_limit)
     toolbox = registry.select(ours, mcp.others(disabled), more=bool(servers))
     _keep_only(toolbox, registry, options.toolset_limit, more=bool(servers))
@@ -185,6 +183,11 @@ def _selected(
     return toolbox, tuple(remarks), servers
 
 
+def _usual(more: Sequence[Tool]) -> list[str]:
+    """The tool sets of a session for which none were asked."""
+    return list(dict.fromkeys((*mcp.others(toolsets.DEFAULT), *(one.toolset for one in more))))
+
+
 def _allowed_servers(servers: Sequence[str], limit: Sequence[str] | None) -> tuple[str, ...]:
     """The MCP servers that a limit names, each or all."""
     every = limit is None or not {mcp.SET, *toolsets.EVERYTHING}.isdisjoint(limit)
@@ -196,7 +199,7 @@ def _keep_only(toolbox: Toolbox, registry: Registry, limit: Sequence[str] | None
     if limit is None or not {*toolsets.EVERYTHING}.isdisjoint(limit):
         return
     known = registry.sets()
-    names = set(toolsets.select([one for one in mcp.others(limit) if one in known], (), known))
-    kept = [tool for tool in toolbox if tool.name in names and tool.name not in BRIDGES]
-    found = more or any(tool.deferred for tool in kept)
-    toolbox.become([*kept, *(tool for tool in toolbox if found and tool.name in BRIDGES)])
+    names = set(toolsets.select([one for one in mcp.others(limit) if one in known], (), known)) - {*BRIDGES}
+    if more or any(tool.deferred and tool.name in names for tool in toolbox):
+        names |= {*BRIDGES}
+    toolbox.become(filter(lambda tool: tool.name in names, list(toolbox)))

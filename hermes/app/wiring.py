@@ -2,8 +2,8 @@
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -81,6 +81,11 @@ class App:
         return self._on
 
     @property
+    def process(self) -> Mapping[str, str]:
+        """The variables that the process was started with, without those of `.env`."""
+        return self._process
+
+    @property
     def endpoint(self) -> Endpoint:
         """The model that answers, and where."""
         return self._on.model.endpoint
@@ -130,6 +135,20 @@ class App:
         if not fresh and await self._on.store.goal(session_id) is not None:
             await self.beside.pursuit(live.actor)
         return live.actor
+
+    async def session_named(self, name: str | None, *, latest: bool = False) -> str:
+        """The id of the session that `open_session` would open. Raises NotFoundError."""
+        found, _ = await _session_id(
+            self._on.store, self._clock.now(), name, latest=latest, create=False, person=self.options.person
+        )
+        return found
+
+    @asynccontextmanager
+    async def held(self, session_id: str) -> AsyncIterator[SessionActor]:
+        """A session that is live in this process. Raises NotFoundError for one that is not."""
+        if session_id not in self._live:
+            raise NotFoundError(f"The session {session_id} is not open in this process.")
+        yield self._live[session_id][0].actor
 
     async def close_session(self, actor: SessionActor) -> None:
         """End a live session: its turn, its processes, its lock."""

@@ -5,14 +5,17 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from hermes.cli.offer import YES
 from hermes.cli.terminal import Lines, set_modes, terminal_kept
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import AnswerScope
-from hermes.runtime.actor import SessionActor
 from hermes.util.say import say, translated
 from hermes.util.text import excerpt, inert, is_long, visible
+
+if TYPE_CHECKING:
+    from hermes.app.ports.port import SessionPort
 
 _THIS = "this call"
 _WITHDRAWN = "withdrawn"
@@ -44,7 +47,7 @@ class TerminalAsker:
         self._turn = asyncio.Lock()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         """The approvals that are shown or wait to be, by their ids."""
-        self._actor: SessionActor | None = None
+        self._actor: SessionPort | None = None
         self._closed = False
 
     async def __aenter__(self) -> "TerminalAsker":
@@ -64,7 +67,7 @@ class TerminalAsker:
         closed, self._closed = self._closed, False
         return closed
 
-    def attach(self, actor: SessionActor) -> None:
+    def attach(self, actor: "SessionPort") -> None:
         """Answer this session's questions from now on."""
         self._actor = actor
         actor.approvals.can_ask = True

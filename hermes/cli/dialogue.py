@@ -4,15 +4,19 @@ from collections.abc import Callable
 
 from hermes.app.command import parse
 from hermes.app.desk import Surface
+from hermes.app.ports.reachable import said_something
+from hermes.app.ports.remote import RemoteSession
 from hermes.app.slash import registry
 from hermes.app.wiring import App
 from hermes.cli.ask import late_answer
 from hermes.cli.output import on_lines
 from hermes.cli.plain_desk import PlainDesk
-from hermes.cli.report import complain, explained
+from hermes.cli.report import complain, elsewhere_line, explained
 from hermes.cli.terminal import Key, Source
-from hermes.core.errors import HermesError
+from hermes.core.errors import BusyError, HermesError
+from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
+from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.util.say import ENGLISH, joined, say, spoken, translated
 from hermes.util.text import escaped
@@ -50,11 +54,14 @@ class Dialogue:
         lines = [say("{model} from {provider}, window: {length}.", model=endpoint.model, provider=whose, length=length)]
         if endpoint.cache_ttl:
             lines.append(say("Prompt caching: on ({time})", time=endpoint.cache_ttl))
-        lines.append(translated(await self._app.place_line(self._desk.actor)))
+        if isinstance(port := self._desk.port, SessionActor):
+            lines.append(translated(await self._app.place_line(port)))
+        else:
+            lines.append(elsewhere_line())
         lines.append(
             say(
                 "Session {id}. /help tells more, /quit ends it; Ctrl-C stops an answer.",
-                id=self._desk.actor.session_id,
+                id=self._desk.port.session_id,
             )
         )
         lines.append(
@@ -64,7 +71,7 @@ class Dialogue:
 
     async def _go_on(self) -> None:
         """Finish what a process that died has left: its turn, and the messages that waited behind it."""
-        actor = self._desk.actor
+        actor = self._desk.port
         if actor.unfinished:
             with self._source.during(actor.stop):
                 actor.resume()
@@ -98,7 +105,7 @@ class Dialogue:
 
     async def _pursued(self) -> None:
         """Let the session work towards its goal; Ctrl-C pauses that."""
-        pursuit = self._app.beside.pursuing(self._desk.actor)
+        pursuit = self._app.beside.pursuing(self._desk.port)
         if pursuit is not None and pursuit.active:
             with self._source.during(pursuit.stop):
                 await pursuit.rest()
@@ -113,9 +120,13 @@ class Dialogue:
         name, text = named
         commands = registry(Surface.TERMINAL)
         try:
-            if commands.find(name) is not None:
-                with self._source.during(self._desk.actor.stop):
-                    await commands.run(self._desk, name, text)
+            if (command := commands.find(name)) is not None:
+                port = self._desk.port
+                with self._source.during(port.stop):
+                    if isinstance(port, RemoteSession) and command.travels:
+                        await port.command(name, text, self._desk)
+                    else:
+                        await commands.run(self._desk, name, text)
                 return None
             skills = await self._app.skills().names()
         except HermesError as error:
@@ -154,14 +165,23 @@ class Dialogue:
         """One turn, when there is something to say; an exit code when this process cannot go on with the session."""
         if not inbound.text.strip() and not inbound.images:
             return None
-        actor = self._desk.actor
-        with self._source.during(actor.stop):
-            ended = await actor.post(inbound)
+        try:
+            ended = await self._said(inbound)
+        except BusyError as error:  # the process in which the session lived is gone
+            complain(explained(error))
+            await self._desk.again()
+            await self._go_on()
+            return None
         if ended.reason is ExitReason.INTERRUPTED:
             complain(say("Stopped."))
         return 1 if ended.reason is ExitReason.LOCAL_ERROR else None
 
+    async def _said(self, inbound: Inbound) -> TurnEnded:
+        port = self._desk.port
+        with self._source.during(port.stop):
+            return await port.post(inbound)
+
     def _kept(self) -> None:
         """Tell how to go on with a session in which something was said."""
-        if self._desk.actor.conversation.messages:
-            print(say("hermes --resume {id} goes on with it.", id=self._desk.actor.session_id))
+        if said_something(self._desk.port):
+            print(say("hermes --resume {id} goes on with it.", id=self._desk.port.session_id))

@@ -22,6 +22,7 @@ from hermes.cli.terminal import PlainInput, Source
 from hermes.cli.usage import write_usage
 from hermes.config.environment import process_environment
 from hermes.config.home import locate_home
+from hermes.core.errors import BusyError
 from hermes.core.events import ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
@@ -30,6 +31,7 @@ from hermes.util.say import say, translated
 from hermes.util.text import inert, one_line, visible
 
 if TYPE_CHECKING:
+    from hermes.app.ports.port import SessionPort
     from hermes.cli.plain_desk import PlainDesk
 
 REFUSED = 3
@@ -67,9 +69,13 @@ async def _talk(
         shown = Renderer(quiet=given.oneshot is not None)
         shown.prompt = source.shown
         async with App(environ, options) as app, contextlib.AsyncExitStack() as stack:
+            if text is None:
+                from hermes.app.ports.reachable import reachable
+
+                await stack.enter_async_context(reachable(app))
             log.redact = app.redact  # it also knows the keys that are read while the process runs
             asker = await stack.enter_async_context(TerminalAsker(terminal)) if terminal is not None else None
-            sessions = _Sessions(app, shown, asker)
+            sessions = _Sessions(app, shown, asker, stack)
             try:
                 actor = await sessions.open(given.resume, latest=given.latest)
             finally:
@@ -95,19 +101,34 @@ async def _talk(
 class _Sessions:
     """Opens sessions that are shown here, their questions asked on the terminal where there is one."""
 
-    def __init__(self, app: App, shown: Renderer, asker: TerminalAsker | None) -> None:
+    def __init__(
+        self, app: App, shown: Renderer, asker: TerminalAsker | None, remotes: contextlib.AsyncExitStack
+    ) -> None:
         self._app = app
+        self._remotes = remotes
         self._shown = shown
         self._asker = asker
 
-    async def open(self, name: str | None = None, *, latest: bool = False) -> SessionActor:
-        """The session of that name, the newest, or a fresh one."""
-        actor = await self._app.open_session(name, latest=latest, asker=self._asker)
+    async def open(self, name: str | None = None, *, latest: bool = False) -> "SessionPort":
+        """The session of that name, the newest, or a fresh one; of one that another process holds, a part in it."""
+        actor = await self._session(name, latest=latest)
         if self._asker is not None:
             self._asker.attach(actor)
         self._shown.on_broken = actor.stop
         actor.subscribe(self._shown)
         return actor
+
+    async def _session(self, name: str | None, *, latest: bool) -> "SessionPort":
+        try:
+            return await self._app.open_session(name, latest=latest, asker=self._asker)
+        except BusyError:
+            from hermes.app.ports.reachable import joined
+
+            remote = await joined(self._app, name, latest=latest, asks=self._asker is not None)
+            if remote is None:
+                raise
+            self._remotes.push_async_callback(remote.close)
+            return remote
 
     async def beside(self) -> SessionActor:
         """A fresh session that is not shown. While the person types the terminal is the prompt's, so of its questions
@@ -129,23 +150,32 @@ async def _delete(desk: "PlainDesk") -> None:
     """Delete the session that was talked with."""
     from hermes.app.sessions import Sessions
 
-    session_id = desk.actor.session_id
-    await desk.app.close_session(desk.actor)
+    actor = desk.actor
+    session_id = actor.session_id
+    await desk.app.close_session(actor)
     on = desk.app.premises
     print(say("Deleted: {what}.", what=await Sessions(on.store, on.home).delete(session_id)))
 
 
-async def _once(app: App, actor: SessionActor, source: Source, text: str, given: argparse.Namespace) -> int:
+async def _once(app: App, actor: "SessionPort", source: Source, text: str, given: argparse.Namespace) -> int:
     """One turn and its exit code; Ctrl-C, SIGTERM and a terminal that is closed stop it."""
     images = tuple(read_picture(Path(name)) for name in given.image)
+    used = _local(actor) if given.usage_file else None
     with source.during(actor.stop):
         ended = await actor.post(Inbound(text=text, images=images, cwd=app.options.cwd))
-    if given.usage_file:
-        write_usage(Path(given.usage_file), app.result(actor, ended))
+    if used is not None:
+        write_usage(Path(given.usage_file), app.result(used, ended))
     return _finish(actor, ended, only_text=given.oneshot is not None)
 
 
-def _finish(actor: SessionActor, ended: TurnEnded, *, only_text: bool) -> int:
+def _local(port: "SessionPort") -> SessionActor:
+    """The session itself: what it uses is known where it lives. Raises BusyError where that is elsewhere."""
+    from hermes.app.ports.reachable import local
+
+    return local(port)
+
+
+def _finish(actor: "SessionPort", ended: TurnEnded, *, only_text: bool) -> int:
     """Print what is owed and choose the exit code."""
     if only_text:
         if ended.text:

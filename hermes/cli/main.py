@@ -18,6 +18,7 @@ VERBS: dict[str, tuple[str, str]] = {
         phrase("how things stand: model, keys, sandbox, sessions, money, what waits, on one screen"),
     ),
     "gateway": ("hermes.cli.gateway", phrase("answer on chat platforms, and run jobs when they are due")),
+    "send": ("hermes.cli.send", phrase("say something to a chat, from a script")),
     "people": ("hermes.cli.people", phrase("who may talk with the agent from chats: list, add, change, remove")),
     "pairing": ("hermes.cli.pairing", phrase("make, list and take back the codes by which somebody becomes known")),
     "audit": ("hermes.cli.audit", phrase("what people did from chats: messages, answers, changes, strangers")),
@@ -69,8 +70,10 @@ def main(arguments: list[str] | None = None) -> int:
     _sound_streams()
     try:
         chosen = _chosen(_joined(given))
-        _speak()
-        code = _dispatch(chosen)
+        code, chosen = _quick(chosen)
+        if code is None:
+            _speak()
+            code = _dispatch(chosen)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -85,6 +88,15 @@ def main(arguments: list[str] | None = None) -> int:
         said = say("standard output cannot be written: {reason}.", reason=error.strerror)
         print(f"hermes: {said}", file=sys.stderr)
         return 74
+
+
+def _quick(given: list[str]) -> tuple[int | None, list[str]]:
+    """The exit code when a gateway has done it; else None, and the arguments to go on with."""
+    if not any(word.startswith("--oneshot=") for word in given) or "--no-gateway" in given:
+        return None, given
+    from hermes.cli.quick import through_gateway
+
+    return through_gateway(given)
 
 
 def _speak() -> None:

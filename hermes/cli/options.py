@@ -43,6 +43,7 @@ def parser(program: str) -> Parser:
     made.add_argument("--plain", action="store_true", help="a chat of lines only: for screen readers and old terminals")
     made.add_argument("--no-input", action="store_true", help="never ask; what would need a question is refused")
     made.add_argument("--image", action="append", default=[], metavar="FILE", help="a picture to send along")
+    made.add_argument("--no-gateway", action="store_true", help="with -z: do it here, also where the gateway runs")
     made.add_argument("--usage-file", metavar="FILE", help="write tokens and cost of the run as JSON")
     made.add_argument(
         "-w", "--worktree", nargs="?", const="", default=None, metavar="NAME", help="work in a git worktree of its own"

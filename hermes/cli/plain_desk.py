@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from hermes.app.desk import Delivery, Option, Surface
 from hermes.app.pictures import read_picture
+from hermes.app.ports.port import SessionPort
+from hermes.app.ports.reachable import let_go, local, said_something
 from hermes.app.wiring import App
 from hermes.cli.output import on_lines
 from hermes.cli.terminal import Key, Source
@@ -101,13 +103,13 @@ class PlainDesk:
         self,
         app: App,
         source: Source,
-        actor: SessionActor,
+        port: SessionPort,
         terminal: PlainTerminal,
-        begin: Callable[[str | None], Awaitable[SessionActor]],
+        begin: Callable[[str | None], Awaitable[SessionPort]],
         aside: Callable[[], Awaitable[SessionActor]],
     ) -> None:
         self.app = app
-        self.actor = actor
+        self.port = port
         self.terminal = terminal
         self._source = source
         self._begin = begin
@@ -123,6 +125,11 @@ class PlainDesk:
         from hermes.app.people import THE_OWNER
 
         return THE_OWNER
+
+    @property
+    def actor(self) -> SessionActor:
+        """The session that is talked with. Raises BusyError where it lives in another process."""
+        return local(self.port)
 
     def tell(self, text: str, level: Level = Level.INFO) -> None:
         """Show lines as they are."""
@@ -161,18 +168,24 @@ class PlainDesk:
         line = await self._source.next(f"{shown}: ")
         return None if isinstance(line, Key) else line or default
 
-    async def open(self, name: str | None = None, *, greet: bool = True) -> SessionActor:
+    async def open(self, name: str | None = None, *, greet: bool = True) -> SessionPort:
         """Talk with another session from now on."""
         del greet
-        before = self.actor
+        before = self.port
         if name == before.session_id:
             return before
-        self.actor = await self._begin(name)
-        if before is not self.actor:
-            await self.app.close_session(before)
-        if before.conversation.messages:
+        self.port = await self._begin(name)
+        if before is not self.port:
+            await let_go(self.app, before)
+        if said_something(before):
             print(say("hermes --resume {id} goes on with it.", id=before.session_id))
-        return self.actor
+        return self.port
+
+    async def again(self) -> SessionPort:
+        """Open the session anew, whose process is gone. Raises what opening raises."""
+        before, self.port = self.port, await self._begin(self.port.session_id)
+        await let_go(self.app, before)
+        return self.port
 
     async def beside(self) -> SessionActor:
         """A fresh session beside this one, whose questions are asked here."""
@@ -185,8 +198,8 @@ class PlainDesk:
 
     async def answered(self, inbound: Inbound) -> ExitReason:
         """Say something, and wait for the end of its turn; Ctrl-C stops it."""
-        with self._source.during(self.actor.stop):
-            return (await self.actor.post(inbound)).reason
+        with self._source.during(self.port.stop):
+            return (await self.port.post(inbound)).reason
 
     def prefill(self, text: str) -> None:
         """There is no line to put it into: it is shown, to be typed anew or copied."""

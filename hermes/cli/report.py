@@ -3,7 +3,7 @@
 import sys
 
 from hermes.core.errors import HermesError
-from hermes.util.say import joined, translated
+from hermes.util.say import joined, say, translated
 from hermes.util.text import escaped
 
 
@@ -15,6 +15,11 @@ def complain(text: str) -> None:
 def explained(error: HermesError) -> str:
     """What an error says, in the person's language."""
     return joined(translated(error.message), translated(error.hint))
+
+
+def elsewhere_line() -> str:
+    """What is said of a session that lives in another process."""
+    return say("This session is open in another process; you take part in it: what is said there is shown here.")
 
 
 def failed(error: HermesError) -> int:

@@ -7,6 +7,9 @@ from collections.abc import Callable, Coroutine, Sequence
 
 from msgspec import Struct
 
+from hermes.app.leaving import Leaving, leaving, leaving_unseen
+from hermes.app.ports.port import SessionPort
+from hermes.app.ports.remote import RemoteSession
 from hermes.app.usage_lines import epoch_line
 from hermes.app.wiring import App
 from hermes.core.chats import Binding, ChatKind, DeliveryState, Outgoing, Owed
@@ -33,6 +36,7 @@ from hermes.gateway.platform import Capabilities
 from hermes.gateway.questions import Questions
 from hermes.gateway.sessions import Entry
 from hermes.gateway.speaker import Hearer, Speaker
+from hermes.gateway.watch import Watch
 from hermes.runtime.actor import SessionActor
 from hermes.util.local import span
 from hermes.util.say import phrase, say, translated
@@ -63,6 +67,7 @@ class Ground(Struct, frozen=True, kw_only=True):
     app: App
     outbox: Outbox
     people: People
+    watch: Watch
     report: Callable[[str], None]
     broken: Callable[["Conversation"], None]
     """Told when a session cannot go on as it is in memory."""
@@ -81,7 +86,7 @@ class Conversation:
         self.reply_to = ""
         """The message that the next answer is an answer to."""
         self.questions = Questions(self)
-        self.actor: SessionActor
+        self.actor: SessionPort
         self.entry: Entry
         self._speaker: Speaker | None = None
         self._work: asyncio.Queue[Coroutine[object, object, None]] = asyncio.Queue(_WAITING)
@@ -107,13 +112,32 @@ class Conversation:
         """Whether something that was said is not shown, or not owed, yet."""
         return self._left > 0
 
-    def attach(self, actor: SessionActor) -> None:
+    def attach(self, actor: SessionPort) -> None:
         """Show what this session says from now on."""
         self.actor = actor
+        self._ground.watch.place(actor.session_id, self.place.lane)
         # In a group somebody who looks after Hermes may answer for those who may not.
         alone = self.place.kind is ChatKind.DM
         actor.approvals.can_ask = not alone or bool(self._ground.people.rights(self.person.role).approve)
         self._unsubscribe = actor.subscribe(self._hear)
+
+    @property
+    def local(self) -> SessionActor | None:
+        """The session itself, unless it lives in another process."""
+        return self.actor if isinstance(self.actor, SessionActor) else None
+
+    @property
+    def remote(self) -> RemoteSession | None:
+        """The session where it lives in another process."""
+        return self.actor if isinstance(self.actor, RemoteSession) else None
+
+    @property
+    def leaving(self) -> Leaving:
+        """What may be let out now."""
+        on, actor = self.app.premises, self.local
+        if actor is None:
+            return leaving_unseen(on, on.settings.gateway.cwd or str(on.home.root / "workspace"))
+        return leaving(on, self.app.live(actor))
 
     def may_answer(self, person: Person) -> bool:
         """Whether somebody may answer what this session asks: who it works for, the owner, and for those who do not
@@ -134,13 +158,16 @@ class Conversation:
 
     async def tidy(self) -> None:
         """Before a turn: condense a conversation that nearly fills its model's window already (rows GH-01, GW-15)."""
-        live, settings = self.actor.conversation, self.app.premises.settings.compression
-        if self.actor.busy or not settings.enabled or len(live.messages) < HYGIENE_MESSAGES:
+        actor, settings = self.local, self.app.premises.settings.compression
+        if actor is None:
+            return  # who holds it looks after it
+        live = actor.conversation
+        if actor.busy or not settings.enabled or len(live.messages) < HYGIENE_MESSAGES:
             return
-        window = await self.app.context_length(self.actor)
+        window = await self.app.context_length(actor)
         if window is not None and live.lineage.estimated >= window * HYGIENE_SHARE:
             with contextlib.suppress(BusyError):  # a turn has begun meanwhile: it looks at the window itself
-                await self.actor.condense()
+                await actor.condense()
 
     async def say(self, text: str) -> None:
         """Say something in Hermes' own name."""
@@ -203,8 +230,10 @@ class Conversation:
         self._alive(event)
         match event:
             case TurnStarted() | TurnResumed():
-                hearer = Hearer(self.account, self.place, self.reply_to)
-                speaker = self._speaker = Speaker(self.app, self._ground.outbox, hearer, self.actor, event.turn_id)
+                hearer = Hearer(self.account, self.place, self.reply_to, lambda: self.leaving)
+                speaker = self._speaker = Speaker(
+                    self.app, self._ground.outbox, hearer, self.actor.session_id, event.turn_id
+                )
                 self._later(speaker.start())
             case TurnEnded():
                 if event.reason is ExitReason.SPEND_LIMIT:

@@ -3,13 +3,15 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import structs
 
 from hermes.app.options import Options
 from hermes.app.people import options_for, together
+from hermes.app.ports.port import SessionPort
+from hermes.app.ports.remote import attached
 from hermes.app.strangers import others_words
 from hermes.config.display import BusyMode
 from hermes.config.home import folder_of
@@ -22,7 +24,6 @@ from hermes.gateway.conversation import Conversation, Ground
 from hermes.gateway.incoming import inbound_of
 from hermes.gateway.people import Person
 from hermes.gateway.sessions import Sessions
-from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 
 _REOPEN = (0.5, 2.0, 10.0)
@@ -42,6 +43,8 @@ class Conversations:
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
         """By conversation, who changes its session, and how many want to."""
         self._mending: set[asyncio.Task[None]] = set()
+        self.on_mended: Callable[[str], Awaitable[None]] | None = None
+        """Told of a session that lives again."""
 
     @contextlib.asynccontextmanager
     async def held(self, account: Account, place: Place, person: Person) -> AsyncIterator[Conversation]:
@@ -166,6 +169,19 @@ class Conversations:
         self._mending.add(task)
         task.add_done_callback(self._mending.discard)
 
+    async def leave(self, account: str) -> list[str]:
+        """Let every live session of an account go, which is about to be another one; the ids of those that have work
+        left. What they do goes on where they are opened next."""
+        unfinished = []
+        for one in [each for each in self._live.values() if each.account.name == account]:
+            session_id = one.binding.session_id
+            if one.actor.busy or one.actor.unfinished:
+                unfinished.append(session_id)
+            if one.local is not None:
+                one.local.stays_open = True
+            await self._sessions.drop(session_id)
+        return unfinished
+
     async def close(self) -> None:
         """Stop mending; sessions are closed by who keeps them."""
         tasks = list(self._mending)
@@ -183,6 +199,8 @@ class Conversations:
                     await self._sessions.drop(binding.session_id)
                     opened = await self._open(conversation.account, binding, conversation.person)
                 opened.reply_to = conversation.reply_to
+                if self.on_mended is not None:
+                    await self.on_mended(binding.session_id)
                 opened.actor.resume()
                 return
             except HermesError as error:
@@ -191,13 +209,13 @@ class Conversations:
     async def _open(self, account: Account, binding: Binding, person: Person) -> Conversation:
         conversation: list[Conversation] = []
 
-        async def opening() -> SessionActor:
+        async def opening() -> SessionPort:
             made = Conversation(self._ground, account, binding, person)
             conversation.append(made)
             options = self._options(account, binding.place, person)
             try:
                 await asyncio.to_thread(os.makedirs, options.cwd, mode=0o700, exist_ok=True)
-                actor = await self._app.open_session(binding.session_id, create=True, asker=made, options=options)
+                actor = await self._session(made, options)
             except BaseException:
                 await made.close()
                 raise
@@ -218,10 +236,25 @@ class Conversations:
             if self._live.get(binding.key) is made:
                 del self._live[binding.key]
             await made.close()
+            if made.remote is not None:
+                await made.remote.close()
 
         entry.closing.append(closing)
         entry.working.append(lambda: made.unfinished)
         return made
+
+    async def _session(self, made: Conversation, options: Options) -> SessionPort:
+        """The conversation's session, or a part in it where a terminal of this person holds it."""
+        session_id = made.binding.session_id
+        try:
+            return await self._app.open_session(session_id, create=True, asker=made, options=options)
+        except BusyError:
+            asks = bool(self._ground.people.rights(made.person.role).approve)
+            remote = await attached(self._app.premises.home, session_id, asks=asks)
+            if remote is None:
+                raise
+            remote.on_lost.append(lambda: self.broken(made))
+            return remote
 
     def _options(self, account: Account, place: Place, person: Person) -> Options:
         """How a session of this person in this place is."""

@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hermes.core.chats import ChatKind, MediaKind, Outgoing, Owed, Place
+from hermes.core.chats import MediaKind, Outgoing, Owed, Place
 from hermes.core.errors import NotFoundError
 from hermes.gateway.accounts import Account
 from hermes.gateway.outbox import Outbox
+from hermes.gateway.sending import places
 from hermes.gateway.wording import pieces
 from hermes.util.say import phrase
-
-_ALL = "all"
 
 
 class GatewayCourier:
@@ -26,10 +25,10 @@ class GatewayCourier:
 
     async def deliver(self, target: str, text: str, files: Sequence[Path], *, key: str) -> None:
         """Owe it; the same key again owes nothing more."""
-        places = self._places(target)
-        if not places:
+        found = self._places(target)
+        if not found:
             raise NotFoundError(phrase("Nobody can be reached by {target}.", target=target))
-        for place in places:
+        for place in found:
             can = self._accounts[place.platform].can
             own = f"{key}:{place.lane}"
             owed = [
@@ -43,19 +42,5 @@ class GatewayCourier:
             await self._outbox.owe(owed)
 
     def _places(self, target: str) -> list[Place]:
-        """Where a target is; empty for one that nobody reaches. `all`: the home chats of all accounts."""
-        if target == _ALL:
-            return [
-                self._place(name, one.plan.settings.home)
-                for name, one in self._accounts.items()
-                if one.plan.settings.home
-            ]
-        name, _, chat = target.partition(":")
-        return [self._place(name, chat)] if name in self._accounts and chat else []
-
-    def _place(self, name: str, chat: str) -> Place:
-        """A chat, or a thread in it where the platform has threads."""
-        thread = ""
-        if self._accounts[name].can.threads and ":" in chat:
-            chat, _, thread = chat.rpartition(":")
-        return Place(name, chat, thread, kind=ChatKind.GROUP)
+        """Where a target is; empty for one that nobody reaches."""
+        return places(target, {name: one.plan for name, one in self._accounts.items()})

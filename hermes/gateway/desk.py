@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from hermes.app.desk import Delivery, Option, Surface
+from hermes.app.ports.port import SessionPort
 from hermes.app.wiring import App
 from hermes.config.display import BusyMode
 from hermes.core.errors import UsageError
@@ -46,6 +47,11 @@ class ChatDesk:
     @property
     def actor(self) -> SessionActor:
         """The session that is talked with now."""
+        return self._conversation.entry.local
+
+    @property
+    def port(self) -> SessionPort:
+        """The session, wherever it lives."""
         return self._conversation.actor
 
     @property
@@ -95,13 +101,13 @@ class ChatDesk:
         line = await self._conversation.questions.ask(self._person, shown, (), typed=True, seconds=ANSWER_SECONDS)
         return str(line) if line is not None else None
 
-    async def open(self, name: str | None = None, *, greet: bool = True) -> SessionActor:
+    async def open(self, name: str | None = None, *, greet: bool = True) -> SessionPort:
         """Talk with another session from now on."""
         del greet
-        if name == self.actor.session_id:
-            return self.actor
+        if name == self._conversation.actor.session_id:
+            return self._conversation.actor
         self._conversation = await self._conversations.begin_anew(self._conversation, name)
-        return self.actor
+        return self._conversation.actor
 
     async def beside(self) -> SessionActor:
         """A fresh session beside this one: chats have none."""

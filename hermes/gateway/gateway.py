@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 from msgspec import structs
@@ -14,24 +15,31 @@ from msgspec import structs
 from hermes.app.cron import scheduler_of
 from hermes.app.cron_base import CronBase
 from hermes.app.http import client_session
-from hermes.app.leaving import leaving
+from hermes.app.services.log import GatewayLog
 from hermes.app.wiring import App
+from hermes.config.environment import with_dotenv
+from hermes.config.load import load_settings
 from hermes.core.chats import Batch, Outgoing, Owed, Sender, Unanswered
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.cron.scheduler import Scheduler
+from hermes.gateway import measures
 from hermes.gateway.accounts import Account, Plan, plans_of
 from hermes.gateway.conversation import Conversation, Ground
 from hermes.gateway.conversations import Conversations
 from hermes.gateway.courier import GatewayCourier
 from hermes.gateway.front import Wish
 from hermes.gateway.lanes import Lanes
+from hermes.gateway.local import LocalSocket
+from hermes.gateway.measures import Owing, owing_of
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.people import People
 from hermes.gateway.platform import Surroundings
 from hermes.gateway.reception import Reception
+from hermes.gateway.sending import Saying, owed_for, said_to
 from hermes.gateway.sessions import Sessions
+from hermes.gateway.watch import Watch
 from hermes.gateway.wording import answer_of, let_out, pieces
 from hermes.providers.tls import tls_context
 from hermes.runtime.actor import SessionActor
@@ -44,6 +52,7 @@ KEEP_SECONDS = 7 * 24 * 3600.0
 KEEP_RUNS = 30 * 24 * 3600.0
 """How long runs that have ended, and answers of the API, are found by their ids; what was said stays in sessions."""
 TIDY_SECONDS = 3600.0
+MEASURE_SECONDS = 15.0
 LOCK = "gateway"
 
 
@@ -52,17 +61,21 @@ class Gateway:
 
     def __init__(self, app: App, report: Callable[[str], None]) -> None:
         self.app = app
-        self.report = report
+        self.watch = Watch(GatewayLog(app.premises.home.logs, app.redact), report)
+        self.report = report = self.watch.report
         self._store = app.premises.store.chats
         self._settings = app.premises.settings
         self._accounts: dict[str, Account] = {}
-        self.outbox = Outbox(app, self._accounts, report)
+        self.outbox = Outbox(app, self._accounts, self.watch)
         self.people = People(app)
         chosen = self._settings.gateway
-        self.sessions = Sessions(app, idle_seconds=chosen.idle_minutes * 60, most=chosen.max_live)
-        ground = Ground(app=app, outbox=self.outbox, people=self.people, report=report, broken=self._broken)
+        self.sessions = Sessions(app, self.watch, idle_seconds=chosen.idle_minutes * 60, most=chosen.max_live)
+        ground = Ground(
+            app=app, outbox=self.outbox, people=self.people, watch=self.watch, report=report, broken=self._broken
+        )
         media = app.premises.home.root / "media"
         self.conversations = Conversations(ground, self.sessions, self._accounts, media)
+        self.conversations.on_mended = self._mended
         self.reception = Reception(ground, self.conversations)
         self.lanes = Lanes(ground, self.reception, self._accounts)
         self._media = media
@@ -71,6 +84,8 @@ class Gateway:
         """By account, the lock on what two gateways must not use at once."""
         self._tasks: list[asyncio.Task[None]] = []
         self._jobs: Scheduler | None = None
+        self._owing = Owing()
+        self.local = LocalSocket(self, self.reload)
         self.wrong: Sequence[str] = ()
         """What is wrong with accounts that cannot be started, a line each."""
 
@@ -94,6 +109,7 @@ class Gateway:
     async def start(self) -> None:
         """Start every account that is set up, and go on with what was under way when the process before ended."""
         self.sessions.start()
+        self.watch.start()
         plans, self.wrong = plans_of(self._settings.platforms, self.app.premises.environ)
         for line in self.wrong:
             self.report(line)
@@ -107,8 +123,13 @@ class Gateway:
         for account in self._accounts.values():
             account.start()
         self._tasks.append(asyncio.create_task(self._tidy(), name="tidy"))
+        self._tasks.append(asyncio.create_task(self._measuring(), name="measuring"))
         self._jobs = self._scheduler()
         self._tasks.append(asyncio.create_task(self._jobs.run(), name="jobs"))
+        try:
+            self.local.start()
+        except StoreError as error:
+            self.report(str(error))
 
     async def drain(self, seconds: float) -> bool:
         """Take nothing more in, and let what runs come to its end; False when that takes longer. What is not done then
@@ -124,6 +145,7 @@ class Gateway:
                     await entry.actor.idle()
                 if self._jobs is not None:
                     await self._jobs.idle()
+                await self.local.oneshots.idle()
         await self._end_tasks()
         done = not self.sessions.working
         return await self.outbox.settled(min(10.0, max(until - clock(), 1.0))) and done
@@ -131,6 +153,7 @@ class Gateway:
     async def close(self) -> None:
         """Stop everything; nothing that is on disk is lost."""
         await self._end_tasks()
+        await self.local.close()
         for account in self._accounts.values():
             await account.pause()
         await self.lanes.close()
@@ -140,6 +163,57 @@ class Gateway:
         for name in list(self._accounts):
             await self._end(name)
         await self._stack.aclose()
+        await self.watch.close()
+
+    async def owe(self, owed: Sequence[Owed]) -> None:
+        """Owe messages to chats of any account."""
+        await self.outbox.owe(owed)
+
+    async def send(self, to: str, text: str, file: str = "") -> str:
+        """Say something to a chat that is named as a target of deliveries; where it goes. Raises NotFoundError."""
+        plans = {name: one.plan for name, one in self._accounts.items()}
+        owed = owed_for(to, Saying(text=self.app.redact(text), file=file), plans)
+        await self.outbox.owe(owed)
+        return said_to(owed)
+
+    async def reload(self) -> str:
+        """Read the settings of the accounts anew; what came of it, in English. Accounts that did not change are not
+        touched; settings that cannot be used change nothing."""
+        try:
+            settings = load_settings(self.app.premises.home).settings
+        except HermesError as error:
+            said = phrase("The settings cannot be used, and nothing was changed: {why}", why=str(error))
+            self.report(said)
+            return said
+        on = self.app.premises
+        plans, self.wrong = plans_of(settings.platforms, with_dotenv(self.app.process, on.home.env_file))
+        on.settings = structs.replace(on.settings, platforms=settings.platforms, gateway=settings.gateway)
+        self._settings = on.settings
+        for line in self.wrong:
+            self.report(line)
+        wanted = {plan.name: plan for plan in plans}
+        wrong = {
+            name for name, given in settings.platforms.items() if name not in wanted and given.get("enabled", True)
+        }
+        gone = [name for name, one in self._accounts.items() if name not in wrong and wanted.get(name) != one.plan]
+        fresh = [plan for plan in plans if plan.name not in self._accounts or plan.name in gone]
+        sessions = [one for name in gone for one in await self.conversations.leave(name)]
+        for name in gone:
+            await self._end(name)
+        for plan in fresh:
+            await self._begin(plan)
+        for session_id in sessions:
+            if (conversation := await self._conversation(session_id)) is not None:
+                conversation.actor.resume()
+        for name in (plan.name for plan in fresh if plan.name in self._accounts):
+            await self.outbox.start(name)
+            self._accounts[name].start()
+        for lane in await self._store.waiting_lanes() if fresh else ():
+            self.lanes.wake(lane)
+        names = ", ".join(dict.fromkeys([*gone, *(plan.name for plan in fresh)]))
+        said = phrase("The accounts were read anew; changed: {names}.", names=names or phrase("none"))
+        self.report(said)
+        return said
 
     @contextlib.asynccontextmanager
     async def session(self, wish: Wish) -> AsyncIterator[SessionActor]:
@@ -155,7 +229,11 @@ class Gateway:
             )
 
         async with self.sessions.hold(wish.session_id, opening) as entry:
-            yield entry.actor
+            yield entry.local
+
+    async def measure(self) -> None:
+        """Bring what `health` and `metrics` say of the store up to date."""
+        self._owing = await owing_of(self.app, self.app.premises.clock.now())
 
     async def deliver(self, target: str, text: str, *, key: str) -> None:
         """Owe a text to a target of deliveries."""
@@ -166,20 +244,18 @@ class Gateway:
         await self.sessions.drop(session_id)
 
     def health(self) -> Mapping[str, object]:
-        """How things stand."""
-        return {
-            "accounts": {
-                name: {"platform": one.plan.descriptor.title, "state": one.health.value, "why": one.why}
-                for name, one in self._accounts.items()
-            },
-            "sessions": {"live": len(self.sessions), "working": self.sessions.working},
-            "sent": self.outbox.sent,
-            "failed": self.outbox.failed,
-        }
+        """How things stand, with the store as it was at the last `measure`."""
+        return measures.health(self._standing)
 
     def metrics(self) -> str:
-        """The same for Prometheus."""
-        return ""
+        """The same and more, for Prometheus."""
+        return measures.prometheus(self._standing)
+
+    @property
+    def _standing(self) -> measures.Standing:
+        return measures.Standing(
+            accounts=self._accounts, sessions=self.sessions, watch=self.watch, owing=self._owing, wrong=self.wrong
+        )
 
     async def _end_tasks(self) -> None:
         for task in self._tasks:
@@ -219,7 +295,7 @@ class Gateway:
                 clock=self.app.premises.clock,
                 media=self._media / plan.name,
                 cursors=await self._store.chat_cursors(plan.name),
-                report=self.report,
+                report=partial(self.report, account=plan.name),
                 front=self,
                 knows=self._knower(plan),
                 tls=lambda: tls_context(self.app.premises.environ, self._settings.model.ca_bundle),
@@ -249,6 +325,7 @@ class Gateway:
         )
         fresh = await self._store.take_in(account.name, structs.replace(batch, arrivals=arrivals))
         for one in fresh:
+            self.watch.arrived(account.name, one.arrival.place.lane, one.id)
             self.lanes.wake(one.arrival.place.lane, one.arrival)
 
     async def _recover(self) -> None:
@@ -263,13 +340,10 @@ class Gateway:
             await self._store.dismiss([row.id], "the process ended")
         sessions: dict[str, None] = {}
         for one in await self._store.unanswered():
-            try:
-                if one.over:
-                    await self._answer(one)
-                else:
-                    sessions[one.session_id] = None
-            except HermesError as error:
-                self.report(f"{one.session_id}: {error}")
+            if one.over:
+                await self._settle(one)
+            else:
+                sessions[one.session_id] = None
         for session_id in sessions:
             try:
                 conversation = await self._conversation(session_id)
@@ -279,6 +353,18 @@ class Gateway:
                 if conversation is not None:
                     conversation.actor.resume()
 
+    async def _mended(self, session_id: str) -> None:
+        """A session lives again that another process held, or that broke: owe what it has answered meanwhile."""
+        for one in await self._store.unanswered():
+            if one.session_id == session_id and one.over:
+                await self._settle(one)
+
+    async def _settle(self, one: Unanswered) -> None:
+        try:
+            await self._answer(one)
+        except HermesError as error:
+            self.report(f"{one.session_id}: {error}")
+
     async def _answer(self, one: Unanswered) -> None:
         """Owe the answer of a turn that had ended before anybody owed it."""
         conversation = await self._conversation(one.session_id)
@@ -286,8 +372,7 @@ class Gateway:
             return
         text = await self._store.last_answer(one.turn_id)
         ended = TurnEnded(turn_id=one.turn_id, reason=ExitReason(one.reason), text=text, error=one.error)
-        out = leaving(self.app.premises, self.app.live(conversation.actor))
-        answer = let_out(answer_of(ended), out, conversation.can)
+        answer = let_out(answer_of(ended), conversation.leaving, conversation.can)
         opened = await self._store.open_delivery(one.turn_id)
         owed = []
         for number, piece in enumerate(pieces(answer.text, conversation.can)):
@@ -306,6 +391,12 @@ class Gateway:
 
     def _broken(self, conversation: Conversation) -> None:
         self.conversations.broken(conversation)
+
+    async def _measuring(self) -> None:
+        while True:
+            with contextlib.suppress(StoreError):
+                await self.measure()
+            await asyncio.sleep(MEASURE_SECONDS)
 
     async def _tidy(self) -> None:
         while True:

@@ -7,7 +7,7 @@ is found so after a restart may have arrived, and is treated as the platform all
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
@@ -16,6 +16,7 @@ from hermes.core.chats import Delivery, DeliveryState, Owed
 from hermes.core.errors import StoreError
 from hermes.gateway.accounts import Account
 from hermes.gateway.platform import Fault, PlatformError, Resend, SendError
+from hermes.gateway.watch import Watch
 from hermes.util.say import say
 
 _LOG = logging.getLogger(__name__)
@@ -33,13 +34,14 @@ _HOPELESS = frozenset({Fault.FORBIDDEN, Fault.NOT_FOUND})
 
 
 class Outbox:
-    """Sends what is owed. `report` says a line to whoever looks after the gateway."""
+    """Sends what is owed."""
 
-    def __init__(self, app: App, accounts: Mapping[str, Account], report: Callable[[str], None]) -> None:
+    def __init__(self, app: App, accounts: Mapping[str, Account], watch: Watch) -> None:
         self._store = app.premises.store.chats
         self._clock = app.premises.clock
         self._accounts = accounts
-        self._report = report
+        self._watch = watch
+        self._report = watch.report
         self._lanes: dict[str, asyncio.Task[None]] = {}
         self._news: dict[str, asyncio.Event] = {}
         self._room: dict[str, asyncio.Semaphore] = {}
@@ -209,10 +211,15 @@ class Outbox:
     async def _end(self, row: Delivery, state: DeliveryState, message_id: str) -> None:
         await self._store.settle_delivery(row.id, state, message_id=message_id)
         self.sent += 1
+        self._over(row, state)
+
+    def _over(self, row: Delivery, state: DeliveryState) -> None:
+        self._watch.delivered(row.message.place.platform, row.lane, state, self._clock.now() - row.made_at)
 
     async def _give_up(self, row: Delivery, why: str) -> None:
         await self._store.settle_delivery(row.id, DeliveryState.FAILED, error=why)
         self.failed += 1
+        self._over(row, DeliveryState.FAILED)
         self._report(f"{row.lane}: a message could not be delivered: {why}")
 
 

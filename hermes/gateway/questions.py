@@ -8,6 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
+from hermes.app.ports.port import SessionPort
 from hermes.core.chats import Arrival, Button, DeliveryState, Outgoing, Owed, Place
 from hermes.core.errors import StoreError
 from hermes.core.events import ApprovalAnswered, ApprovalAsked
@@ -15,7 +16,6 @@ from hermes.core.outcomes import AnswerScope
 from hermes.gateway.accounts import Account
 from hermes.gateway.people import Person
 from hermes.gateway.platform import PlatformError
-from hermes.runtime.actor import SessionActor
 from hermes.util.say import say, translated
 from hermes.util.text import excerpt, visible
 
@@ -26,7 +26,7 @@ _EDIT_SECONDS = 15.0
 class Floor(Protocol):
     """Where questions are shown: a conversation."""
 
-    actor: SessionActor
+    actor: SessionPort
     account: Account
     place: Place
 

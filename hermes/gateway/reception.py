@@ -21,7 +21,7 @@ from hermes.gateway.desk import ChatDesk
 from hermes.gateway.pairing import Pairing
 from hermes.gateway.people import Person
 from hermes.gateway.quotas import Quotas
-from hermes.gateway.rights import may_use
+from hermes.gateway.rights import commands_for, may_use
 from hermes.util.say import say, translated
 
 LOOK = 64
@@ -218,9 +218,11 @@ class Reception:
                 desk.tell(await self._answered(conversation, person, arrival, _scope(name, text)))
             elif not may_use(person, name):
                 desk.tell(say("/{name} is not for you here.", name=name))
+            elif (there := conversation.remote) is not None and _travels(name):
+                await there.command(name, text, desk)
             else:
                 await _when_idle(conversation, name)
-                await registry(Surface.CHAT).run(desk, name, text)
+                await commands_for(person.role).run(desk, name, text)
         except HermesError as error:
             desk.tell(translated(str(error)))
         await desk.flush()
@@ -250,6 +252,11 @@ def _scope(name: str, text: str) -> AnswerScope | None:
         return AnswerScope.DENY
     word = text.strip().lower() or "once"
     return AnswerScope(word) if word in ("once", "session", "always") else None
+
+
+def _travels(name: str) -> bool:
+    command = registry(Surface.CHAT).find(name)
+    return command is not None and command.travels
 
 
 def _together(rows: Sequence[StoredArrival], account: Account) -> list[StoredArrival]:

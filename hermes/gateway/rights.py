@@ -1,5 +1,8 @@
 """Which slash commands somebody may use in a chat."""
 
+from functools import cache
+
+from hermes.app.command import Registry
 from hermes.app.desk import Surface
 from hermes.app.slash import registry
 from hermes.gateway.people import Person, Role
@@ -25,6 +28,13 @@ _USERS = frozenset(
     }
 )
 _GUESTS = frozenset({"help", "new", "stop", "usage"})
+
+
+@cache
+def commands_for(role: Role) -> Registry:
+    """The commands that people of a role have; help lists no others."""
+    person = Person("", role)
+    return Registry([one for one in registry(Surface.CHAT).commands if may_use(person, one.name)], Surface.CHAT)
 
 
 def may_use(person: Person, name: str) -> bool:

@@ -3,16 +3,23 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from hermes.app.ports.port import SessionPort
 from hermes.app.resting import is_at_rest, is_wanted, weight
 from hermes.app.wiring import App
 from hermes.core.errors import BusyError
 from hermes.core.events import Event, TurnEnded
+from hermes.gateway.watch import Watch
 from hermes.runtime.actor import SessionActor
+from hermes.util.say import phrase
 
-Opening = Callable[[], Awaitable[SessionActor]]
+if TYPE_CHECKING:
+    from hermes.app.birth import Live
+
+Opening = Callable[[], Awaitable[SessionPort]]
 Closing = Callable[[], Awaitable[None]]
 SWEEP_SECONDS = 30.0
 LIGHTEN_SECONDS = 1.0
@@ -23,7 +30,7 @@ MOST_BYTES = 4_000_000
 class Entry(Struct, eq=False):
     """A live session. It stays while somebody holds it, while it works, and for a while behind that."""
 
-    actor: SessionActor
+    actor: SessionPort
     used_at: float
     """By the loop's clock."""
     cwd: str
@@ -35,6 +42,15 @@ class Entry(Struct, eq=False):
     """What is closed before it is."""
 
     @property
+    def local(self) -> SessionActor:
+        """The session itself. Raises BusyError where it lives in another process, in which this one takes part."""
+        if not isinstance(self.actor, SessionActor):
+            raise BusyError(
+                phrase("Session {id} is open in a terminal.", id=self.actor.session_id), phrase("Close it there.")
+            )
+        return self.actor
+
+    @property
     def idle(self) -> bool:
         """Whether nothing would be lost for anybody if it left the memory now."""
         used = self.holders or self.actor.busy or self.actor.unfinished
@@ -44,8 +60,9 @@ class Entry(Struct, eq=False):
 class Sessions:
     """The live sessions by id. One is opened once, however many ask for it at the same time."""
 
-    def __init__(self, app: App, *, idle_seconds: float, most: int) -> None:
+    def __init__(self, app: App, watch: Watch, *, idle_seconds: float, most: int) -> None:
         self._app = app
+        self._watch = watch
         self._idle_seconds = idle_seconds
         self._most = most
         self._entries: dict[str, Entry] = {}
@@ -57,6 +74,10 @@ class Sessions:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def has(self, session_id: str) -> bool:
+        """Whether this session is live."""
+        return session_id in self._entries
 
     @property
     def live(self) -> list[Entry]:
@@ -85,7 +106,8 @@ class Sessions:
                     await self._room()
                     actor = await opening()
                     actor.subscribe(self._said)
-                    entry = self._entries[session_id] = Entry(actor, 0.0, str(self._app.live(actor).tools.state.cwd))
+                    actor.subscribe(self._watch.hearing(session_id))
+                    entry = self._entries[session_id] = Entry(actor, 0.0, self._folder(actor))
             self._opening.pop(session_id, None)
         entry.used_at = asyncio.get_running_loop().time()
         return entry
@@ -111,11 +133,13 @@ class Sessions:
         entry = self._entries.pop(session_id, None)
         if entry is None:
             return
+        self._watch.place(session_id, "")
         for close in reversed(entry.closing):
             await close()
         entry.closing.clear()
         entry.working.clear()
-        await self._app.close_session(entry.actor)
+        if isinstance(entry.actor, SessionActor):
+            await self._app.close_session(entry.actor)
         async with self._left:
             self._left.notify_all()
 
@@ -126,7 +150,8 @@ class Sessions:
         if self._sweepers:
             await asyncio.wait(self._sweepers)
         for session_id, entry in list(self._entries.items()):
-            entry.actor.stays_open = True
+            if isinstance(entry.actor, SessionActor):
+                entry.actor.stays_open = True
             await self.drop(session_id)
 
     def _said(self, event: Event) -> None:
@@ -151,8 +176,16 @@ class Sessions:
             await asyncio.sleep(SWEEP_SECONDS)
             late = asyncio.get_running_loop().time() - self._idle_seconds
             for entry in self._idle():
-                if entry.used_at < late and not is_wanted(self._app.live(entry.actor)):
+                live = self._live_of(entry)
+                if entry.used_at < late and (live is None or not is_wanted(live)):
                     await self.drop(entry.actor.session_id)
+
+    def _live_of(self, entry: Entry) -> "Live | None":
+        """The session with all it is made of; None where it lives in another process."""
+        return self._app.live(entry.actor) if isinstance(entry.actor, SessionActor) else None
+
+    def _folder(self, actor: SessionPort) -> str:
+        return str(self._app.live(actor).tools.state.cwd) if isinstance(actor, SessionActor) else ""
 
     def _idle(self) -> list[Entry]:
         """Those that nobody uses, the one that was used longest ago first."""
@@ -165,12 +198,15 @@ class Sessions:
             await self._heavy.wait()
             await asyncio.sleep(LIGHTEN_SECONDS)
             self._heavy.clear()
-            weights = {one.actor.session_id: weight(self._app.live(one.actor)) for one in self.live}
+            lives = {one.actor.session_id: live for one in self.live if (live := self._live_of(one)) is not None}
+            weights = {name: weight(live) for name, live in lives.items()}
             total = sum(weights.values())
+            del lives
             for entry in self._idle():
                 if total <= MOST_BYTES:
                     break
-                if entry.idle and is_at_rest(self._app.live(entry.actor), entry.cwd):
+                rests = self._live_of(entry)
+                if rests is not None and entry.idle and is_at_rest(rests, entry.cwd):
                     total -= weights.get(entry.actor.session_id, 0)
                     await self.drop(entry.actor.session_id)
             if total > MOST_BYTES and len(self._idle()) < len(self._entries):

@@ -7,10 +7,11 @@ that comes after this one goes on with the same message instead of a second one.
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 
 from msgspec import Struct, field, structs
 
-from hermes.app.leaving import Leaving, leaving
+from hermes.app.leaving import Leaving
 from hermes.app.tool_words import told
 from hermes.app.wiring import App
 from hermes.config.gateway import Streaming
@@ -24,7 +25,6 @@ from hermes.gateway.platform import PlatformError, SendError
 from hermes.gateway.text.links import harmless
 from hermes.gateway.text.media import Sendable
 from hermes.gateway.wording import answer_of, let_out, pieces
-from hermes.runtime.actor import SessionActor
 
 _LOG = logging.getLogger(__name__)
 CURSOR = " ▉"
@@ -60,20 +60,20 @@ class Hearer(Struct, frozen=True):
 
     account: Account
     place: Place
-    reply_to: str = ""
+    reply_to: str
+    leaving: Callable[[], Leaving]
 
 
 class Speaker:
     """One turn's voice in one chat. `hear` takes its events; `finish` owes what is left to say, once it has ended."""
 
-    def __init__(self, app: App, outbox: Outbox, hearer: Hearer, actor: SessionActor, turn_id: str) -> None:
+    def __init__(self, app: App, outbox: Outbox, hearer: Hearer, session_id: str, turn_id: str) -> None:
         self._app = app
-        self._actor = actor
         self._store = app.premises.store.chats
         self._outbox = outbox
         self._hearer = hearer
         self._account, self._place = hearer.account, hearer.place
-        self._session_id, self.turn_id = actor.session_id, turn_id
+        self._session_id, self.turn_id = session_id, turn_id
         self._count = 0
         self._segment = _Segment()
         self._over: list[_Segment] = []
@@ -89,7 +89,7 @@ class Speaker:
         return harmless(text, out.allowed) if out.tainted else text
 
     def _leaving(self) -> Leaving:
-        return leaving(self._app.premises, self._app.live(self._actor))
+        return self._hearer.leaving()
 
     async def start(self) -> None:
         """Begin: what was shown already by a process that died is gone on with."""

@@ -77,6 +77,8 @@ class SessionActor:
         """Whether a turn that runs when the session is closed stays open: who opens it next goes on with it."""
         self.on_turn_end: list[TurnHook] = []
         """What is done after each turn, in order, before its waiter hears of its end."""
+        self.on_close: list[Callable[[], object]] = []
+        """Who is told that the session is closed here."""
         self.bringing = Bringing()
         """Who brings something along with each message."""
         self.before_compress: list[BeforeCompress] = parts.epochs.before_compress
@@ -235,6 +237,8 @@ class SessionActor:
         if self.stays_open:
             self._recorder.seal()
             self.approvals.stays_open = True
+        for told in tuple(self.on_close):
+            told()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})

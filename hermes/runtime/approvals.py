@@ -37,6 +37,8 @@ class Approvals:
         self._writing: set[asyncio.Task[None]] = set()
         self.can_ask = False
         """Whether a front-end that can show a question is attached."""
+        self.guests = 0
+        """Front-ends of other processes that take part, and can show one."""
         self.stays_open = False
         """Whether a question outlives the turn that asks it here: another process goes on with both."""
         self.unasked = 0
@@ -45,7 +47,7 @@ class Approvals:
     async def ask(self, request: ApprovalRequest, show: Callable[[ApprovalRequest], None]) -> Answer:
         """Wait for the answer; it is no when nobody can be asked or nobody answers in time."""
         known = await self._store.waiting_approval(self._turn(), request.call_id, request.seal)
-        if not self.can_ask and not (known and await self._store.answered(known)):
+        if not (self.can_ask or self.guests) and not (known and await self._store.answered(known)):
             self.unasked += 1
             return Answer(scope=AnswerScope.DENY, by=NOBODY)
         if known:

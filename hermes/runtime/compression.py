@@ -270,7 +270,7 @@ class Compression:
         if state is not None:
             own = next((place for place, row in enumerate(rows) if row.turn_id == state.turn_id), own)
             state.messages[:] = [row.message for row in rows[own:]]
-        conversation.messages[:] = [row.message for row in rows[:own]]
+        conversation.messages.restart(row.message for row in rows[:own])
         self._taint.restart(row.message for row in rows)
 
 

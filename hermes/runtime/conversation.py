@@ -13,6 +13,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Part, Source, TextPart, ToolResultPart, ToolStatus
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
+from hermes.runtime.transcript import Transcript
 from hermes.store.rows import EffectRow, StoredMessage
 from hermes.store.store import Store
 
@@ -27,7 +28,7 @@ class Conversation(Struct):
     frame: EpochFrame
     lineage: Lineage
     client: ModelClient
-    messages: list[Message]
+    messages: Transcript
     """The transcript without the messages of the turn that runs, or that is yet to be resumed."""
     lost: Resumed | None = None
     """A turn whose process died, until it is gone on with."""
@@ -92,7 +93,7 @@ async def open_conversation(
         frame=frame,
         lineage=lineage,
         client=client,
-        messages=[row.message for row in rows[:own]],
+        messages=Transcript(row.message for row in rows[:own]),
         lost=lost,
         epoch_bytes={number: lineage.message_bytes} if reason else {},
     )

@@ -123,6 +123,12 @@ def _try(file: Path) -> int | None:
     return None
 
 
+def lock_owner(folder: Path, session_id: str) -> int | None:
+    """The process that lives and has written its name on a session's lock; None when there is none."""
+    owner = _owner(folder / f"{session_id}.lock")
+    return owner[0] if owner is not None and _lives(*owner) else None
+
+
 def _owner(file: Path) -> tuple[int, str] | None:
     """Process id and start time of who has the lock; None while nobody has written them."""
     try:

@@ -60,7 +60,7 @@ class Undoing:
         """Take the transcript from disk, and with it what the model was told last about time and place."""
         conversation = self._conversation
         rows = await self._store.transcript(conversation.session_id)
-        conversation.messages[:] = [row.message for row in rows]
+        conversation.messages.restart(row.message for row in rows)
         conversation.last_told = conversation.last_cwd = None
         recall_notes(conversation, [(row.created_at, row.message) for row in rows])
         self._taint.restart(conversation.messages)

@@ -79,6 +79,15 @@ class ArrivalAccess(Access):
             ]
         )
 
+    async def arrivals_waiting(self) -> dict[str, int]:
+        """How many arrivals nobody has looked at, by platform."""
+        rows = await self._database.read(
+            lambda connection: list(
+                connection.execute("SELECT platform, count(*) FROM arrivals WHERE state = 'new' GROUP BY 1")
+            )
+        )
+        return {str(platform): int(count) for platform, count in rows}
+
     async def dismiss(self, arrivals: Sequence[int], outcome: str) -> None:
         """Be done with arrivals that get no answer of their own; `outcome` says why."""
         await self._database.write(

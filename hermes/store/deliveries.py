@@ -168,6 +168,17 @@ class DeliveryAccess(Access):
         )
         return {(str(platform), str(state)): int(count) for platform, state, count in rows}
 
+    async def owing_since(self) -> float | None:
+        """When the oldest thing was made that is still owed; None where nothing is."""
+        rows = await self._database.read(
+            lambda connection: list(
+                connection.execute(
+                    "SELECT min(made_at) FROM deliveries WHERE state IN ('open', 'pending', 'attempting')"
+                )
+            )
+        )
+        return None if rows[0][0] is None else float(rows[0][0])
+
     async def doubtful(self, limit: int = 50) -> list[tuple[str, str, str, float]]:
         """Messages that failed or are in doubt, newest first: lane, state, error, and when."""
         rows = await self._database.read(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from hermes.app.desk import Delivery, Option, Surface
+from hermes.app.ports.port import SessionPort
 from hermes.app.slash import registry
 from hermes.app.wiring import App
 from hermes.config.display import DisplaySettings
@@ -95,6 +96,11 @@ class RecordingDesk:
         """How the chat was left; empty: it was not."""
         self.refreshed = 0
         self._news = asyncio.Event()
+
+    @property
+    def port(self) -> SessionPort:
+        """The session, wherever it lives."""
+        return self.actor
 
     @property
     def text(self) -> str:

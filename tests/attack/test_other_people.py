@@ -3,18 +3,26 @@ manners."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.config.home import Home, folder_of
+from hermes.core.errors import NotFoundError
+from hermes.core.frame import EpochFrame
+from hermes.core.messages import user_message
+from hermes.store.rows import NewSession, Search
+from hermes.store.store import Store
 from hermes.testing.chats.telegram import Fake
 from hermes.testing.home import TempHome
 from hermes.testing.obey import ObedientModel
 from hermes.testing.script import ScriptedModel
 from hermes.testing.server import ScriptedServer
+from hermes.tools.backends.sandbox import SandboxBackend
+from hermes.util.clock import SystemClock
 from tests.gateway.running import Running, home_for, running
 
 ANNA, BEN, GUEST = "1002", "1003", "1004"
@@ -43,13 +51,13 @@ class Stage(Struct):
 
 
 @asynccontextmanager
-async def stage(*sets: str, **roles: object) -> AsyncIterator[Stage]:
+async def stage(*sets: str, config: Mapping[str, object] | None = None, **roles: object) -> AsyncIterator[Stage]:
     """`sets` are the tool sets of users, the usual ones without; `roles` is more of their role."""
     more: dict[str, object] = {"user": {**({"toolsets": list(sets)} if sets else {}), **roles}}
     obedient = ScriptedModel(ObedientModel().reply)
     async with ScriptedServer(obedient) as server, Fake() as chat:
         people = {"owners": [chat.person], "allow": [ANNA, BEN], "guests": [GUEST], "batch_seconds": 0}
-        with home_for(server, {"telegram": chat}, {"gateway": {"roles": more}}, **people) as home:
+        with home_for(server, {"telegram": chat}, {"gateway": {"roles": more}, **(config or {})}, **people) as home:
             memories = home.hermes / "memories"
             memories.mkdir(parents=True)
             (memories / "MEMORY.md").write_text(SECRET)
@@ -200,6 +208,90 @@ async def test_commands_for_the_owner_are_for_nobody_else() -> None:
             assert "not for you" in await on.asks(ANNA, f"/{command}")
             assert "not for you" in await on.asks(GUEST, f"/{command}")
         assert not on.server.requests
+
+
+async def test_references_bring_nothing_that_a_tool_may_not() -> None:
+    async with stage() as on:
+        own = on.home.hermes / "people" / folder_of(f"telegram:{ANNA}")
+        own.mkdir(parents=True)
+        (own / "mine.txt").write_text(SECRET)
+        await on.asks(ANNA, "look at @file:mine.txt and @diff")
+        assert SECRET not in on.server.requests[-1].body.decode()
+
+
+async def test_what_somebody_sends_lies_in_their_own_folder(tmp_path: Path) -> None:
+    async with stage(*EVERY_TOOL) as on:
+        (tmp_path / "report.txt").write_text("the report")
+        await on.chat.say("here", person=ANNA, files=[tmp_path / "report.txt"])
+        await on.chat.until(on.chat.shown)
+        own = on.home.hermes / "people" / folder_of(f"telegram:{ANNA}")
+        (found,) = own.rglob("*report.txt")
+        await on.asks(ANNA, read(found))
+        assert "the report" in "".join(on.server.requests[-1].results.values())
+        await on.asks(BEN, read(found))
+        assert "the report" not in "".join(on.server.requests[-1].results.values())
+
+
+async def test_commands_of_users_are_boxed_whatever_the_settings_say() -> None:
+    async with stage(*EVERY_TOOL, config={"terminal": {"backend": "local"}}) as on:
+        app = on.running.app
+        for person, boxed in ((ANNA, True), (on.chat.person, False)):
+            await on.asks(person, "hello")
+            place = (await app.premises.store.list_sessions(1))[0].id
+            (context,) = [one.tools.context for one, _ in app._live.values() if one.actor.session_id == place]
+            assert isinstance(context.backend, SandboxBackend) is boxed
+            assert not boxed or context.backend._policy.unreadable == (context.places.home,)
+
+
+async def test_a_provider_recalls_nothing_of_others_for_the_owner() -> None:
+    async with stage(*EVERY_TOOL, config={"memory": {"provider": "recall"}}) as on:
+        await on.asks(BEN, "my ruby ring lies in the attic")
+        await on.asks(on.chat.person, "the ruby necklace lies in the cellar")
+        for person, known in ((on.chat.person, True), (ANNA, False)):
+            await on.asks(person, "/new")
+            await on.asks(person, "where is the ruby necklace, or the ring?")
+            body = on.server.requests[-1].body.decode()
+            assert "attic" not in body and ("cellar" in body) is known
+
+
+async def test_nobody_opens_a_session_of_somebody_else() -> None:
+    async with stage(*EVERY_TOOL) as on:
+        app = on.running.app
+        await on.asks(on.chat.person, "the owner's")
+        await on.asks(ANNA, "hers")
+        (hers,) = [one for one in await app.premises.store.list_sessions(9) if one.user_id]
+        (mine,) = [one for one in await app.premises.store.list_sessions(9) if not one.user_id]
+        assert (await app.premises.store.latest_session(person="") or hers).id == mine.id
+        with pytest.raises(NotFoundError, match="somebody else's"):
+            await app.open_session(hers.id)
+        with pytest.raises(NotFoundError, match="somebody else's"):
+            await app.open_session(mine.id, options=structs.replace(app.options, person=f"telegram:{ANNA}"))
+        with pytest.raises(NotFoundError, match="somebody else's"):
+            await app.open_session(mine.id, create=True, options=structs.replace(app.options, person="telegram:9"))
+
+
+async def test_the_words_of_many_do_not_hide_somebodys_own(tmp_path: Path) -> None:
+    store = await Store.open(tmp_path, SystemClock())
+    try:
+        await store.create_session(NewSession(id="hers", user_id="telegram:1002"))
+        await store.create_session(NewSession(id="owners"))
+        frame = EpochFrame(provider="p", model="m", wire="w", encoder_version=1, system="s")
+        for name, count in (("hers", 1), ("owners", 200)):
+            epoch = await store.begin_epoch(name, frame, "new")
+            await store.append(name, epoch, None, [user_message(f"ruby {number}") for number in range(count)])
+        for person, sessions in (
+            ("telegram:1002", {"hers"}),
+            ("", {"owners"}),
+            (None, {"hers", "owners"}),
+            ("x", set()),
+        ):
+            for newest in (True, False):
+                hits = await store.find(Search(query="ruby", limit=300, newest=newest, person=person))
+                assert {one.session_id for one in hits} == sessions
+                one = await store.find(Search(query="ruby", limit=1, newest=newest, person=person))
+                assert len(one) == min(len(sessions), 1)
+    finally:
+        await store.close()
 
 
 async def test_an_obedient_model_sends_nobody_elses_words_along() -> None:

@@ -260,6 +260,15 @@ async def test_an_admin_does_not_answer_for_the_owner() -> None:
         await on.chat.until(lambda: "done" in on.chat.text())
 
 
+async def test_a_role_is_a_limit_that_no_command_widens() -> None:
+    config = {"gateway": {"roles": {"admin": {"toolsets": ["web", "todo"]}}}}
+    async with stage(Say("one"), Say("two"), config=config) as on:
+        await on.asks("/tools enable file", ADA)
+        await on.asks("/tools enable session_search", ADA)
+        await on.asks("hello", ADA)
+        assert set(on.server.requests[0].tool_names) == {"web_search", "web_extract", "todo"}
+
+
 async def test_a_user_who_may_approve_allows_nothing_for_always() -> None:
     async with stage(RESET, Say("done"), roles={"approve": True}) as on:
         await on.question(ANNA, "")

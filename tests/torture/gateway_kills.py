@@ -21,7 +21,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from hermes.testing.chats.discord import Fake as Discord
+from hermes.testing.chats.email import Fake as Email
 from hermes.testing.chats.fake import FakeChat
+from hermes.testing.chats.matrix import Fake as Matrix
 from hermes.testing.chats.ntfy import Fake as Ntfy
 from hermes.testing.chats.slack import Fake as Slack
 from hermes.testing.chats.telegram import Fake as Telegram
@@ -32,6 +34,8 @@ from hermes.testing.server import ScriptedServer
 
 FAKES: Mapping[str, Callable[[], FakeChat]] = {
     "discord": Discord,
+    "email": Email,
+    "matrix": Matrix,
     "ntfy": Ntfy,
     "slack": Slack,
     "telegram": Telegram,
@@ -70,6 +74,8 @@ class Campaign:
         self.fakes: dict[str, FakeChat] = {}
         self.said: dict[str, list[str]] = {}
         self.number = 0
+        self.last: dict[str, str] = {}
+        """The message before, of which a mail is an answer: so all are one thread, in order."""
         self.output: list[str] = []
 
     async def run(self) -> list[str]:
@@ -79,7 +85,7 @@ class Campaign:
             for name in self.names:
                 self.fakes[name] = await stack.enter_async_context(FAKES[name.partition("-")[0]]())
             home = stack.enter_context(self._home(server.url))
-            await self._one_life(home, 0.0, patient=True)
+            await self._one_life(home, 4.0, patient=True)
             people = asyncio.create_task(self._talk())
             for number in range(self.kills):
                 await self._one_life(home, self.random.uniform(0.3, 3.0))
@@ -104,7 +110,8 @@ class Campaign:
             name = self.random.choice(self.names)
             self.number += 1
             self.said.setdefault(name, []).append(str(self.number))
-            await self.fakes[name].say(f"message #{self.number}# please")
+            thread = self.last.get(name, "") if name.startswith("email") else ""
+            self.last[name] = await self.fakes[name].say(f"message #{self.number}# please", reply_to=thread)
 
     async def _start(self, home: TempHome) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
@@ -196,7 +203,7 @@ async def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--platforms", default="ntfy-a,ntfy-b,ntfy-c")
+    parser.add_argument("--platforms", default=",".join(f"{name}-a" for name in FAKES))
     parser.add_argument("--show", action="store_true", help="what the gateway said")
     given = parser.parse_args()
     campaign = Campaign(given.platforms.split(","), given.kills, given.seed)

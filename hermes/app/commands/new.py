@@ -28,6 +28,7 @@ COMMANDS = (
         usage=phrase("[title]"),
         group=Group.SESSION,
         run=begin,
+        opens=True,
         while_busy=False,
     ),
     Command(
@@ -35,6 +36,7 @@ COMMANDS = (
         about=phrase("clear the screen and begin a new session"),
         group=Group.SESSION,
         run=clear,
+        opens=True,
         surfaces=HERE_ONLY,
         while_busy=False,
     ),

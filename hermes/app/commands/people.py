@@ -1,7 +1,6 @@
 """`/people`, `/pair`: who may talk with this Hermes from chats, for whoever looks after it."""
 
 from hermes.app.command import Call, Command, Group
-from hermes.app.desk import Surface
 from hermes.app.people_desk import PeopleDesk
 from hermes.core.errors import UsageError
 from hermes.util.say import phrase, say, say_many
@@ -69,7 +68,6 @@ COMMANDS = (
         usage=phrase("[show|role|rename|remove|audit] [who]"),
         group=Group.ABOUT,
         run=people,
-        surfaces=frozenset({Surface.CHAT}),
     ),
     Command(
         name="pair",
@@ -77,6 +75,5 @@ COMMANDS = (
         usage=phrase("[role]"),
         group=Group.ABOUT,
         run=pair,
-        surfaces=frozenset({Surface.CHAT}),
     ),
 )

@@ -43,7 +43,7 @@ async def browse(call: Call) -> None:
     if call.text:
         await call.desk.open(call.text)
         return
-    here = call.desk.actor.session_id
+    here = call.desk.port.session_id
     nodes = list(_flat(await _sessions(call).tree(_LISTED)))
     if not [node for node, _ in nodes if node.id != here]:
         call.desk.tell(say("There is no other session yet."))
@@ -116,6 +116,7 @@ COMMANDS = (
         about=phrase("choose among your sessions and their branches, and go on with one"),
         group=Group.SESSION,
         run=browse,
+        opens=True,
         while_busy=False,
     ),
     Command(
@@ -124,6 +125,7 @@ COMMANDS = (
         usage=phrase("[session]"),
         group=Group.SESSION,
         run=browse,
+        opens=True,
         complete=complete,
         while_busy=False,
     ),
@@ -140,6 +142,7 @@ COMMANDS = (
         usage=phrase("words"),
         group=Group.SESSION,
         run=search,
+        opens=True,
         while_busy=False,
     ),
     Command(

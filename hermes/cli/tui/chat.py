@@ -156,8 +156,11 @@ class Chat:
     async def _command(self, desk: ChatDesk, named: tuple[str, str], draft: Draft) -> None:
         name, text = named
         commands = registry(Surface.TERMINAL)
-        if commands.find(name) is not None:
-            await commands.run(desk, name, text)
+        if (command := commands.find(name)) is not None:
+            if (remote := desk.remote) is not None and command.travels:
+                await remote.command(name, text, desk)
+            else:
+                await commands.run(desk, name, text)
             return
         skills = await desk.app.skills().names()
         if name in skills:

@@ -19,6 +19,8 @@ from hermes.util.text import escaped
 
 if TYPE_CHECKING:
     from hermes.app.people import Person
+    from hermes.app.ports.port import SessionPort
+    from hermes.app.ports.remote import RemoteSession
     from hermes.app.wiring import App
     from hermes.runtime.actor import SessionActor
     from hermes.runtime.mailbox import Inbound
@@ -119,6 +121,16 @@ class ChatDesk:
         return self._talk.actor
 
     @property
+    def port(self) -> "SessionPort":
+        """The same, wherever it lives."""
+        return self._talk.port
+
+    @property
+    def remote(self) -> "RemoteSession | None":
+        """The same, where it lives in another process."""
+        return self._talk.remote
+
+    @property
     def busy(self) -> bool:
         """Whether a turn runs."""
         return self._talk.busy
@@ -158,7 +170,7 @@ class ChatDesk:
         """A line from the person."""
         return await self._screen.typed(self._asked(question), default)
 
-    async def open(self, name: str | None = None, *, greet: bool = True) -> "SessionActor":
+    async def open(self, name: str | None = None, *, greet: bool = True) -> "SessionPort":
         """Talk with another session from now on."""
         return await self._talk.switch(name, greet=greet)
 
@@ -172,7 +184,7 @@ class ChatDesk:
 
     async def answered(self, inbound: "Inbound") -> ExitReason:
         """Say something, and wait for the end of its turn."""
-        return (await self.actor.post(inbound)).reason
+        return (await self.port.post(inbound)).reason
 
     def prefill(self, text: str) -> None:
         """Put a text into the input line."""

@@ -14,7 +14,7 @@ from hermes.util.say import say, translated
 from hermes.util.text import escaped, excerpt, is_long, one_line, visible
 
 if TYPE_CHECKING:
-    from hermes.runtime.actor import SessionActor
+    from hermes.app.ports.port import SessionPort
 
 _THIS = "this call"
 _WITHDRAWN = "withdrawn"
@@ -34,7 +34,7 @@ class Questions:
         self._of: dict[str, str] = {}
         """Whose question it is: the session, by the question's id."""
 
-    def attach(self, actor: "SessionActor", *, beside: bool = False) -> None:
+    def attach(self, actor: "SessionPort", *, beside: bool = False) -> None:
         """Answer this session's questions, too, from now on; `beside`: it is not the one on the screen."""
         if not beside:
             self._here = actor.session_id
@@ -63,7 +63,7 @@ class Questions:
         if tasks:
             await asyncio.wait(tasks)
 
-    def _hear(self, actor: "SessionActor", event: Event) -> None:
+    def _hear(self, actor: "SessionPort", event: Event) -> None:
         match event:
             case ApprovalAsked():
                 task = asyncio.get_running_loop().create_task(self._approve(actor, event))
@@ -89,7 +89,7 @@ class Questions:
         self._tasks.pop(name, None)
         self._of.pop(name, None)
 
-    async def _approve(self, actor: "SessionActor", event: ApprovalAsked) -> None:
+    async def _approve(self, actor: "SessionPort", event: ApprovalAsked) -> None:
         options, scopes = _options(event)
         lines = [
             line

@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+from hermes.app.ports.port import SessionPort
+from hermes.app.ports.reachable import local
+from hermes.app.ports.remote import RemoteSession
 from hermes.app.wiring import App
 from hermes.cli.tui.look import Look
 from hermes.cli.tui.status import Status
@@ -18,14 +21,18 @@ MOST_LINES = 24
 """Lines of one of them."""
 
 
-async def recalled(app: App, actor: SessionActor, look: Look) -> list[str]:
+async def recalled(app: App, port: SessionPort, look: Look) -> list[str]:
     """The session's title and its last words; empty for a fresh one."""
-    messages = actor.conversation.messages
+    messages: Sequence[Message]
+    if isinstance(port, SessionActor):
+        messages = port.conversation.messages
+    else:
+        messages = [row.message for row in await app.premises.store.transcript(port.session_id)]
     said = [one for one in _last(messages, SHOWN) if one.text.strip()]
     if not said:
         return []
-    row = await app.about(actor)
-    title = one_line(escaped(str(row["title"])), 60) or actor.session_id
+    row = await app.premises.store.session(port.session_id)
+    title = one_line(escaped(row.title if row is not None else ""), 60) or port.session_id
     earlier = len(messages) - len(said)
     more = " " + say_many("({n} earlier message)", "({n} earlier messages)", earlier) if earlier > 0 else ""
     lines = ["", look.paint("notice", say("Going on with “{title}”", title=title) + more), ""]
@@ -56,8 +63,18 @@ def _shown(message: Message, look: Look) -> list[str]:
     return [*lines, ""]
 
 
-async def status_of(app: App, actor: SessionActor) -> Status:
+async def status_of(app: App, port: SessionPort) -> Status:
     """Where a session stands, from what is stored of it."""
+    if isinstance(port, RemoteSession):
+        about = port.about
+        return Status(
+            model=about.model,
+            window=about.window,
+            session=about.title or about.session_id,
+            place=about.place,
+            yolo=about.yolo,
+        )
+    actor = local(port)
     row = await app.about(actor)
     usage = Usage(
         input=_count(row["input_tokens"]),

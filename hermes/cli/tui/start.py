@@ -62,10 +62,14 @@ async def _opened(
     from hermes.cli.tui.talk import Talk
 
     app = await stack.enter_async_context(App(environ, wanted.options))
+    from hermes.app.ports.reachable import reachable
+
+    await stack.enter_async_context(reachable(app))
     log.redact = app.redact
     if chat.screen.look.fault:
         chat.screen.tell("warning", chat.screen.look.fault)
     talk = Talk(app, chat.screen, chat.questions, lambda: chat.leave(1))
+    stack.push_async_callback(talk.close)
     try:
         await talk.begin(wanted.resume, latest=wanted.latest, asks=not wanted.no_input)
     finally:
@@ -76,9 +80,12 @@ async def _opened(
 
 async def _farewell(chat: Chat, desk: ChatDesk) -> None:
     """Say how to go on with the session, or delete it where that is wanted."""
-    actor = desk.actor
-    if not desk.deletes:
-        if actor.conversation.messages:
+    from hermes.app.ports.reachable import said_something
+    from hermes.runtime.actor import SessionActor
+
+    actor = desk.port
+    if not desk.deletes or not isinstance(actor, SessionActor):
+        if said_something(actor):
             chat.screen.tell("notice", say("hermes --resume {id} goes on with it.", id=actor.session_id))
         return
     from hermes.app.sessions import Sessions

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from hermes.app.desk import Delivery
+from hermes.cli.report import elsewhere_line
 from hermes.cli.tui.questions import Questions
 from hermes.cli.tui.screen import Screen
 from hermes.config.display import BusyMode
-from hermes.core.errors import BusyError
+from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import Event, MessageAppended, TurnEnded
 from hermes.core.messages import Role
 from hermes.core.outcomes import ExitReason
@@ -20,10 +21,14 @@ from hermes.util.say import phrase, say, translated
 from hermes.util.text import inert
 
 if TYPE_CHECKING:
+    from hermes.app.ports.port import SessionPort
+    from hermes.app.ports.remote import RemoteSession
     from hermes.app.wiring import App
     from hermes.runtime.actor import SessionActor
     from hermes.runtime.mailbox import Inbound
 
+_REOPEN = (0.2, 1.0, 3.0, 8.0)
+"""Seconds before a session is opened here whose process is gone, time after time."""
 _MODES = {BusyMode.QUEUE: Delivery.QUEUE, BusyMode.STEER: Delivery.STEER, BusyMode.INTERRUPT: Delivery.INTERRUPT}
 
 
@@ -35,38 +40,48 @@ class Talk:
         self._screen = screen
         self._questions = questions
         self._broken = broken
-        self._actor: SessionActor | None = None
+        self._port: SessionPort | None = None
+        self._mending: set[asyncio.Task[None]] = set()
         screen.view.heard.append(self._hear)
 
     @property
-    def actor(self) -> "SessionActor":
+    def port(self) -> "SessionPort":
         """The session that is talked with now. Raises BusyError while the first one is being opened."""
-        if self._actor is None:
+        if self._port is None:
             raise BusyError(phrase("The session is not open yet."), phrase("Try again in a moment."))
-        return self._actor
+        return self._port
+
+    @property
+    def actor(self) -> "SessionActor":
+        """The same. Raises BusyError where it lives in another process."""
+        from hermes.app.ports.reachable import local
+
+        return local(self.port)
 
     @property
     def busy(self) -> bool:
         """Whether a turn runs."""
-        return self._actor is not None and self._actor.busy
+        return self._port is not None and self._port.busy
 
     async def begin(self, name: str | None, *, latest: bool, asks: bool) -> None:
         """Open the first session; without `asks` its questions are answered with no."""
-        self._attach(await self.app.open_session(name, latest=latest, asker=self._questions if asks else None), asks)
+        self._attach(await self._opened(name, latest=latest, asks=asks), asks)
         await self.describe(greet=True)
-        self._resume(self.actor)
+        self._resume(self.port)
 
-    async def switch(self, name: str | None, *, greet: bool = True) -> "SessionActor":
+    async def switch(self, name: str | None, *, greet: bool = True) -> "SessionPort":
         """Talk with another session; when it cannot be opened nothing has changed."""
-        before = self.actor
-        if before.busy:
+        from hermes.app.ports.reachable import let_go, said_something
+
+        before = self.port
+        if before.busy and self.remote is None:
             raise BusyError(phrase("A turn runs in this session."), phrase("Ctrl-C or /stop ends it."))
         if name == before.session_id:
             return before
-        actor = await self.app.open_session(name, asker=self._questions)
+        actor = await self._opened(name, latest=False, asks=True)
         self._attach(actor, asks=True)
-        await self.app.close_session(before)
-        if before.conversation.messages:
+        await let_go(self.app, before)
+        if said_something(before):
             self._screen.tell("notice", say("hermes --resume {id} goes on with it.", id=before.session_id))
         await self.describe(greet=greet)
         self._resume(actor)
@@ -80,7 +95,7 @@ class Talk:
 
     def post(self, inbound: "Inbound", delivery: Delivery = Delivery.USUAL) -> None:
         """Say something: at once, or as the person has set for while a turn runs. Raises HermesError."""
-        actor = self.actor
+        actor = self.port
         usual = delivery is Delivery.USUAL
         if usual:
             delivery = _MODES[self._screen.look.display.busy_input_mode] if actor.busy else Delivery.QUEUE
@@ -94,35 +109,92 @@ class Talk:
 
     def stop(self) -> bool:
         """Stop the running turn, or the judge of its goal; False when none runs."""
-        if self._actor is None:
+        if self._port is None:
             return False
-        pursuit = self.app.beside.pursuing(self._actor)
-        return pursuit.stop() if pursuit is not None else self._actor.stop()
+        pursuit = self.app.beside.pursuing(self._port)
+        return pursuit.stop() if pursuit is not None else self._port.stop()
 
     async def describe(self, *, greet: bool) -> None:
         """Bring the status line up to date; with `greet` show the session's last words, too."""
         from hermes.cli.tui.recall import recalled, status_of
 
-        self._screen.status = await status_of(self.app, self.actor)
-        if greet and (lines := await recalled(self.app, self.actor, self._screen.look)):
+        self._screen.status = await status_of(self.app, self.port)
+        if greet and (lines := await recalled(self.app, self.port, self._screen.look)):
             self._screen.view.tell(lines)
         self._screen.changed()
 
-    def _attach(self, actor: "SessionActor", asks: bool) -> None:
-        self._actor = actor
+    async def close(self) -> None:
+        """Take part no more in a session that lives elsewhere; those that live here are closed by the program."""
+        tasks = list(self._mending)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        if (remote := self.remote) is not None:
+            await remote.close()
+
+    @property
+    def remote(self) -> "RemoteSession | None":
+        """The session, where it lives in another process."""
+        from hermes.app.ports.remote import RemoteSession
+
+        return self._port if isinstance(self._port, RemoteSession) else None
+
+    async def _opened(self, name: str | None, *, latest: bool, asks: bool) -> "SessionPort":
+        """A session, or a part in one that another process holds."""
+        try:
+            return await self.app.open_session(name, latest=latest, asker=self._questions if asks else None)
+        except BusyError:
+            from hermes.app.ports.reachable import joined
+
+            remote = await joined(self.app, name, latest=latest, asks=asks)
+            if remote is None:
+                raise
+            self._screen.tell("notice", elsewhere_line())
+            return remote
+
+    def _attach(self, actor: "SessionPort", asks: bool) -> None:
+        self._port = actor
         if asks:
             self._questions.attach(actor)
         actor.subscribe(self._screen.view)
-        actor.on_turn_end.append(self._name)
+        if (remote := self.remote) is not None:
+            remote.asker = self._questions
+            remote.on_lost.append(lambda: self._lost(remote.session_id, asks))
+        else:
+            self.actor.on_turn_end.append(self._name)
+
+    def _lost(self, session_id: str, asks: bool) -> None:
+        """The process in which the session lived is gone: it goes on here."""
+        task = asyncio.create_task(self._mend(session_id, asks), name=f"mend {session_id}")
+        self._mending.add(task)
+        task.add_done_callback(self._mending.discard)
+
+    async def _mend(self, session_id: str, asks: bool) -> None:
+        why = ""
+        for pause in _REOPEN:
+            await asyncio.sleep(pause)
+            try:
+                actor = await self._opened(session_id, latest=False, asks=asks)
+            except HermesError as error:
+                why = str(error)
+                continue
+            self._attach(actor, asks)
+            await self.describe(greet=False)
+            self._screen.tell("notice", say("The other process has let the session go; it goes on here."))
+            self._resume(actor)
+            return
+        self._screen.tell("error", inert(translated(why)))
+        self._broken()
 
     async def _name(self, _state: object, _ended: TurnEnded) -> None:
         """A session has its title from its first turn on."""
         status = self._screen.status
-        if self._actor is not None and status.session == self._actor.session_id:
-            title = str((await self.app.about(self._actor))["title"])
+        if self._port is not None and status.session == self._port.session_id:
+            title = str((await self.app.about(self.actor))["title"])
             self._screen.status = structs.replace(self._screen.status, session=title or status.session)
 
-    def _resume(self, actor: "SessionActor") -> None:
+    def _resume(self, actor: "SessionPort") -> None:
         if actor.unfinished and (ended := actor.resume()) is not None:
             ended.add_done_callback(self._ended)
 
@@ -135,7 +207,7 @@ class Talk:
                     continue
                 if event.message.role is Role.TOOL or part.text in screen.view.queued:
                     screen.view.joined(part.text)
-        pursuit = self.app.beside.pursuing(self.actor) if self._actor is not None else None
+        pursuit = self.app.beside.pursuing(self._port) if self._port is not None else None
         goal = pursuit.word if pursuit is not None else ""
         screen.status = structs.replace(screen.status.after(event), waiting=len(screen.view.queued), goal=goal)
 
@@ -143,6 +215,9 @@ class Talk:
         if ended.cancelled():
             return
         error = ended.exception()
+        if isinstance(error, BusyError):  # where the session lived there is no process any more
+            self._screen.tell("warning", inert(translated(str(error))))
+            return
         if error is not None:
             self._screen.tell("error", inert(translated(str(error))))
         if error is not None or ended.result().reason is ExitReason.LOCAL_ERROR:

@@ -101,12 +101,7 @@ class News:
         except SendError as error:
             if error.fault is not Fault.NOT_FOUND:
                 raise
-        path = f"{V3}/user/{quote(user, safe='')}/account_data/m.direct"
-        try:
-            self._know_direct(await self._client.call("GET", path, dict[str, list[str]]))
-        except SendError as error:
-            if error.fault is not Fault.NOT_FOUND:
-                raise
+        self._know_direct(await self._stored_direct())
         names = [re.escape(one) for one in (self._name, user, user.partition(":")[0]) if one]
         self._calls = re.compile(rf"(?<!\w)(?:{'|'.join(names)})(?!\w)", re.IGNORECASE)
 
@@ -178,17 +173,27 @@ class News:
 
     async def _is_direct(self, room: str, person: str) -> None:
         """Remember, as clients do, that a room is a direct chat."""
-        path = f"{V3}/user/{quote(self.me, safe='')}/account_data/m.direct"
+        known = await self._stored_direct()
+        if room not in known.setdefault(person, []):
+            known[person].append(room)
+            await self._client.call("PUT", self._direct_path, Done, known)
+        self._know_direct(known)
+
+    @property
+    def _direct_path(self) -> str:
+        return f"{V3}/user/{quote(self.me, safe='')}/account_data/m.direct"
+
+    async def _stored_direct(self) -> dict[str, list[str]]:
+        """The direct chats by person, as clients store them in the account."""
         try:
-            known = await self._client.call("GET", path, dict[str, list[str]])
+            raw = await self._client.call("GET", self._direct_path, msgspec.Raw)
+            return read(raw, dict[str, list[str]])
+        except msgspec.DecodeError as error:
+            self._unread("m.direct", error)
         except SendError as error:
             if error.fault is not Fault.NOT_FOUND:
                 raise
-            known = {}
-        if room not in known.setdefault(person, []):
-            known[person].append(room)
-            await self._client.call("PUT", path, Done, known)
-        self._know_direct(known)
+        return {}
 
     def _take_direct(self, event: Event) -> None:
         try:

@@ -80,7 +80,7 @@ class Content(
     url: str = ""
     filename: str = ""
     info: About | None = None
-    file: msgspec.Raw | None = None
+    file: dict[str, object] | None = None
     """How an encrypted file is read."""
     geo_uri: str = ""
     relates_to: Relation | None = None

@@ -1,0 +1,37 @@
+"""What `hermes send` and `hermes gateway status` stand on where no gateway runs: the settings and the store."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from msgspec import Struct
+
+from hermes.config.home import Home, locate_home
+from hermes.config.load import load_settings
+from hermes.config.settings import Settings
+from hermes.store.store import Store
+from hermes.util.clock import Clock, SystemClock
+
+
+class SendDesk(Struct, frozen=True, kw_only=True):
+    """A home that is open, without a model."""
+
+    home: Home
+    environ: Mapping[str, str]
+    settings: Settings
+    store: Store
+    clock: Clock
+
+
+@asynccontextmanager
+async def open_desk(environ: Mapping[str, str]) -> AsyncIterator[SendDesk]:
+    """Open this home. Makes it when there is none. Raises ConfigError, StoreError."""
+    home = locate_home(environ)
+    home.check()
+    settings = load_settings(home).settings
+    home.ensure()
+    clock = SystemClock()
+    store = await Store.open(home.root, clock)
+    try:
+        yield SendDesk(home=home, environ=environ, settings=settings, store=store, clock=clock)
+    finally:
+        await store.close()

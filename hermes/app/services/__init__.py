@@ -1,0 +1,1 @@
+"""The gateway as a service of this machine: how it is installed, started, watched and ended."""

@@ -1,0 +1,259 @@
+"""The gateway as a service: its files, its life as a process, what it says of itself, and sending from scripts."""
+
+import asyncio
+import json
+import os
+import plistlib
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hermes.app.services import running
+from hermes.app.services.log import FILES, LARGEST, GatewayLog, line_now, log_lines
+from hermes.app.services.notify import Notifier
+from hermes.app.services.service import Kind, Service, kind_here, lines_of
+from hermes.app.services.storm import MOST, Starts
+from hermes.app.services.units import Wish, launchd_plist, systemd_unit
+from hermes.config.home import Home
+from hermes.core.errors import NotFoundError
+from hermes.testing.chats.ntfy import Fake
+from hermes.testing.home import TempHome
+from hermes.testing.script import Say
+from hermes.testing.server import ScriptedServer
+from tests.gateway.running import home_for
+from tests.gateway.running import running as in_process
+from tests.gateway.served import hermes, served
+
+ODD = 'a "quoted" $HOME 100% back\\slash'
+
+
+def _wish(folder: str = "/tmp") -> Wish:
+    return Wish(
+        arguments=("/usr/bin/env", "python3", ODD),
+        folder=folder,
+        drain_seconds=60,
+        environ={"HERMES_HOME": folder, "ODD": ODD},
+        name="org.hermes.gateway",
+        log="/tmp/gateway.out",
+    )
+
+
+def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
+    text = systemd_unit(_wish())
+    assert "Type=notify\n" in text and "WatchdogSec=60\n" in text
+    assert "RestartPreventExitStatus=78\n" in text and "TimeoutStopSec=90\n" in text
+    file = tmp_path / "hermes-gateway.service"
+    file.write_text(text)
+    try:
+        done = subprocess.run(
+            ["systemd-analyze", "verify", "--user", "--man=no", str(file)],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    except FileNotFoundError:
+        pytest.skip("there is no systemd-analyze here")
+    assert "hermes-gateway.service:" not in done.stderr, done.stderr
+
+
+def test_the_plist_says_the_same() -> None:
+    read = plistlib.loads(launchd_plist(_wish()).encode())
+    assert read["ProgramArguments"] == ["/usr/bin/env", "python3", ODD]
+    assert read["EnvironmentVariables"]["ODD"] == ODD
+    assert read["ExitTimeOut"] == 90
+
+
+def test_installing_shows_first_what_it_would_do(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "SECRET_KEY": "never written down"}
+    service = Service(Home(tmp_path / ".hermes"), environ, Kind.SYSTEMD, 60)
+    plan = service.install()
+    shown = "\n".join(lines_of(plan))
+    assert str(tmp_path / ".config/systemd/user/hermes-gateway.service") in shown
+    assert "systemctl --user enable hermes-gateway.service" in shown
+    assert "never written down" not in shown
+    assert not service.installed
+    other = Service(Home(tmp_path / "other"), environ, Kind.SYSTEMD, 60)
+    assert other.name != service.name
+    with pytest.raises(NotFoundError, match="gateway start"):
+        Service(Home(tmp_path / ".hermes"), environ, Kind.PLAIN, 60).install()
+    assert kind_here({"XDG_RUNTIME_DIR": str(tmp_path), "PATH": ""}, "linux") is Kind.PLAIN
+
+
+async def test_the_watchdog_is_petted_while_the_loop_turns(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        heard.bind(str(tmp_path / "notify"))
+        heard.setblocking(False)
+        notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "100000"})
+        notifier.ready("STATUS=here")
+        notifier.watch()
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(5):
+            assert await loop.sock_recv(heard, 4096) == b"READY=1\nSTATUS=here"
+            assert [await loop.sock_recv(heard, 4096) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+        await notifier.close()
+    Notifier({}).ready()
+    assert Notifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}).ready() is None
+
+
+def test_failed_starts_are_waited_for(tmp_path: Path) -> None:
+    starts = Starts(tmp_path / "run")
+    assert [starts.begin() for _ in range(MOST)] == [0.0] * MOST
+    assert 50 < starts.begin() <= 60
+    starts.succeeded()
+    assert starts.begin() == 0.0
+
+
+def test_the_log_turns_over_and_can_be_read_by_account(tmp_path: Path) -> None:
+    log = GatewayLog(tmp_path, lambda text: text.replace("hidden", "[redacted]"))
+    log.write(line_now("said", account="one", text="hidden", level="error"))
+    log.write(line_now("arrived", lane="two:chat:"))
+    assert [one.text for one in log_lines(tmp_path, "one", 10)] == ["[redacted]"]
+    assert [one.event for one in log_lines(tmp_path, "two", 10)] == ["arrived"]
+    assert [one.event for one in log_lines(tmp_path, "", 10, "error")] == ["said"]
+    for number in range(FILES + 2):
+        with open(tmp_path / "gateway.log", "a") as file:
+            file.write("x" * LARGEST + "\n")
+        log.close()
+        log = GatewayLog(tmp_path, str)
+        log.write(line_now("arrived", count=number))
+    log.close()
+    assert len(list(tmp_path.glob("gateway*.log"))) == FILES
+    assert log_lines(tmp_path, "", 1)[0].count == FILES + 1
+
+
+async def test_it_is_started_shown_reloaded_and_ended() -> None:
+    async with ScriptedServer([]) as server, Fake() as chat:
+        with home_for(server, {"ntfy": chat}) as home:
+            code, out, err = await hermes(home, "gateway", "start")
+            assert code == 0 and "The gateway runs" in out, err
+            pid = running.gateway_pid(Home(home.hermes))
+            assert pid
+            try:
+                assert (await hermes(home, "gateway", "start"))[0] == 75
+                assert (await hermes(home, "gateway", "run"))[0] == 75
+                code, out, _ = await hermes(home, "gateway", "status", "--json")
+                assert code == 0
+                told = json.loads(out)
+                assert told["pid"] == pid and told["accounts"]["ntfy"]["platform"]
+                assert (home.hermes / "run/gateway.sock").stat().st_mode & 0o777 == 0o600
+                home.write_config({**(home.config or {}), "platforms": {}})
+                code, out, _ = await hermes(home, "gateway", "reload")
+                assert code == 0 and "ntfy" in out
+            finally:
+                code, out, err = await hermes(home, "gateway", "stop")
+            assert code == 0 and "has ended" in out, err
+            assert running.gateway_pid(Home(home.hermes)) is None
+            assert (await hermes(home, "gateway", "stop"))[1] == "No gateway runs.\n"
+            code, out, _ = await hermes(home, "gateway", "status")
+            assert code == 1 and "No gateway runs" in out
+            code, out, _ = await hermes(home, "gateway", "logs")
+            assert "began" in out and "ended" in out
+
+
+async def test_what_cannot_start_says_why() -> None:
+    with TempHome({"model": {"default": "m", "provider": "custom", "base_url": "http://127.0.0.1:9"}}) as home:
+        code, _, err = await hermes(home, "gateway", "start")
+        assert code == 1 and "exit code 78" in err and "No platform is set up" in err
+
+
+async def test_settings_that_are_read_anew_touch_only_what_changed() -> None:
+    async with ScriptedServer([Say("one"), Say("two")]) as server, Fake() as kept, Fake() as other:
+        with home_for(server, {"ntfy": kept}) as home:
+            config = dict(home.config or {})
+            async with in_process(home) as it:
+                before = it.gateway.accounts["ntfy"]
+                more = {"platform": "ntfy", "batch_seconds": 0.05, **other.options()}
+                home.write_config({**config, "platforms": {**config["platforms"], "second": more}})  # type: ignore[dict-item]
+                await it.gateway.reload()
+                assert it.gateway.accounts["ntfy"] is before
+                assert await it.gateway.accounts["second"].connected(5)
+                await other.say("hello")
+                await other.until(other.shown)
+                (home.hermes / "config.yaml").write_text("platforms: [")
+                assert "nothing was changed" in await it.gateway.reload()
+                assert set(it.gateway.accounts) == {"ntfy", "second"}
+                home.write_config({**config, "platforms": {"second": {**more, "batch_seconds": 0.06}}})
+                await it.gateway.reload()
+                assert set(it.gateway.accounts) == {"second"}
+                await other.say("again")
+                await other.until(lambda: len(other.shown()) == 2)
+        assert len(server.requests[1].messages) > len(server.requests[0].messages)
+
+
+async def test_a_hangup_has_the_process_read_its_settings() -> None:
+    async with ScriptedServer([]) as server, Fake() as chat:
+        with home_for(server, {"ntfy": chat}) as home:
+            async with served(home) as process:
+                assert process.stdout is not None
+                process.send_signal(signal.SIGHUP)
+                async with asyncio.timeout(10):
+                    while b"read anew" not in await process.stdout.readline():
+                        pass
+                process.terminate()
+                async with asyncio.timeout(10):
+                    assert await process.wait() == 0
+
+
+async def test_measures_are_in_the_format_of_prometheus() -> None:
+    async with ScriptedServer([Say("Hello back.")]) as server, Fake() as chat:
+        with home_for(server, {"ntfy": chat}) as home:
+            async with in_process(home) as it:
+                await chat.say("hello")
+                await chat.until(chat.shown)
+                await it.gateway.outbox.settled(5)
+                await it.gateway.measure()
+                text = it.gateway.metrics()
+            lines = (home.hermes / "logs/gateway.log").read_text()
+    assert 'hermes_account_state{account="ntfy",state="connected"} 1' in text
+    assert 'hermes_turns_total{outcome="text_response"} 1' in text
+    assert 'hermes_arrivals_total{account="ntfy"} 1' in text
+    assert 'hermes_deliveries{account="ntfy",state="delivered"} 1' in text
+    assert 'hermes_turn_seconds_bucket{le="+Inf"} 1' in text
+    events = [json.loads(line)["event"] for line in lines.splitlines()]
+    assert events.count("turn_ended") == 1 and events.count("sent") == 1
+    assert "hello" not in lines.lower()
+
+
+async def test_sending_from_a_script() -> None:
+    async with ScriptedServer([]) as server, Fake() as chat:
+        with home_for(server, {"ntfy": chat}, home="a-topic") as home:
+            code, out, err = await hermes(home, "send", "for later")
+            assert code == 0 and "No gateway runs" in out, err
+            async with served(home):
+                await chat.until(lambda: chat.text() == "for later")
+                code, out, err = await hermes(home, "send", "--to", "ntfy:a-topic", "-", stdin=b"through it\n")
+                assert code == 0 and "It goes out" in out, err
+                await chat.until(lambda: "through it" in chat.text())
+                code, _, err = await hermes(home, "send", "--to", "nobody:x", "hi")
+                assert code == 1 and "No account is called" in err
+            code, out, err = await hermes(home, "send", "--now", "at once")
+            assert code == 0 and "Sent" in out, err
+            assert "at once" in chat.text()
+            assert (await hermes(home, "send", ""))[0] == 2
+            code, out, _ = await hermes(home, "send", "--list", "--json")
+            assert json.loads(out)[0] == {"target": "ntfy:a-topic", "name": "", "kind": "home"}
+
+
+async def test_a_process_that_reads_nothing_gets_no_socket_of_ours() -> None:
+    """The socket's folder and the socket are the person's alone; what is no frame cuts the wire and nothing else."""
+    async with ScriptedServer([]) as server, Fake() as chat:
+        with home_for(server, {"ntfy": chat}) as home:
+            async with in_process(home) as it:
+                path = home.hermes / "run" / "gateway.sock"
+                assert path.parent.stat().st_mode & 0o777 == 0o700
+                reader, writer = await asyncio.open_unix_connection(str(path))
+                writer.write(b"GET / HTTP/1.1\r\n\r\n")
+                async with asyncio.timeout(5):
+                    assert await reader.read() == b""
+                writer.close()
+                assert it.gateway.health()["pid"] == os.getpid()
+
+
+def test_nothing_needs_a_gateway_to_be_imported() -> None:
+    code = "import sys, hermes.cli.gateway; sys.exit('hermes.gateway.run' in sys.modules or 'aiohttp' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 0
