@@ -339,6 +339,18 @@ async def test_too_many_turns_are_told_to_come_again() -> None:
         assert (await it.ask("POST", "/v1/chat/completions", ASK))[0] == 200
 
 
+async def test_a_role_has_its_turns_of_an_hour() -> None:
+    guest = fresh_key()
+    keys = [{"key": guest, "name": "g", "role": "guest"}]
+    more = {"gateway": {"roles": {"guest": {"turns_per_hour": 2}}}}
+    async with api(ScriptedModel(lambda request: Say("x")), more=more, keys=keys) as it:
+        asked = [("/v1/chat/completions", ASK), ("/v1/responses", {"input": "x"}), ("/v1/runs", {"input": "x"})]
+        told = [(await it.ask("POST", path, body, key=guest))[0] for path, body in (*asked, *asked)]
+        assert told == [200, 200, 429, 429, 429, 429]
+        assert (await it.ask("POST", "/v1/sessions/s/chat", {"input": "x"}, key=guest))[0] == 429
+        assert (await it.ask("POST", "/v1/chat/completions", ASK))[0] == 200
+
+
 async def test_keys_are_found_nowhere_we_write(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     async with api(ScriptedModel(lambda request: Say("fine"))) as it:
