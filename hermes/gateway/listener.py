@@ -58,6 +58,7 @@ class Listener:
             keepalive_timeout=self._bounds.idle_seconds,
             lingering_time=1.0,
             shutdown_timeout=1.0,
+            auto_decompress=False,  # a small body must not become a large one
         )
         await runner.setup()
         loop = asyncio.get_running_loop()

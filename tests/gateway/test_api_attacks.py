@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import json
 import logging
 import socket
@@ -283,6 +284,13 @@ async def test_a_gigabyte_is_refused_by_its_length_and_by_its_pieces() -> None:
         assert (await raw(it, head)).startswith(b"HTTP/1.1 413")
         chunked = post(it, b"", Content_Length="", Transfer_Encoding="chunked")
         assert (await raw(it, chunked + (b"2000\r\n" + b"x" * 0x2000 + b"\r\n") * 3)).startswith(b"HTTP/1.1 413")
+
+
+async def test_a_small_body_does_not_become_a_large_one() -> None:
+    packed = gzip.compress(json.dumps(ASK).encode() + b" " * 50_000_000)
+    async with api([]) as it:
+        assert (await raw(it, post(it, packed, Content_Encoding="gzip")))[9:12] == b"415"
+        assert not it.model.requests
 
 
 async def test_smuggled_requests_are_refused() -> None:
