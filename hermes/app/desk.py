@@ -12,7 +12,7 @@ from hermes.core.outcomes import ExitReason
 
 if TYPE_CHECKING:
     from hermes.app.people import Person
-    from hermes.app.ports.port import SessionPort
+    from hermes.app.port import SessionPort
     from hermes.app.wiring import App
     from hermes.runtime.actor import SessionActor
     from hermes.runtime.mailbox import Inbound

@@ -69,7 +69,8 @@ class Premises:
         self.credentials: Credentials
         self.spending: Spending
         self.shelf: Shelf
-        self._process = process
+        self.process = process
+        """The variables that the process was started with, without those of `.env`."""
         self._stack = AsyncExitStack()
         self._sides: dict[str, Models] = {}
         self._others: list[tuple[ModelChoice, Models]] = []
@@ -88,7 +89,7 @@ class Premises:
         if self.model.notice:
             self.notices.append(self.model.notice)
         self.store = await Store.open(self.home.root, self.clock)
-        self.credentials = Credentials(self.home, self._process, settings, self.clock, self.store, self.redactor.learn)
+        self.credentials = Credentials(self.home, self.process, settings, self.clock, self.store, self.redactor.learn)
         stack.push_async_callback(self.store.close)
         self.spending = Spending(settings, self.options, self.store, self.clock)
         self.shelf = Shelf(

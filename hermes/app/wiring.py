@@ -2,8 +2,8 @@
 
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -81,11 +81,6 @@ class App:
         return self._on
 
     @property
-    def process(self) -> Mapping[str, str]:
-        """The variables that the process was started with, without those of `.env`."""
-        return self._process
-
-    @property
     def endpoint(self) -> Endpoint:
         """The model that answers, and where."""
         return self._on.model.endpoint
@@ -136,20 +131,6 @@ class App:
             await self.beside.pursuit(live.actor)
         return live.actor
 
-    async def session_named(self, name: str | None, *, latest: bool = False) -> str:
-        """The id of the session that `open_session` would open. Raises NotFoundError."""
-        found, _ = await _session_id(
-            self._on.store, self._clock.now(), name, latest=latest, create=False, person=self.options.person
-        )
-        return found
-
-    @asynccontextmanager
-    async def held(self, session_id: str) -> AsyncIterator[SessionActor]:
-        """A session that is live in this process. Raises NotFoundError for one that is not."""
-        if session_id not in self._live:
-            raise NotFoundError(f"The session {session_id} is not open in this process.")
-        yield self._live[session_id][0].actor
-
     async def close_session(self, actor: SessionActor) -> None:
         """End a live session: its turn, its processes, its lock."""
         live = self._live.pop(actor.session_id, None)
@@ -164,9 +145,13 @@ class App:
         tools = self.live(actor).tools
         return said(await run_line(actor, tools.gate, tools.context, command, show))
 
-    def live(self, actor: SessionActor) -> "Live":
-        """A live session with all it is made of; for what is built on this face in the same layer."""
-        return self._live[actor.session_id][0]
+    def live(self, actor: SessionActor | str) -> "Live":
+        """A live session with all it is made of; for what is built on this face in the same layer. Raises NotFoundError
+        for an id of one that is not live in this process."""
+        session_id = actor if isinstance(actor, str) else actor.session_id
+        if session_id not in self._live:
+            raise NotFoundError(f"The session {session_id} is not open in this process.")
+        return self._live[session_id][0]
 
     @property
     def beside(self) -> "Beside":
@@ -296,6 +281,13 @@ def _check_shared(home: Home, *, agreed: bool) -> None:
             f"{home.root} is also another program's home ({other} is not ours); nothing in it was touched.",
             "`hermes home share` lets Hermes keep its own files there; HERMES_HOME names another folder.",
         )
+
+
+async def session_named(app: App, name: str | None, *, latest: bool = False) -> str:
+    """The id of the session that `App.open_session` would open. Raises NotFoundError."""
+    on = app.premises
+    found, _ = await _session_id(on.store, on.clock.now(), name, latest=latest, create=False, person=app.options.person)
+    return found
 
 
 async def share_home(environ: Mapping[str, str]) -> Home:

@@ -15,7 +15,7 @@ from hermes.util.say import say, translated
 from hermes.util.text import excerpt, inert, is_long, visible
 
 if TYPE_CHECKING:
-    from hermes.app.ports.port import SessionPort
+    from hermes.app.port import SessionPort
 
 _THIS = "this call"
 _WITHDRAWN = "withdrawn"

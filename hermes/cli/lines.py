@@ -31,7 +31,7 @@ from hermes.util.say import say, translated
 from hermes.util.text import inert, one_line, visible
 
 if TYPE_CHECKING:
-    from hermes.app.ports.port import SessionPort
+    from hermes.app.port import SessionPort
     from hermes.cli.plain_desk import PlainDesk
 
 REFUSED = 3

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hermes.app.desk import Delivery, Option, Surface
 from hermes.app.pictures import read_picture
-from hermes.app.ports.port import SessionPort
+from hermes.app.port import SessionPort
 from hermes.app.ports.reachable import let_go, local, said_something
 from hermes.app.wiring import App
 from hermes.cli.output import on_lines

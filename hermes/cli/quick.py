@@ -68,23 +68,21 @@ def _chosen(given: list[str]) -> dict[str, object] | None:
             found["text"] = word.removeprefix(_TEXT)
         elif word in _PLAIN:
             found[_PLAIN[word]] = True
-        elif name in _WITH_VALUE and (equals == "" or name.startswith("--")):
-            value = value if equals else next(words, "")
-            if not value or not _put(found, _WITH_VALUE[name], value):
-                return None
-        else:
+        elif not _put(found, name if name.startswith("--") else word, value if equals else next(words, "")):
             return None
     text = str(found.get("text", ""))
     return found if text.strip() and not ("resume" in found and "latest" in found) else None
 
 
-def _put(found: dict[str, object], name: str, value: str) -> bool:
-    """Take an option's value; False for one that has to be complained of."""
+def _put(found: dict[str, object], option: str, value: str) -> bool:
+    """Take an option's value; False for one that has to be complained of, or needs a process of its own."""
+    name = _WITH_VALUE.get(option, "")
+    if not name or not value:
+        return False
     if name == "max_turns":
-        if not (value.isascii() and value.isdigit() and 0 < int(value) < 1_000_000):
-            return False
-        found[name] = int(value)
-    elif name == "toolsets":
+        found[name] = _number(value)
+        return bool(found[name])
+    if name == "toolsets":
         found[name] = [one.strip() for one in value.split(",") if one.strip()] or [""]
     elif name == "allow":
         before = found.get(name)
@@ -92,6 +90,11 @@ def _put(found: dict[str, object], name: str, value: str) -> bool:
     else:
         found[name] = value
     return True
+
+
+def _number(value: str) -> int:
+    """A number above zero; 0 for what is none."""
+    return int(value) if value.isascii() and value.isdecimal() and len(value) < 7 else 0
 
 
 def _asked(path: str, chosen: dict[str, object], environ: dict[str, str]) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from msgspec import Struct
 
 from hermes.app.leaving import Leaving, leaving, leaving_unseen
-from hermes.app.ports.port import SessionPort
+from hermes.app.port import SessionPort
 from hermes.app.ports.remote import RemoteSession
 from hermes.app.usage_lines import epoch_line
 from hermes.app.wiring import App

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from hermes.app.options import Options
 from hermes.app.people import options_for, together
-from hermes.app.ports.port import SessionPort
+from hermes.app.port import SessionPort
 from hermes.app.ports.remote import attached
 from hermes.app.strangers import others_words
 from hermes.config.display import BusyMode
@@ -235,9 +235,10 @@ class Conversations:
         async def closing() -> None:
             if self._live.get(binding.key) is made:
                 del self._live[binding.key]
+            remote = made.remote
             await made.close()
-            if made.remote is not None:
-                await made.remote.close()
+            if remote is not None:
+                await remote.close()
 
         entry.closing.append(closing)
         entry.working.append(lambda: made.unfinished)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from hermes.app.desk import Delivery, Option, Surface
-from hermes.app.ports.port import SessionPort
+from hermes.app.port import SessionPort
 from hermes.app.wiring import App
 from hermes.config.display import BusyMode
 from hermes.core.errors import UsageError

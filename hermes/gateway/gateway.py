@@ -17,42 +17,33 @@ from hermes.app.cron_base import CronBase
 from hermes.app.http import client_session
 from hermes.app.services.log import GatewayLog
 from hermes.app.wiring import App
-from hermes.config.environment import with_dotenv
-from hermes.config.load import load_settings
-from hermes.core.chats import Batch, Outgoing, Owed, Sender, Unanswered
-from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
-from hermes.core.events import TurnEnded
-from hermes.core.outcomes import ExitReason
+from hermes.core.chats import Batch, Owed, Sender
+from hermes.core.errors import BusyError, ConfigError, StoreError
 from hermes.cron.scheduler import Scheduler
 from hermes.gateway import measures
 from hermes.gateway.accounts import Account, Plan, plans_of
+from hermes.gateway.chores import Chores
 from hermes.gateway.conversation import Conversation, Ground
 from hermes.gateway.conversations import Conversations
 from hermes.gateway.courier import GatewayCourier
 from hermes.gateway.front import Wish
 from hermes.gateway.lanes import Lanes
 from hermes.gateway.local import LocalSocket
-from hermes.gateway.measures import Owing, owing_of
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.people import People
 from hermes.gateway.platform import Surroundings
 from hermes.gateway.reception import Reception
+from hermes.gateway.recovery import Recovery
+from hermes.gateway.reloading import read_anew
 from hermes.gateway.sending import Saying, owed_for, said_to
 from hermes.gateway.sessions import Sessions
 from hermes.gateway.watch import Watch
-from hermes.gateway.wording import answer_of, let_out, pieces
 from hermes.providers.tls import tls_context
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
-from hermes.util.say import phrase, say
+from hermes.util.say import phrase
 
 _LOG = logging.getLogger(__name__)
-KEEP_SECONDS = 7 * 24 * 3600.0
-"""How long the journal remembers what it has seen: longer than any platform delivers something again."""
-KEEP_RUNS = 30 * 24 * 3600.0
-"""How long runs that have ended, and answers of the API, are found by their ids; what was said stays in sessions."""
-TIDY_SECONDS = 3600.0
-MEASURE_SECONDS = 15.0
 LOCK = "gateway"
 
 
@@ -70,12 +61,15 @@ class Gateway:
         self.people = People(app)
         chosen = self._settings.gateway
         self.sessions = Sessions(app, self.watch, idle_seconds=chosen.idle_minutes * 60, most=chosen.max_live)
-        ground = Ground(
-            app=app, outbox=self.outbox, people=self.people, watch=self.watch, report=report, broken=self._broken
-        )
+
+        def broken(one: Conversation) -> None:
+            self.conversations.broken(one)
+
+        ground = Ground(app=app, outbox=self.outbox, people=self.people, watch=self.watch, report=report, broken=broken)
         media = app.premises.home.root / "media"
         self.conversations = Conversations(ground, self.sessions, self._accounts, media)
-        self.conversations.on_mended = self._mended
+        self.recovery = Recovery(app, self.conversations, report)
+        self.conversations.on_mended = self.recovery.mended
         self.reception = Reception(ground, self.conversations)
         self.lanes = Lanes(ground, self.reception, self._accounts)
         self._media = media
@@ -84,7 +78,7 @@ class Gateway:
         """By account, the lock on what two gateways must not use at once."""
         self._tasks: list[asyncio.Task[None]] = []
         self._jobs: Scheduler | None = None
-        self._owing = Owing()
+        self._chores = Chores(app)
         self.local = LocalSocket(self, self.reload)
         self.wrong: Sequence[str] = ()
         """What is wrong with accounts that cannot be started, a line each."""
@@ -115,21 +109,23 @@ class Gateway:
             self.report(line)
         for plan in plans:
             await self._begin(plan)
-        await self._recover()
-        for lane in await self._store.waiting_lanes():
-            self.lanes.wake(lane)
-        for name in self._accounts:
-            await self.outbox.start(name)
-        for account in self._accounts.values():
-            account.start()
-        self._tasks.append(asyncio.create_task(self._tidy(), name="tidy"))
-        self._tasks.append(asyncio.create_task(self._measuring(), name="measuring"))
+        await self.recovery.recover()
+        await self._go(list(self._accounts))
+        self._tasks += self._chores.start()
         self._jobs = self._scheduler()
         self._tasks.append(asyncio.create_task(self._jobs.run(), name="jobs"))
         try:
             self.local.start()
         except StoreError as error:
             self.report(str(error))
+
+    async def _go(self, names: Sequence[str]) -> None:
+        """Have these accounts send what they owe, and receive."""
+        for lane in await self._store.waiting_lanes():
+            self.lanes.wake(lane)
+        for name in names:
+            await self.outbox.start(name)
+            self._accounts[name].start()
 
     async def drain(self, seconds: float) -> bool:
         """Take nothing more in, and let what runs come to its end; False when that takes longer. What is not done then
@@ -180,38 +176,24 @@ class Gateway:
         """Read the settings of the accounts anew; what came of it, in English. Accounts that did not change are not
         touched; settings that cannot be used change nothing."""
         try:
-            settings = load_settings(self.app.premises.home).settings
-        except HermesError as error:
+            change = read_anew(self.app, self._accounts)
+        except ConfigError as error:
             said = phrase("The settings cannot be used, and nothing was changed: {why}", why=str(error))
             self.report(said)
             return said
-        on = self.app.premises
-        plans, self.wrong = plans_of(settings.platforms, with_dotenv(self.app.process, on.home.env_file))
-        on.settings = structs.replace(on.settings, platforms=settings.platforms, gateway=settings.gateway)
-        self._settings = on.settings
+        self._settings, self.wrong = self.app.premises.settings, change.wrong
         for line in self.wrong:
             self.report(line)
-        wanted = {plan.name: plan for plan in plans}
-        wrong = {
-            name for name, given in settings.platforms.items() if name not in wanted and given.get("enabled", True)
-        }
-        gone = [name for name, one in self._accounts.items() if name not in wrong and wanted.get(name) != one.plan]
-        fresh = [plan for plan in plans if plan.name not in self._accounts or plan.name in gone]
-        sessions = [one for name in gone for one in await self.conversations.leave(name)]
-        for name in gone:
+        sessions = [one for name in change.gone for one in await self.conversations.leave(name)]
+        for name in change.gone:
             await self._end(name)
-        for plan in fresh:
+        for plan in change.fresh:
             await self._begin(plan)
         for session_id in sessions:
-            if (conversation := await self._conversation(session_id)) is not None:
-                conversation.actor.resume()
-        for name in (plan.name for plan in fresh if plan.name in self._accounts):
-            await self.outbox.start(name)
-            self._accounts[name].start()
-        for lane in await self._store.waiting_lanes() if fresh else ():
-            self.lanes.wake(lane)
-        names = ", ".join(dict.fromkeys([*gone, *(plan.name for plan in fresh)]))
-        said = phrase("The accounts were read anew; changed: {names}.", names=names or phrase("none"))
+            await self.recovery.resume(session_id)
+        await self._go([plan.name for plan in change.fresh if plan.name in self._accounts])
+        names = ", ".join(change.names) or phrase("none")
+        said = phrase("The accounts were read anew; changed: {names}.", names=names)
         self.report(said)
         return said
 
@@ -233,7 +215,7 @@ class Gateway:
 
     async def measure(self) -> None:
         """Bring what `health` and `metrics` say of the store up to date."""
-        self._owing = await owing_of(self.app, self.app.premises.clock.now())
+        await self._chores.measure()
 
     async def deliver(self, target: str, text: str, *, key: str) -> None:
         """Owe a text to a target of deliveries."""
@@ -254,7 +236,11 @@ class Gateway:
     @property
     def _standing(self) -> measures.Standing:
         return measures.Standing(
-            accounts=self._accounts, sessions=self.sessions, watch=self.watch, owing=self._owing, wrong=self.wrong
+            accounts=self._accounts,
+            sessions=self.sessions,
+            watch=self.watch,
+            owing=self._chores.owing,
+            wrong=self.wrong,
         )
 
     async def _end_tasks(self) -> None:
@@ -327,86 +313,6 @@ class Gateway:
         for one in fresh:
             self.watch.arrived(account.name, one.arrival.place.lane, one.id)
             self.lanes.wake(one.arrival.place.lane, one.arrival)
-
-    async def _recover(self) -> None:
-        """What the process before left: answers that nobody owes yet, turns under way, words that wait, commands."""
-        await self._store.lost_arrivals()
-        for row in await self._store.begun_commands():
-            text = say(
-                "(The gateway ended while it carried out {what}. Look whether it was done.)", what=row.arrival.text
-            )
-            key = f"begun:{row.id}"
-            await self._store.owe([Owed(key=key, message=Outgoing(place=row.arrival.place, text=text, key=key))])
-            await self._store.dismiss([row.id], "the process ended")
-        sessions: dict[str, None] = {}
-        for one in await self._store.unanswered():
-            if one.over:
-                await self._settle(one)
-            else:
-                sessions[one.session_id] = None
-        for session_id in sessions:
-            try:
-                conversation = await self._conversation(session_id)
-            except HermesError as error:
-                self.report(f"{session_id}: {error}")
-            else:
-                if conversation is not None:
-                    conversation.actor.resume()
-
-    async def _mended(self, session_id: str) -> None:
-        """A session lives again that another process held, or that broke: owe what it has answered meanwhile."""
-        for one in await self._store.unanswered():
-            if one.session_id == session_id and one.over:
-                await self._settle(one)
-
-    async def _settle(self, one: Unanswered) -> None:
-        try:
-            await self._answer(one)
-        except HermesError as error:
-            self.report(f"{one.session_id}: {error}")
-
-    async def _answer(self, one: Unanswered) -> None:
-        """Owe the answer of a turn that had ended before anybody owed it."""
-        conversation = await self._conversation(one.session_id)
-        if conversation is None:
-            return
-        text = await self._store.last_answer(one.turn_id)
-        ended = TurnEnded(turn_id=one.turn_id, reason=ExitReason(one.reason), text=text, error=one.error)
-        answer = let_out(answer_of(ended), conversation.leaving, conversation.can)
-        opened = await self._store.open_delivery(one.turn_id)
-        owed = []
-        for number, piece in enumerate(pieces(answer.text, conversation.can)):
-            key = opened.key if opened is not None and not number else f"{one.turn_id}:late:{number}"
-            message = Outgoing(place=one.arrivals[-1].place, text=piece, key=key)
-            owed.append(Owed(key=key, message=message, session_id=one.session_id, turn_id=one.turn_id))
-        await self._store.owe(owed, answered=one.turn_id, outcome=answer.outcome)
-
-    async def _conversation(self, session_id: str) -> Conversation | None:
-        """The conversation of a session that was at work, live again; None where its account is not set up any more."""
-        for binding in await self._store.bindings_of(session_id):
-            conversation = await self.conversations.of_binding(binding)
-            if conversation is not None:
-                return conversation
-        return None
-
-    def _broken(self, conversation: Conversation) -> None:
-        self.conversations.broken(conversation)
-
-    async def _measuring(self) -> None:
-        while True:
-            with contextlib.suppress(StoreError):
-                await self.measure()
-            await asyncio.sleep(MEASURE_SECONDS)
-
-    async def _tidy(self) -> None:
-        while True:
-            with contextlib.suppress(StoreError):  # it is tried again in an hour
-                now = self.app.premises.clock.now()
-                while await self._store.forget_chats(now - KEEP_SECONDS):
-                    pass
-                while await self._store.forget_api(now - KEEP_RUNS):
-                    pass
-            await asyncio.sleep(TIDY_SECONDS)
 
     @property
     def _cwd(self) -> str:

@@ -23,9 +23,9 @@ class Owing(Struct, frozen=True):
     waiting: Mapping[str, int] = {}
 
 
-async def owing_of(app: App, now: float) -> Owing:
+async def owing_of(app: App) -> Owing:
     """Ask the store."""
-    store = app.premises.store.chats
+    store, now = app.premises.store.chats, app.premises.clock.now()
     since = await store.owing_since()
     return Owing(
         await store.delivery_counts(),

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from hermes.app.ports.port import SessionPort
+from hermes.app.port import SessionPort
 from hermes.core.chats import Arrival, Button, DeliveryState, Outgoing, Owed, Place
 from hermes.core.errors import StoreError
 from hermes.core.events import ApprovalAnswered, ApprovalAsked

@@ -16,7 +16,7 @@ from hermes.core.chats import Binding, ChatKind, MediaKind, Outgoing, Owed, Plac
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.ids import new_letter_id
 from hermes.gateway.accounts import Plan, plan_of
-from hermes.gateway.platform import Surroundings
+from hermes.gateway.platform import Platform, Surroundings
 from hermes.gateway.text.media import KINDS
 from hermes.gateway.wording import pieces
 from hermes.util.say import phrase, say
@@ -104,15 +104,18 @@ async def send_now(target: str, saying: Saying, plans: Mapping[str, Plan], desk:
                 cursors=await desk.store.chats.chat_cursors(name),
                 report=lambda _line: None,
             )
+            messages = [one.message for one in owed if one.message.place.platform == name]
             async with asyncio.timeout(_NOW_SECONDS):
-                platform = await plans[name].descriptor.open(plans[name].options, around)
-                try:
-                    for one in owed:
-                        if one.message.place.platform == name:
-                            await platform.send(one.message)
-                finally:
-                    await platform.close()
+                await _said(await plans[name].descriptor.open(plans[name].options, around), messages)
     return said_to(owed)
+
+
+async def _said(platform: Platform, messages: Sequence[Outgoing]) -> None:
+    try:
+        for one in messages:
+            await platform.send(one)
+    finally:
+        await platform.close()
 
 
 async def owe(target: str, saying: Saying, plans: Mapping[str, Plan], desk: SendDesk) -> str:

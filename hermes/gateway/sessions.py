@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from hermes.app.ports.port import SessionPort
+from hermes.app.port import SessionPort
 from hermes.app.resting import is_at_rest, is_wanted, weight
 from hermes.app.wiring import App
 from hermes.core.errors import BusyError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from hermes.app.desk import Delivery, Option, Surface
-from hermes.app.ports.port import SessionPort
+from hermes.app.port import SessionPort
 from hermes.app.slash import registry
 from hermes.app.wiring import App
 from hermes.config.display import DisplaySettings

@@ -270,9 +270,13 @@ async def test_a_role_is_a_limit_that_no_command_widens() -> None:
 
 
 async def test_a_user_who_may_approve_allows_nothing_for_always() -> None:
-    async with stage(RESET, Say("done"), roles={"approve": True}) as on:
-        await on.question(ANNA, "")
+    script = [Say(calls=(Call("terminal", {"command": "rm -r old"}),)), Say("done")]
+    async with stage(*script, roles={"approve": True}) as on:
+        shown = await on.question(ANNA, "")
         assert "no such answer" in await on.asks("/approve always", ANNA)
+        await on.chat.press(shown.message_id, dict(shown.buttons)["Allow always"], person=ANNA)
+        await on.chat.until(lambda: on.chat.text().count("no such answer") == 2)
+        assert "command_allowlist" not in (on.home.hermes / "config.yaml").read_text()
         await on.chat.say("/deny", person=ANNA)
         await on.chat.until(lambda: "done" in on.chat.text())
 

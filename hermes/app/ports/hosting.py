@@ -10,8 +10,8 @@ from typing import Protocol
 
 from hermes.app.desk import Delivery, Option, Surface
 from hermes.app.people import THE_OWNER, Person
+from hermes.app.port import SessionPort
 from hermes.app.ports import frames
-from hermes.app.ports.port import SessionPort
 from hermes.app.ports.wire import Wire
 from hermes.app.slash import registry
 from hermes.app.wiring import App

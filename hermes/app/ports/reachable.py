@@ -3,16 +3,16 @@
 import contextlib
 import os
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from hermes.app.port import SessionPort
 from hermes.app.ports import frames
 from hermes.app.ports.hosting import host
 from hermes.app.ports.listening import Listener, process_socket
-from hermes.app.ports.port import SessionPort
 from hermes.app.ports.remote import RemoteSession, attached
 from hermes.app.ports.wire import Wire
-from hermes.app.wiring import App
+from hermes.app.wiring import App, session_named
 from hermes.core.errors import BusyError, StoreError
 from hermes.runtime.actor import SessionActor
 from hermes.util.say import phrase
@@ -24,9 +24,10 @@ class _Here:
     def __init__(self, app: App) -> None:
         self.app = app
 
-    def hold(self, session_id: str) -> AbstractAsyncContextManager[SessionActor]:
+    @asynccontextmanager
+    async def hold(self, session_id: str) -> AsyncIterator[SessionActor]:
         """A live session. Raises NotFoundError."""
-        return self.app.held(session_id)
+        yield self.app.live(session_id).actor
 
     async def serve(self, wire: Wire[frames.Ask]) -> None:
         """Serve one peer."""
@@ -55,7 +56,7 @@ async def reachable(app: App) -> AsyncIterator[None]:
 
 async def joined(app: App, name: str | None, *, latest: bool = False, asks: bool = False) -> RemoteSession | None:
     """Take part in the session that is meant, where another process holds it; None where that lets nobody."""
-    session_id = await app.session_named(name, latest=latest)
+    session_id = await session_named(app, name, latest=latest)
     return await attached(app.premises.home, session_id, asks=asks)
 
 

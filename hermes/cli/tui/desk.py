@@ -19,7 +19,7 @@ from hermes.util.text import escaped
 
 if TYPE_CHECKING:
     from hermes.app.people import Person
-    from hermes.app.ports.port import SessionPort
+    from hermes.app.port import SessionPort
     from hermes.app.ports.remote import RemoteSession
     from hermes.app.wiring import App
     from hermes.runtime.actor import SessionActor

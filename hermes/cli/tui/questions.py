@@ -14,7 +14,7 @@ from hermes.util.say import say, translated
 from hermes.util.text import escaped, excerpt, is_long, one_line, visible
 
 if TYPE_CHECKING:
-    from hermes.app.ports.port import SessionPort
+    from hermes.app.port import SessionPort
 
 _THIS = "this call"
 _WITHDRAWN = "withdrawn"

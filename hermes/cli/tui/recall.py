@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hermes.app.ports.port import SessionPort
+from hermes.app.port import SessionPort
 from hermes.app.ports.reachable import local
 from hermes.app.ports.remote import RemoteSession
 from hermes.app.wiring import App

@@ -21,7 +21,7 @@ from hermes.util.say import phrase, say, translated
 from hermes.util.text import inert
 
 if TYPE_CHECKING:
-    from hermes.app.ports.port import SessionPort
+    from hermes.app.port import SessionPort
     from hermes.app.ports.remote import RemoteSession
     from hermes.app.wiring import App
     from hermes.runtime.actor import SessionActor
