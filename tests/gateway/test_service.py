@@ -19,6 +19,7 @@ from hermes.app.services.notify import Notifier
 from hermes.app.services.service import Kind, Service, kind_here, lines_of
 from hermes.app.services.storm import MOST, Starts
 from hermes.app.services.units import Wish, launchd_plist, systemd_unit
+from hermes.config.gateway import AccountSettings, ChannelSettings
 from hermes.config.home import Home
 from hermes.core.errors import NotFoundError
 from hermes.testing.chats.ntfy import Fake
@@ -295,3 +296,9 @@ async def test_a_process_that_reads_nothing_gets_no_socket_of_ours() -> None:
 def test_nothing_needs_a_gateway_to_be_imported() -> None:
     code = "import sys, hermes.cli.gateway; sys.exit('hermes.gateway.run' in sys.modules or 'aiohttp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 0
+
+
+def test_every_setting_of_accounts_is_in_the_document() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text()
+    for name in (*AccountSettings.__struct_fields__, *ChannelSettings.__struct_fields__):
+        assert f"`{name}`" in text, name
