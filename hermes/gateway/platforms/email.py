@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermes.app.pages import from_html
 from hermes.core.chats import Arrival, Attachment, Batch, ChatKind, MediaKind, Outgoing, Place, Reply, Sender
 from hermes.gateway import platform as base
 from hermes.gateway.mail.imap import Box, Imap, ImapError
@@ -42,7 +43,6 @@ from hermes.gateway.platform import (
 )
 from hermes.gateway.rest import told
 from hermes.gateway.text.media import content_of
-from hermes.tools.web.pages import from_html
 from hermes.util.say import phrase, say
 
 if TYPE_CHECKING:
