@@ -7,6 +7,7 @@
 # make writers        32 processes write one home for a minute, kills among them
 # make stops          a stop in the middle of everything, measured at the server and in the process table (2 minutes)
 # make bench          whole-process and per-round costs, beside other programs where they are installed
+# make load           bursts of 1 to 1,000 users on the API server (PEER=... for another program beside it; 10 minutes)
 # make many           what a turn costs with one to a thousand sessions in one process
 # make recall         recall and time of searches of a dozen kinds in a million messages, with three seeds (10 minutes)
 # make faults         2,000 random scripts of faults against the whole program (make faults COUNT=100 SEED=7)
@@ -15,7 +16,7 @@
 # make fuzz           half an hour each of guided fuzzing of the analyser and the redactor (needs atheris; MINUTES=30)
 # make cap-race       a cap on money against 50 turns at once in 4 processes, kills among them, ten times
 # make talk           200 turns with tools, memory and skills over ten processes on three wires; URL=... against a server
-# make ends           the gateway on real servers: Synapse, dovecot, opensmtpd (as root on Debian; 2 minutes)
+# make ends           the gateway on real ends: Synapse, dovecot, opensmtpd, npm's openai (as root on Debian; 2 minutes)
 # make screens        the pictures of the README, anew (needs tmux and two fonts; see scripts/screens.py)
 # make cron-year gateway-kills gateway-turns      300 jobs through a year of moved clocks, sleeps and restarts (10 minutes; DAYS=30 SEED=7)
 # make gateway-kills  500 kill -9 of the gateway under load on every platform; every message answered once, in order (30 minutes)
@@ -29,7 +30,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
 .PHONY: run test check matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench many recall talk \
-  cron-year ends screens shape lint types contracts deps lock clean
+  cron-year ends load screens shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -103,6 +104,9 @@ backends: $(VENV)/dev.stamp
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench
+
+load: $(VENV)/dev.stamp
+	@$(BIN)/python -m bench.gateway_load --rate 20 $(if $(PEER),--peer $(PEER))
 
 many: $(VENV)/dev.stamp
 	@$(BIN)/python -m bench.many

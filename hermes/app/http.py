@@ -1,5 +1,6 @@
 """HTTP sessions for front-ends that talk with many services: aiohttp, with this machine's certificates and proxies."""
 
+import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,11 @@ from hermes.providers.tls import tls_context
 
 if TYPE_CHECKING:
     import aiohttp
+
+
+def certificates(environ: Mapping[str, str], ca_file: str = "") -> ssl.SSLContext:
+    """How connections that are not HTTP check who is there: with the same certificates. Raises as `client_session`."""
+    return tls_context(environ, ca_file)
 
 
 def client_session(environ: Mapping[str, str], ca_file: str = "") -> "aiohttp.ClientSession":

@@ -235,7 +235,7 @@ class Conversations:
         async def closing() -> None:
             if self._live.get(binding.key) is made:
                 del self._live[binding.key]
-            remote = made.remote
+            remote = made.remote  # closing leaves the conversation without its session
             await made.close()
             if remote is not None:
                 await remote.close()

@@ -7,6 +7,7 @@ stands somewhere else, gets nothing. `X-Forwarded-For` and its like are never lo
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection
+from typing import cast
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -57,6 +58,7 @@ class Listener:
             keepalive_timeout=self._bounds.idle_seconds,
             lingering_time=1.0,
             shutdown_timeout=1.0,
+            auto_decompress=False,  # a small body must not become a large one
         )
         await runner.setup()
         loop = asyncio.get_running_loop()
@@ -136,10 +138,10 @@ class _Full(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say it in one packet."""
-        assert isinstance(transport, asyncio.WriteTransport)
+        line = cast("asyncio.WriteTransport", transport)  # uvloop's are no subclass
         with contextlib.suppress(RuntimeError):
-            transport.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-        transport.close()
+            line.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        line.close()
 
 
 def _named(host: str) -> str:

@@ -109,6 +109,10 @@ def _run(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[st
         "people show nobody",
         "pairing revoke nothing",
         "audit",
+        "gateway status",
+        "gateway reload",
+        "send --to nobody hello",
+        "webhook test nothing",
     ],
 )
 def test_what_verbs_say_is_chinese(tmp_path: Path, line: str) -> None:

@@ -1,5 +1,5 @@
 """`make ends`: installs real servers (Synapse into a folder of its own, dovecot and opensmtpd as packages where this is
-Debian and we are root), runs the tests against them, and says what it could not run."""
+Debian and we are root) and npm's OpenAI client, runs the tests against them, and says what it could not run."""
 
 import os
 import shutil
@@ -29,6 +29,14 @@ def homeserver(folder: Path) -> Path | None:
     return python if subprocess.run(words, check=False).returncode == 0 else None
 
 
+def npm_client(folder: Path) -> Path | None:
+    """A folder with npm's `openai`; None when it cannot be had."""
+    if shutil.which("npm") is None or shutil.which("node") is None:
+        return None
+    words = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder / "npm"), "openai"]
+    return folder / "npm" if subprocess.run(words, check=False).returncode == 0 else None
+
+
 def main() -> int:
     """Run what can be run; the tests' own exit code."""
     with tempfile.TemporaryDirectory(prefix="hermes-ends-") as name:
@@ -39,6 +47,11 @@ def main() -> int:
             sys.stderr.write("Synapse could not be installed: Matrix is not tried.\n")
         else:
             environ["HERMES_SYNAPSE"] = str(python)
+        node = npm_client(Path(name))
+        if node is None:
+            sys.stderr.write("node and npm are not here, or cannot get the client: npm's openai is not tried.\n")
+        else:
+            environ["OPENAI_NODE"] = str(node)
         if not mail_servers():
             sys.stderr.write("dovecot and opensmtpd are not here (as root on Debian they are installed).\n")
         words = [sys.executable, "-m", "pytest", "-q", "-s", "-rs", "-p", "no:xdist", "tests/ends"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import json
 import logging
 import socket
@@ -285,6 +286,13 @@ async def test_a_gigabyte_is_refused_by_its_length_and_by_its_pieces() -> None:
         assert (await raw(it, chunked + (b"2000\r\n" + b"x" * 0x2000 + b"\r\n") * 3)).startswith(b"HTTP/1.1 413")
 
 
+async def test_a_small_body_does_not_become_a_large_one() -> None:
+    packed = gzip.compress(json.dumps(ASK).encode() + b" " * 50_000_000)
+    async with api([]) as it:
+        assert (await raw(it, post(it, packed, Content_Encoding="gzip")))[9:12] == b"415"
+        assert not it.model.requests
+
+
 async def test_smuggled_requests_are_refused() -> None:
     async with api([]) as it:
         both = post(it, b"0\r\n\r\nGET /v1/models HTTP/1.1\r\n\r\n", Transfer_Encoding="chunked")
@@ -336,6 +344,18 @@ async def test_too_many_turns_are_told_to_come_again() -> None:
                     assert answer.status == 429
                     assert answer.headers["Retry-After"]
         await it.until(lambda: not it.gateway.sessions.working)
+        assert (await it.ask("POST", "/v1/chat/completions", ASK))[0] == 200
+
+
+async def test_a_role_has_its_turns_of_an_hour() -> None:
+    guest = fresh_key()
+    keys = [{"key": guest, "name": "g", "role": "guest"}]
+    more = {"gateway": {"roles": {"guest": {"turns_per_hour": 2}}}}
+    async with api(ScriptedModel(lambda request: Say("x")), more=more, keys=keys) as it:
+        asked = [("/v1/chat/completions", ASK), ("/v1/responses", {"input": "x"}), ("/v1/runs", {"input": "x"})]
+        told = [(await it.ask("POST", path, body, key=guest))[0] for path, body in (*asked, *asked)]
+        assert told == [200, 200, 429, 429, 429, 429]
+        assert (await it.ask("POST", "/v1/sessions/s/chat", {"input": "x"}, key=guest))[0] == 429
         assert (await it.ask("POST", "/v1/chat/completions", ASK))[0] == 200
 
 

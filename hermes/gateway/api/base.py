@@ -5,12 +5,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes.app.wiring import App
+from hermes.core.chats import Deed
 from hermes.gateway.api.asking import Reader
-from hermes.gateway.api.keys import Keyring, Seats
+from hermes.gateway.api.faults import ApiError
+from hermes.gateway.api.keys import Caller, Keyring, Seats
 from hermes.gateway.api.options import ApiOptions
 from hermes.gateway.api.rooms import Rooms
 from hermes.gateway.api.turns import Turns
 from hermes.gateway.front import Front
+from hermes.gateway.quotas import Quotas
 
 
 class Base(Struct, frozen=True, kw_only=True):
@@ -23,6 +26,7 @@ class Base(Struct, frozen=True, kw_only=True):
     reader: Reader
     rooms: Rooms
     turns: Turns
+    quotas: Quotas
     media: Path
     """Where files are put that come in."""
     began_at: float
@@ -31,6 +35,21 @@ class Base(Struct, frozen=True, kw_only=True):
     def app(self) -> App:
         """The process's Hermes."""
         return self.front.app
+
+    async def admit(self, caller: Caller) -> None:
+        """Raise ApiError where who asks has no turn now: too many under way, too many this hour, no money left."""
+        self.seats.check(caller)
+        why = await self.quotas.refusal(caller.person, caller.person, 0.0)
+        if why is not None:
+            said = why or "There is no turn now: what this key may use of an hour, or spend in a day, is used up."
+            raise ApiError(429, said, code="insufficient_quota", headers={"Retry-After": "600"})
+
+    async def note(self, caller: Caller, session_id: str) -> None:
+        """Write down that somebody said something."""
+        deed = Deed(
+            platform="api_server", account=caller.name, person=caller.person.id, what="message", detail=session_id
+        )
+        await self.app.premises.store.chats.note(deed)
 
     def now(self) -> float:
         """Seconds since the epoch."""

@@ -78,7 +78,7 @@ class Chat:
         """One answer."""
         caller = caller_of(request)
         caller.need(Scope.CHAT)
-        self._base.seats.check(caller)
+        await self._base.admit(caller)
         asked = await self._base.reader.body(request, ChatRequest)
         order = self._order(request, caller, asked)
         with self._base.seats.seat(caller):
@@ -222,6 +222,7 @@ async def begun(base: Base, room: Room, said: Said, files: Sequence[SentFile]) -
 
     async def post(actor: SessionActor) -> "asyncio.Future[TurnEnded]":
         await base.rooms.bind(room, actor)
+        await base.note(room.caller, actor.session_id)
         return actor.post(letter)
 
     return await base.turns.begin(room.wish, post)

@@ -92,7 +92,7 @@ class Responses:
     async def _create(self, request: web.Request) -> web.StreamResponse:
         caller = caller_of(request)
         caller.need(Scope.CHAT)
-        self._base.seats.check(caller)
+        await self._base.admit(caller)
         asked = await self._base.reader.body(request, ResponseRequest)
         _check(asked)
         if asked.background:

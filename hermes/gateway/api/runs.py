@@ -84,7 +84,7 @@ class Runs:
         known = await self._chats.run_of_key(caller.owner, idem, digest) if idem else None
         if known is not None:
             return answer(await self._shown(known), 202)
-        self._base.seats.check(caller)
+        await self._base.admit(caller)
         given: list[object] = (
             asked.input if isinstance(asked.input, list) else [{"role": "user", "content": asked.input}]
         )
@@ -107,6 +107,7 @@ class Runs:
         )
         async with self._base.front.session(room.wish) as actor:  # it does not leave before its first words are there
             await self._base.rooms.bind(room, actor)
+            await self._base.note(caller, actor.session_id)
             row = await whole(self._begun(run))
         return answer(await self._shown(row), 202)
 

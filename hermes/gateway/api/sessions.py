@@ -171,6 +171,7 @@ class Sessions:
                 raise
 
     async def _begun(self, request: web.Request, caller: Caller) -> Turn:
+        await self._base.admit(caller)
         asked = await self._base.reader.body(request, Saying)
         given: list[object] = (
             asked.input if isinstance(asked.input, list) else [{"role": "user", "content": asked.input}]

@@ -134,6 +134,11 @@ def address_of(text: str) -> str:
     return rest.strip().lower()
 
 
+def is_address(text: str) -> bool:
+    """Whether this is one address, and nothing else."""
+    return _ADDRESS.fullmatch(text) is not None
+
+
 # Headers.
 
 
@@ -169,7 +174,7 @@ def _words(raw: bytes, charset: str) -> str:
     """Text in any character set; what it does not hold becomes U+FFFD."""
     try:
         known = codecs.lookup(charset)
-        if known.name not in _NOT_TEXT:
+        if known.name.replace("-", "_") not in _NOT_TEXT:
             return raw.decode(known.name, "replace")
     except (LookupError, ValueError, TypeError):
         pass  # nobody knows this character set, or it is none

@@ -70,6 +70,7 @@ async def _open(options: Options, around: Surroundings) -> Platform:
     from hermes.gateway.api.rooms import Rooms
     from hermes.gateway.api.server import Server
     from hermes.gateway.api.turns import Turns
+    from hermes.gateway.quotas import Quotas
 
     assert isinstance(options, ApiOptions)
     if around.front is None:
@@ -85,6 +86,7 @@ async def _open(options: Options, around: Surroundings) -> Platform:
         reader=Reader(options.body_limit),
         rooms=Rooms(around.front, around.name, options.models),
         turns=Turns(around.front),
+        quotas=Quotas(around.front.app),
         media=around.media,
         began_at=around.clock.now(),
     )

@@ -14,10 +14,11 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermes.app.pages import from_html
 from hermes.core.chats import Arrival, Attachment, Batch, ChatKind, MediaKind, Outgoing, Place, Reply, Sender
 from hermes.gateway import platform as base
 from hermes.gateway.mail.imap import Box, Imap, ImapError
-from hermes.gateway.mail.letter import Letter, MailError, address_of, read_file, read_letter
+from hermes.gateway.mail.letter import Letter, MailError, is_address, read_file, read_letter
 from hermes.gateway.mail.line import Security, Server
 from hermes.gateway.mail.smtp import Envelope, Login, deliver
 from hermes.gateway.mail.writing import (
@@ -42,7 +43,6 @@ from hermes.gateway.platform import (
 )
 from hermes.gateway.rest import told
 from hermes.gateway.text.media import content_of
-from hermes.tools.web.pages import from_html
 from hermes.util.say import phrase, say
 
 if TYPE_CHECKING:
@@ -147,12 +147,9 @@ class Email(Platform):
         """Send a mail, with a file where there is one."""
         if len(message.text) > LIMIT:
             raise SendError(Fault.TOO_LONG, phrase("A mail holds {n} characters here.", n=LIMIT))
-        try:
-            recipient = address_of(message.place.chat)
-        except MailError as error:
-            raise SendError(
-                Fault.NOT_FOUND, phrase("This is no address: {address}", address=told(message.place.chat))
-            ) from error
+        recipient = message.place.chat.strip().lower()
+        if not is_address(recipient):
+            raise SendError(Fault.NOT_FOUND, phrase("This is no address: {address}", address=told(recipient)))
         content: bytes | None = None
         if message.file:
             content = await asyncio.to_thread(content_of, message.file, FILE_LIMIT)
@@ -363,10 +360,8 @@ async def _start(options: base.Options, around: Surroundings) -> Platform:
         raise PlatformRefusedError(phrase("E-mail needs `address`, `imap_host` and `smtp_host` in config.yaml."))
     if not options.password:
         raise PlatformRefusedError(phrase("E-mail needs a password: `EMAIL_PASSWORD` in .env."))
-    try:
-        address_of(options.address)
-    except MailError as error:
-        raise PlatformRefusedError(phrase("This is no address: {address}", address=told(options.address))) from error
+    if not is_address(options.address):
+        raise PlatformRefusedError(phrase("This is no address: {address}", address=told(options.address)))
     return Email(options, around)
 
 
