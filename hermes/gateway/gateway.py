@@ -13,7 +13,7 @@ from msgspec import structs
 
 from hermes.app.cron import scheduler_of
 from hermes.app.cron_base import CronBase
-from hermes.app.http import client_session
+from hermes.app.http import client_session, tls_of
 from hermes.app.leaving import leaving
 from hermes.app.wiring import App
 from hermes.core.chats import Batch, Outgoing, Owed, Sender, Unanswered
@@ -33,7 +33,6 @@ from hermes.gateway.platform import Surroundings
 from hermes.gateway.reception import Reception
 from hermes.gateway.sessions import Sessions
 from hermes.gateway.wording import answer_of, let_out, pieces
-from hermes.providers.tls import tls_context
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
 from hermes.util.say import phrase, say
@@ -216,7 +215,7 @@ class Gateway:
                 report=self.report,
                 front=self,
                 knows=self._knower(plan),
-                tls=lambda: tls_context(self.app.premises.environ, self._settings.model.ca_bundle),
+                tls=lambda: tls_of(self.app.premises.environ, self._settings.model.ca_bundle),
             )
             for secret in plan.descriptor.secrets:
                 self.app.premises.redactor.learn(f"{plan.name}_{secret}", str(getattr(plan.options, secret)))
