@@ -247,9 +247,7 @@ class News:
             Arrival(
                 event_id=event.event_id,
                 message_id=event.event_id,
-                place=self._rooms.place(
-                    room, known, related.event_id if related and related.rel_type == "m.thread" else ""
-                ),
+                place=self._rooms.place(room, known, _thread(content.relates_to)),
                 sender=Sender(event.sender, known.names.get(event.sender, ""), bot=content.msgtype == "m.notice"),
                 text=f"{content.body}\n{content.geo_uri}" if content.msgtype == "m.location" else text,
                 attachments=(file,) if file is not None else (),
