@@ -12,13 +12,8 @@ if TYPE_CHECKING:
     import aiohttp
 
 
-<<<<<<< HEAD
-def certificates(environ: Mapping[str, str], ca_file: str = "") -> ssl.SSLContext:
-    """How connections that are not HTTP check who is there: with the same certificates. Raises as `client_session`."""
-=======
 def tls_of(environ: Mapping[str, str], ca_file: str = "") -> "ssl.SSLContext":
     """A fresh context that trusts what this machine trusts, for what does not speak HTTP."""
->>>>>>> mm
     return tls_context(environ, ca_file)
 
 

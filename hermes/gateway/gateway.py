@@ -14,13 +14,8 @@ from msgspec import structs
 
 from hermes.app.cron import scheduler_of
 from hermes.app.cron_base import CronBase
-<<<<<<< HEAD
-from hermes.app.http import certificates, client_session
-from hermes.app.services.log import GatewayLog
-=======
 from hermes.app.http import client_session, tls_of
-from hermes.app.leaving import leaving
->>>>>>> mm
+from hermes.app.services.log import GatewayLog
 from hermes.app.wiring import App
 from hermes.core.chats import Batch, Owed, Sender
 from hermes.core.errors import BusyError, ConfigError, HermesError
@@ -43,11 +38,7 @@ from hermes.gateway.recovery import Recovery
 from hermes.gateway.reloading import read_anew
 from hermes.gateway.sending import Saying, owed_for, said_to
 from hermes.gateway.sessions import Sessions
-<<<<<<< HEAD
 from hermes.gateway.watch import Watch
-=======
-from hermes.gateway.wording import answer_of, let_out, pieces
->>>>>>> mm
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
 from hermes.util.say import phrase
@@ -285,11 +276,7 @@ class Gateway:
                 report=partial(self.report, account=plan.name),
                 front=self,
                 knows=self._knower(plan),
-<<<<<<< HEAD
-                tls=lambda: certificates(self.app.premises.environ, self._settings.model.ca_bundle),
-=======
                 tls=lambda: tls_of(self.app.premises.environ, self._settings.model.ca_bundle),
->>>>>>> mm
             )
             for secret in plan.descriptor.secrets:
                 self.app.premises.redactor.learn(f"{plan.name}_{secret}", str(getattr(plan.options, secret)))

@@ -14,13 +14,9 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-<<<<<<< HEAD
-from hermes.app.pages import from_html
-=======
 from msgspec import Meta
 
 from hermes.app.html import words_of_html
->>>>>>> mm
 from hermes.core.chats import Arrival, Attachment, Batch, ChatKind, MediaKind, Outgoing, Place, Reply, Sender
 from hermes.gateway import platform as base
 from hermes.gateway.mail.imap import Box, Imap, ImapError
