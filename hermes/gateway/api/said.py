@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from hermes.app.openai_form import closed_history, from_openai
 from hermes.app.strangers import program_note
+from hermes.core.messages import Message
 from hermes.core.parts import ImagePart, TextPart
 from hermes.gateway.api.faults import ApiError
 from hermes.gateway.api.rooms import Said
@@ -50,13 +51,18 @@ def conversation(messages: Sequence[object], system: str = "") -> tuple[Said, li
     read = [_message(one, f"messages[{number}]") for number, one in enumerate(messages)]
     instructions = [_joined(message["content"]) for message, _ in read if message["role"] in _INSTRUCTIONS]
     spoken = [one for one in read if one[0]["role"] not in _INSTRUCTIONS]
-    begin = _begin([message for message, _ in spoken])
-    now = from_openai([message for message, _ in spoken[begin:]])
+    now, before, sent = _parted(spoken)
     if not now or not now[0].parts:
         raise ApiError(400, "The last message must be the user's, and hold something.", param="messages")
-    before = closed_history([message for message, _ in spoken[:begin]])
-    sent = [file for _, files in spoken[begin:] for file in files]
     return Said("\n\n".join(filter(None, [system, *instructions])), tuple(before), now[0]), sent
+
+
+def _parted(spoken: Sequence[tuple[Plain, list[SentFile]]]) -> tuple[list[Message], list[Message], list[SentFile]]:
+    """What is said now, what was said before, and the files of now."""
+    begin = _begin([message for message, _ in spoken])
+    now = from_openai([message for message, _ in spoken[begin:]])
+    before = closed_history([message for message, _ in spoken[:begin]])
+    return now, before, [file for _, files in spoken[begin:] for file in files]
 
 
 def _begin(spoken: Sequence[Plain]) -> int:
