@@ -157,6 +157,24 @@ async def test_it_is_started_shown_reloaded_and_ended() -> None:
             assert "began" in out and "ended" in out
 
 
+async def test_a_gateway_that_failed_too_often_waits_and_can_be_ended() -> None:
+    with TempHome() as home:
+        starts = Starts(home.hermes / "run")
+        for _ in range(MOST):
+            starts.begin()
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "hermes", "gateway", "run"),
+            cwd=home.cwd,
+            env=home.environ,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        async with asyncio.timeout(20):
+            assert b"failed to start 5 times" in await process.stdout.readline()
+            process.terminate()
+            assert await process.wait() == 0
+
+
 async def test_what_cannot_start_says_why() -> None:
     with TempHome({"model": {"default": "m", "provider": "custom", "base_url": "http://127.0.0.1:9"}}) as home:
         code, _, err = await hermes(home, "gateway", "start")
