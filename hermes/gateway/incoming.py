@@ -42,9 +42,8 @@ async def inbound_of(account: Account, arrivals: Sequence[Arrival], folder: Path
         sender = arrival.sender.name or arrival.sender.id
         if arrival.reply is not None and arrival.reply.text:
             quoted.append(_answered(arrival.reply, title))
-        if arrival.forwarded or not arrival.verified:
-            how = "forwarded" if arrival.forwarded else "sender not verified"
-            quoted.append(others_words(text, f"{title}: {sender}, {how}"))
+        if arrival.forwarded:
+            quoted.append(others_words(text, f"{title}: {sender}, forwarded"))
         elif text.strip():
             words.append(f"[{one_line(inert(sender), 60)}] {text}" if shared else text)
         for number, attachment in enumerate(arrival.attachments):

@@ -36,13 +36,13 @@ class Pairing:
         word = re.sub(r"[\s-]", "", arrival.text).upper()
         sender = arrival.sender
         if arrival.place.kind is not ChatKind.DM or sender.bot or not _CODE.fullmatch(word):
-            await self._note(platform, arrival, "unknown sender")
+            await self.note(platform, arrival, "unknown sender")
             return None
         known = await self._store.redeem_code(
             word, platform, sender.id, sender.name, most=MOST_FAILURES, locked=LOCKED_SECONDS
         )
         if known is None:
-            await self._note(platform, arrival, "wrong code")
+            await self.note(platform, arrival, "wrong code")
             return None
         await self._store.note(
             Deed(platform=platform, account=sender.id, person=known.id, what="paired", detail=known.role)
@@ -50,7 +50,8 @@ class Pairing:
         role = Role.OWNER if known.id == OWNER_ID else Role(known.role)
         return Person(known.id, role, known.name)
 
-    async def _note(self, platform: str, arrival: Arrival, what: str) -> None:
+    async def note(self, platform: str, arrival: Arrival, what: str) -> None:
+        """Write down that somebody was turned away; the same sender's messages once in a while."""
         now = self._clock.now()
         key = (platform, arrival.sender.id)
         if now - self._noted.get(key, 0.0) < NOTE_EVERY:

@@ -91,7 +91,7 @@ class Reception:
         arrival, settings = first.arrival, account.plan.settings
         person = await self._ground.people.who(settings, account.name, arrival.sender)
         why = rules.not_for_us(settings, arrival)
-        if why or person is None:
+        if why or person is None or not arrival.verified:
             if why == "not addressed" and settings.observe:
                 lane.seen.append((arrival.sender.name or arrival.sender.id, arrival.text))
             await self._store.dismiss([first.id], why or await self._stranger(account, arrival))
@@ -201,7 +201,11 @@ class Reception:
                 return
 
     async def _stranger(self, account: Account, arrival: Arrival) -> str:
-        """Somebody whom nobody knows: they get no answer, unless what they say is a code that was made for them."""
+        """Somebody whom nobody knows, or vouches for: they get no answer, unless they send a code made for them."""
+        if not arrival.verified:
+            # Whoever it says that it is: an answer, and what it costs, is for people whom the platform vouches for.
+            await self.pairing.note(account.name, arrival, "sender not verified")
+            return "sender not verified"
         paired = await self.pairing.tried(account.name, arrival) if _speaks(arrival) else None
         if paired is None:
             where = arrival.place.lane

@@ -208,7 +208,7 @@ def _own_refused(path: str, places: Places) -> str | None:
 
 
 def _open_names(places: Places) -> tuple[str, ...]:
-    """What may be read of Hermes' own folder: the memories in it, and the files that were sent to it, are its owner's."""
+    """What may be read of Hermes' own folder: the memories in it, and the files sent to it, are its owner's."""
     return tuple(one for one in _OPEN_HERMES if not places.foreign or one not in ("memories", "media"))
 
 

@@ -101,7 +101,7 @@ async def test_large_mails(rig: Rig, fake: Fake) -> None:
 
 
 async def test_a_forged_sender_commands_nothing() -> None:
-    """T22: what our server does not vouch for is somebody else's words, whatever it says."""
+    """T22: what our server does not vouch for gets no answer, whatever it says and whoever it says it is."""
     async with (
         ScriptedServer(
             [Say("seen")],
@@ -119,12 +119,10 @@ async def test_a_forged_sender_commands_nothing() -> None:
                     f"From: eve@evil.test\r\nSender: {chat.person}\r\nReply-To: {chat.person}\r\n\r\nhi".encode(),
                     passed="eve@evil.test",
                 )
-                await chat.until(lambda: len(chat.taken) == 2)
                 await chat.say("hello")
-                await chat.until(lambda: len(chat.taken) == 3)
+                await chat.until(lambda: len(chat.taken) == 1)
                 assert it.gateway.health()["failed"] == 0
-        bodies = [one.body.decode() for one in server.requests]
-        assert all("sender not verified" in one for one in bodies[:2])
+        assert len(server.requests) == 1
         assert {one.recipients for one in chat.taken} == {(chat.person,)}
 
 

@@ -89,6 +89,9 @@ class Options(base.Options, frozen=True, kw_only=True):
     """The folder that is read."""
     authserv_id: str = ""
     """The name by which the own mail server signs its `Authentication-Results`. Without it no sender is verified."""
+    trust_senders: bool = False
+    """Whether the sender that stands in a mail is believed, whoever wrote it. Only for a mailbox that nobody outside can
+    write to."""
     name: str = "Hermes"
     """The name that stands beside the address."""
     threads: bool = True
@@ -120,9 +123,9 @@ class Email(Platform):
 
     async def receive(self) -> AsyncGenerator[Batch, None]:
         """Log in, read what was missed, and give what comes in."""
-        if not self._options.authserv_id:
+        if not (self._options.authserv_id or self._options.trust_senders):
             self._tell(
-                "authserv_id", phrase("Without `authserv_id` no sender of a mail is verified; see docs/email.md.")
+                "authserv_id", phrase("Without `authserv_id` no sender is verified, and no mail is answered; see docs/email.md.")
             )
         imap = await self._connect()
         try:
@@ -291,7 +294,7 @@ class Email(Platform):
             reply=Reply(letter.answers, before, own=own) if letter.answers or before else None,
             mentioned=True,
             forwarded=forwarded,
-            verified=letter.verified,
+            verified=letter.verified or self._options.trust_senders,
             at=letter.at,
         )
 
