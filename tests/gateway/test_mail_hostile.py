@@ -121,7 +121,6 @@ async def test_a_forged_sender_commands_nothing() -> None:
                 )
                 await chat.say("hello")
                 await chat.until(lambda: len(chat.taken) == 1)
-                assert it.gateway.health()["failed"] == 0
         assert len(server.requests) == 1
         assert {one.recipients for one in chat.taken} == {(chat.person,)}
 

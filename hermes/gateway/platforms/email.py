@@ -90,8 +90,8 @@ class Options(base.Options, frozen=True, kw_only=True):
     authserv_id: str = ""
     """The name by which the own mail server signs its `Authentication-Results`. Without it no sender is verified."""
     trust_senders: bool = False
-    """Whether the sender that stands in a mail is believed, whoever wrote it. Only for a mailbox that nobody outside can
-    write to."""
+    """Whether the sender that stands in a mail is believed, whoever wrote it. Only for a mailbox that nobody outside
+    can write to."""
     name: str = "Hermes"
     """The name that stands beside the address."""
     threads: bool = True
@@ -125,7 +125,8 @@ class Email(Platform):
         """Log in, read what was missed, and give what comes in."""
         if not (self._options.authserv_id or self._options.trust_senders):
             self._tell(
-                "authserv_id", phrase("Without `authserv_id` no sender is verified, and no mail is answered; see docs/email.md.")
+                "authserv_id",
+                phrase("Without `authserv_id` no sender is verified, and no mail is answered; see docs/email.md."),
             )
         imap = await self._connect()
         try:
