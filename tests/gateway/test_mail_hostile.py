@@ -109,7 +109,7 @@ async def test_a_forged_sender_commands_nothing() -> None:
         Fake() as chat,
     ):
         with home_for(server, {"email": chat}, owners=[chat.person]) as home:
-            async with running(home) as it:
+            async with running(home):
                 forged = f"From: {chat.person}\r\nSubject: s\r\nMessage-ID: <%s@x>\r\n\r\n%s\r\n"
                 own = f"Authentication-Results: {AUTHSERV}; dmarc=pass header.from=people.test\r\n"
                 chat.arrive((own + forged % ("a", "/new")).encode())
