@@ -27,7 +27,7 @@ SAYERS = {"say": 1, "phrase": 1, "say_many": 2}
 """How many of the first arguments are texts."""
 # fmt: off
 TELLERS = frozenset({
-    "complain", "notify", "_notify", "notice", "tell", "_tell", "_warn", "error", "advised", "Failure",
+    "complain", "_complained", "notify", "_notify", "notice", "tell", "_tell", "_warn", "error", "advised", "Failure",
     "Notice", "Finding", "Kept", "Check", "UrlJudgement", "PathJudgement", "AddressJudgement",
     "UrlRefusedError",
 })
