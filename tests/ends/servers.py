@@ -36,7 +36,7 @@ class Program:
         """Start it, and wait until it answers."""
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *self._words, stdin=DEVNULL, stdout=log, stderr=log, start_new_session=True
+                *self._words, stdin=DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=self._log.parent
             )
         async with asyncio.timeout(START_SECONDS):
             while not await self._ready():
@@ -79,8 +79,8 @@ def listens(port: int) -> Callable[[], Awaitable[bool]]:
     return answers
 
 
-async def _run(words: Sequence[str | Path]) -> None:
-    process = await asyncio.create_subprocess_exec(*words, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
+async def _run(words: Sequence[str | Path], folder: Path) -> None:
+    process = await asyncio.create_subprocess_exec(*words, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, cwd=folder)
     assert await process.wait() == 0, words
 
 
@@ -88,7 +88,7 @@ async def synapse(python: Path, folder: Path, port: int) -> Program:
     """A homeserver, `localhost`, with the users `bot` and `ann`, both with the password `pw`."""
     config = folder / "homeserver.yaml"
     make = ["-m", "synapse.app.homeserver", "--server-name", "localhost", "--config-path", config]
-    await _run([python, *make, "--generate-config", "--report-stats=no", "--data-directory", folder])
+    await _run([python, *make, "--generate-config", "--report-stats=no", "--data-directory", folder], folder)
     often = "{per_second: 10000, burst_count: 10000}"
     config.write_text(
         f"""server_name: localhost
@@ -129,7 +129,9 @@ rc_login: {{address: {often}, account: {often}}}
     try:
         register = python.parent / "register_new_matrix_user"
         for user in ("bot", "ann"):
-            await _run([register, "-u", user, "-p", "pw", "--no-admin", "-k", SECRET, f"http://127.0.0.1:{port}"])
+            await _run(
+                [register, "-u", user, "-p", "pw", "--no-admin", "-k", SECRET, f"http://127.0.0.1:{port}"], folder
+            )
     except BaseException:
         await program.kill()
         raise

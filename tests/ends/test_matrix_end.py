@@ -87,7 +87,7 @@ async def test_a_real_homeserver(tmp_path: Path) -> None:
 
         replies = iter(
             [
-                Say(words, chunk=12, delivery=Delivery(pace=0.12)),
+                Say(words, chunk=12, delivery=Delivery(pace=0.25)),
                 Say("I have it."),
                 Say(f"Here. MEDIA:{home.hermes}/workspace/back.png"),
             ]
