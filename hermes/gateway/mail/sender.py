@@ -19,7 +19,7 @@ def vouched(results: Sequence[str], authserv_id: str, address: str) -> bool:
     for raw in results:
         pieces = _pieces(raw)
         if pieces is None:
-            continue
+            return False  # it may be our own server's, with something in it that a sender chose
         if authserv_id and pieces[0].split()[:1] == [authserv_id.lower()]:
             return _passed(pieces[1:], domain)
     return False
