@@ -277,6 +277,7 @@ def gateway() -> int:
     from hermes.app.options import Options
     from hermes.app.wiring import App
     from hermes.gateway.gateway import Gateway
+    from hermes.util.collector import calm_collector
 
     longest = Longest()
     longest.watch()
@@ -286,6 +287,7 @@ def gateway() -> int:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         async with App(dict(os.environ), Options(platform="gateway")) as app, Gateway(app, print) as it:
             await it.start()
+            calm_collector()
             longest.found.clear()
             await stop.wait()
 

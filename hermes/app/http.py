@@ -1,12 +1,20 @@
 """HTTP sessions for front-ends that talk with many services: aiohttp, with this machine's certificates and proxies."""
 
+import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hermes.providers.tls import tls_context
 
 if TYPE_CHECKING:
+    import ssl
+
     import aiohttp
+
+
+def tls_of(environ: Mapping[str, str], ca_file: str = "") -> "ssl.SSLContext":
+    """A fresh context that trusts what this machine trusts, for what does not speak HTTP."""
+    return tls_context(environ, ca_file)
 
 
 def client_session(environ: Mapping[str, str], ca_file: str = "") -> "aiohttp.ClientSession":

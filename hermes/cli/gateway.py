@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import importlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -87,7 +88,8 @@ def _run(_given: argparse.Namespace, environ: Mapping[str, str], home: Home) -> 
 
 def _told(line: str) -> None:
     moment = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
-    print(f"{moment} {escaped(translated(line))}", flush=True)
+    with contextlib.suppress(OSError):  # nobody looks any more; the log has it
+        print(f"{moment} {escaped(translated(line))}", flush=True)
 
 
 def _service(environ: Mapping[str, str], home: Home) -> Service:

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Mapping
-from hashlib import sha256
 from pathlib import Path
 
 from hermes.config.profiles import profile_home
@@ -82,6 +81,8 @@ class Home:
 
 def folder_of(person: str) -> str:
     """The name of a person's own folder: one plain name whatever their id is, and never that of somebody else."""
+    from hashlib import sha256
+
     shown = re.sub(r"[^A-Za-z0-9]+", "-", person).strip("-")[:40]
     return f"{shown}-{sha256(person.encode()).hexdigest()[:16]}".lstrip("-")
 

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from hermes.app.cron import scheduler_of
 from hermes.app.cron_base import CronBase
-from hermes.app.http import client_session
+from hermes.app.http import client_session, tls_of
 from hermes.app.services.log import GatewayLog
 from hermes.app.wiring import App
 from hermes.core.chats import Batch, Owed, Sender
@@ -39,7 +39,6 @@ from hermes.gateway.reloading import read_anew
 from hermes.gateway.sending import Saying, owed_for, said_to
 from hermes.gateway.sessions import Sessions
 from hermes.gateway.watch import Watch
-from hermes.providers.tls import tls_context
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
 from hermes.util.say import phrase
@@ -277,7 +276,7 @@ class Gateway:
                 report=partial(self.report, account=plan.name),
                 front=self,
                 knows=self._knower(plan),
-                tls=lambda: tls_context(self.app.premises.environ, self._settings.model.ca_bundle),
+                tls=lambda: tls_of(self.app.premises.environ, self._settings.model.ca_bundle),
             )
             for secret in plan.descriptor.secrets:
                 self.app.premises.redactor.learn(f"{plan.name}_{secret}", str(getattr(plan.options, secret)))

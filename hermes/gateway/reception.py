@@ -219,6 +219,8 @@ class Reception:
         """Somebody whom nobody knows: they get no answer, unless what they say is a code that was made for them."""
         paired = await self.pairing.tried(account.name, arrival) if _speaks(arrival) else None
         if paired is None:
+            where = arrival.place.lane
+            self._ground.watch.note("turned_away", account=account.name, lane=where, text=arrival.sender.id[:100])
             return "unknown sender"
         async with self._conversations.held(account, arrival.place, paired) as conversation:
             role = paired.role.value

@@ -22,7 +22,8 @@ _HANDLES = 65_536
 
 def serve(environ: Mapping[str, str], options: Options, report: Report) -> int:
     """Run until a signal ends it: TERM and INT after what runs has come to its end, a second one at once. HUP has it
-    read its settings anew. Returns the exit code; raises HermesError when it cannot start."""
+    read its settings anew, or end where it runs in a terminal. Returns the exit code; raises HermesError when it cannot
+    start."""
     _raise_limits()
     with asyncio.Runner(loop_factory=_loop()) as runner:
         return runner.run(_Process(environ, options, report).run())
@@ -44,7 +45,8 @@ class _Process:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._asked)
-        loop.add_signal_handler(signal.SIGHUP, self._reload.set)
+        # Of a terminal it says that it was closed; of everything else, that the settings are to be read.
+        loop.add_signal_handler(signal.SIGHUP, self._asked if os.isatty(0) else self._reload.set)
         starts = Starts(locate_home(self._environ).locks)
         if not await self._calm(starts):
             return 0

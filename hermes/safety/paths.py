@@ -97,7 +97,7 @@ _PROJECT_SECRET = re.compile(
     r"|[^/]+\.(pem|ppk|jks|keystore)|\.vault-token|\.vault_pass(word)?(\.txt)?|(aws-?)?credentials\.csv|master\.key)$"
 )
 _SSH_PUBLIC = re.compile(r"/\.ssh/([^/]+\.pub|known_hosts|config)$")
-_OPEN_HERMES = _lines("SOUL.md skills memories plugins")
+_OPEN_HERMES = _lines("SOUL.md skills memories plugins media")
 """What tools may read of Hermes' own folder; all else there is settings, keys, and what other sessions said."""
 _SECRET_SYSTEM = _lines(
     """
@@ -208,8 +208,8 @@ def _own_refused(path: str, places: Places) -> str | None:
 
 
 def _open_names(places: Places) -> tuple[str, ...]:
-    """What may be read of Hermes' own folder: the memories in it are its owner's."""
-    return tuple(one for one in _OPEN_HERMES if not places.foreign or one != "memories")
+    """What may be read of Hermes' own folder: the memories in it, and the files that were sent to it, are its owner's."""
+    return tuple(one for one in _OPEN_HERMES if not places.foreign or one not in ("memories", "media"))
 
 
 def _worked_in(path: str, folder: str, places: Places) -> bool:

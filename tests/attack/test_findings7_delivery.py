@@ -1,8 +1,8 @@
 """Findings about what is owed and what is said of it: nothing twice, nothing without a word."""
 
 import asyncio
-import sqlite3
 
+import apsw
 import pytest
 
 from hermes.app.options import Options
@@ -20,9 +20,9 @@ FULL = (
 
 def change(home: TempHome, statement: str) -> None:
     """Change the database from outside, as nothing but a full disk would."""
-    connection = sqlite3.connect(home.hermes / "hermes.db", timeout=5)
-    with connection:
-        connection.execute(statement)
+    connection = apsw.Connection(str(home.hermes / "hermes.db"))
+    connection.set_busy_timeout(5_000)
+    connection.execute(statement)
     connection.close()
 
 

@@ -19,6 +19,7 @@ async def served(home: TempHome) -> AsyncIterator[asyncio.subprocess.Process]:
         "run",
         cwd=home.cwd,
         env=home.environ,
+        stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )

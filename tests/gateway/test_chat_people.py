@@ -1,6 +1,7 @@
 """A chat with people, groups, buttons and edits: the gateway on a Telegram of our own."""
 
 import re
+from pathlib import Path
 
 from hermes.gateway.people import Role
 from hermes.testing.chats.telegram import Fake
@@ -126,3 +127,24 @@ async def test_many_chats_side_by_side_each_in_order() -> None:
                 await chat.until(lambda: len(re.findall(r"m\d of", chat.text())) >= 80, timeout=30)
         for person in people:
             assert re.findall(rf"(m\d) of {person}", chat.text()) == ["m0", "m1", "m2", "m3"]
+
+
+async def test_a_file_that_was_sent_can_be_read(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("the balcony needs water")
+    found: list[str] = []
+
+    def answer(request: RecordedRequest) -> Reply:
+        if request.messages[-1]["role"] == "tool":
+            found.append(str(request.messages[-1]["content"]))
+            return Say("read")
+        path = re.search(r"saved as (\S+?)\.?\]", request.last_user_text)
+        assert path is not None, request.last_user_text
+        return Say(calls=(Call("read_file", {"path": path[1]}),))
+
+    async with ScriptedServer(ScriptedModel(answer)) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
+            async with running(home):
+                await chat.say("what does it say?", files=[notes])
+                await chat.until(lambda: "read" in chat.text())
+    assert "the balcony needs water" in found[0]

@@ -157,7 +157,21 @@ async def wrapped(port: int, tls: ssl.SSLContext, *, first: bytes = b"") -> Asyn
     """A door with TLS before a server: from the start, or (`first`) after the client has asked for it."""
 
     async def met(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        raw = writer.transport
         far, back = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            with contextlib.suppress(ssl.SSLError, OSError):  # the client may not trust us
+                await passed(reader, writer, far, back)
+        finally:
+            for one in (raw, writer.transport, back.transport):
+                one.abort()
+
+    async def passed(
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        far: asyncio.StreamReader,
+        back: asyncio.StreamWriter,
+    ) -> None:
         if first:
             if first.startswith(b"*"):
                 writer.write(first)

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from hermes.testing.chats.listener import Listener
 from hermes.testing.chats.matrix import Fake
-from hermes.testing.chats.matrix_api import Body
+from hermes.testing.chats.matrix_state import Body
 from hermes.testing.chats.rig import Rig, rigged
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer

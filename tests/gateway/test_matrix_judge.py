@@ -25,7 +25,7 @@ from nio import (
 
 from hermes.testing.chats.fake import Failing
 from hermes.testing.chats.matrix import Fake
-from hermes.testing.chats.matrix_api import ME
+from hermes.testing.chats.matrix_state import ME
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from hermes.core.chats import Button, ChatKind, MediaKind, Outgoing, Place
 from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError
 from hermes.testing.chats.fake import Failing
 from hermes.testing.chats.matrix import Fake
-from hermes.testing.chats.matrix_api import ME
+from hermes.testing.chats.matrix_state import ME
 from hermes.testing.chats.rig import Rig, rigged
 
 
@@ -93,7 +93,7 @@ async def test_whose_invitations_are_accepted(rig: Rig, fake: Fake, join: str, w
         await rig.until(lambda: any(one.text == "welcome" for one in rig.arrivals))
         welcome = next(one for one in rig.arrivals if one.text == "welcome")
         assert (welcome.place.kind, welcome.place.lane != last.place.lane) == (ChatKind.DM, True)
-        assert fake.api.account_data["m.direct"] == {person: [room.id]}
+        assert fake.account_data["m.direct"] == {person: [room.id]}
 
 
 async def test_how_it_is_addressed(rig: Rig, fake: Fake) -> None:
@@ -194,12 +194,12 @@ async def test_a_password_is_used_again_when_the_token_ends(rig: Rig, fake: Fake
     place = await rig.place()
     device = rig.cursors["device"]
     known = rig.connections
-    fake.api.tokens.clear()
+    fake.tokens.clear()
     await fake.drop()
     await rig.until(lambda: rig.connections > known)
     await rig.hear(await fake.say("still there?"))
     await platform.send(Outgoing(place=place, text="yes", key="k"))
-    assert set(fake.api.tokens.values()) == {device}
+    assert set(fake.tokens.values()) == {device}
     assert fake.text() == "yes"
     with pytest.raises(PlatformRefusedError) as error:
         platform = await rig.open(access_token="", user="hermes", password="wr0ng")

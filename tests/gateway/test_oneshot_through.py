@@ -128,6 +128,42 @@ async def test_a_question_is_asked_on_the_callers_terminal() -> None:
         assert "not a git repository" in it.server.requests[1].body.decode()
 
 
+async def test_what_a_model_runs_gets_no_word_in() -> None:
+    probe = """import socket
+one = socket.socket(socket.AF_UNIX)
+one.settimeout(5)
+one.connect(open("where").read())
+try:
+    one.sendall(b'{"type":"status"}\\n')
+    print("told", len(one.recv(64)))
+except OSError:
+    print("told nothing")
+"""
+    command = Call("terminal", {"command": f"{sys.executable} probe.py"})
+    async with rig(Say(calls=(command,)), Say("done")) as it:
+        (it.home.cwd / "probe.py").write_text(probe)
+        (it.home.cwd / "where").write_text(str(it.home.hermes / "run" / "gateway.sock"))
+        outside = await it.home.run(sys.executable, "probe.py")
+        assert outside.stdout == "told 64\n", outside
+        code, out, err = await hermes(it.home, "-z", "look", "--no-input", "--allow", f"{sys.executable} probe.py")
+        assert (code, out) == (0, "done\n"), err
+        assert "told nothing" in it.server.requests[1].body.decode() or "told 0" in it.server.requests[1].body.decode()
+
+
+async def test_there_is_an_end_to_how_many_are_served() -> None:
+    async with rig() as it:
+        path = str(it.home.hermes / "run" / "gateway.sock")
+        peers = [await asyncio.open_unix_connection(path) for _ in range(64)]
+        peers[0][1].write(b'{"type":"status"}\n')
+        assert await peers[0][0].readline()
+        reader, writer = await asyncio.open_unix_connection(path)
+        async with asyncio.timeout(5):
+            assert await reader.read() == b""
+        for _, one in [*peers, (reader, writer)]:
+            one.close()
+        await asyncio.gather(*(one.wait_closed() for _, one in peers), return_exceptions=True)
+
+
 async def test_what_needs_a_process_of_its_own_gets_one() -> None:
     async with rig(*[Say("ok")] * 4) as it:
         assert (await hermes(it.home, "-z", "one", "--usage-file", "used.json"))[0] == 0

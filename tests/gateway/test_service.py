@@ -19,6 +19,7 @@ from hermes.app.services.notify import Notifier
 from hermes.app.services.service import Kind, Service, kind_here, lines_of
 from hermes.app.services.storm import MOST, Starts
 from hermes.app.services.units import Wish, launchd_plist, systemd_unit
+from hermes.config.gateway import AccountSettings, ChannelSettings
 from hermes.config.home import Home
 from hermes.core.errors import NotFoundError
 from hermes.testing.chats.ntfy import Fake
@@ -154,6 +155,24 @@ async def test_it_is_started_shown_reloaded_and_ended() -> None:
             assert code == 1 and "No gateway runs" in out
             code, out, _ = await hermes(home, "gateway", "logs")
             assert "began" in out and "ended" in out
+
+
+async def test_a_gateway_that_failed_too_often_waits_and_can_be_ended() -> None:
+    with TempHome() as home:
+        starts = Starts(home.hermes / "run")
+        for _ in range(MOST):
+            starts.begin()
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "hermes", "gateway", "run"),
+            cwd=home.cwd,
+            env=home.environ,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        async with asyncio.timeout(20):
+            assert b"failed to start 5 times" in await process.stdout.readline()
+            process.terminate()
+            assert await process.wait() == 0
 
 
 async def test_what_cannot_start_says_why() -> None:
@@ -295,3 +314,9 @@ async def test_a_process_that_reads_nothing_gets_no_socket_of_ours() -> None:
 def test_nothing_needs_a_gateway_to_be_imported() -> None:
     code = "import sys, hermes.cli.gateway; sys.exit('hermes.gateway.run' in sys.modules or 'aiohttp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 0
+
+
+def test_every_setting_of_accounts_is_in_the_document() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text()
+    for name in (*AccountSettings.__struct_fields__, *ChannelSettings.__struct_fields__):
+        assert f"`{name}`" in text, name

@@ -16,6 +16,7 @@ from hermes.util.say import phrase
 
 MOST_CLIENTS = 64
 GATEWAY = "gateway.sock"
+_MOST_ANCESTORS = 256
 _LONGEST_PATH = 100
 """Bytes of a socket's path that every system takes."""
 Handler = Callable[[Wire[Ask]], Awaitable[None]]
@@ -81,7 +82,7 @@ class Listener:
             except OSError:
                 await asyncio.sleep(0.1)  # no handles left; somebody will close one
                 continue
-            if len(self._peers) >= MOST_CLIENTS or peer_uid(peer) != os.getuid():
+            if len(self._peers) >= MOST_CLIENTS or not _may_speak(peer):
                 peer.close()
                 continue
             task = asyncio.create_task(self._serve(peer), name="peer")
@@ -114,8 +115,34 @@ def short_path(path: Path) -> Iterator[str]:
 
 def peer_uid(peer: socket.socket) -> int:
     """Whose process is at the other end; -1 where that cannot be known."""
+    return _credentials(peer)[1]
+
+
+def _may_speak(peer: socket.socket) -> bool:
+    """Whether a process may ask us anything: this person's, and none that a session's command has started. What a model
+    has run must not answer its own questions."""
+    pid, uid = _credentials(peer)
+    return uid == os.getuid() and (not os.path.isdir("/proc/self") or not _below_a_warden(pid))
+
+
+def _below_a_warden(pid: int) -> bool:
+    """Whether a process descends from one that stands over commands; also one of which nothing is known any more."""
+    from hermes.tools.backends import warden
+
+    for _ in range(_MOST_ANCESTORS):
+        if pid <= 1:
+            return pid < 1
+        if warden.named(pid):
+            return True
+        pid = warden.parent(pid)
+    return True
+
+
+def _credentials(peer: socket.socket) -> tuple[int, int]:
+    """Process and person at the other end; 0 and -1 where they cannot be known."""
     with contextlib.suppress(OSError):
         if sys.platform == "darwin":
-            return int(struct.unpack_from("=II", peer.getsockopt(0, 1, 76))[1])
-        return int(struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1])
-    return -1
+            return 0, int(struct.unpack_from("=II", peer.getsockopt(0, 1, 76))[1])
+        pid, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        return int(pid), int(uid)
+    return 0, -1

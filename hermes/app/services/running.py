@@ -104,15 +104,6 @@ def end(home: Home, seconds: float) -> bool:
     return True
 
 
-def reload(home: Home) -> bool:
-    """Have the gateway read its settings anew; False when none runs."""
-    pid = gateway_pid(home)
-    if not pid:
-        return False
-    _signal(pid, signal.SIGHUP)
-    return True
-
-
 def _signal(pid: int, number: signal.Signals) -> None:
     if pid:
         with contextlib.suppress(ProcessLookupError, PermissionError):

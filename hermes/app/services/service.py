@@ -8,12 +8,14 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
 
+import hermes
 from hermes.app.services import units
 from hermes.config.home import Home
 from hermes.core.errors import HermesError, NotFoundError, StoreError
@@ -91,7 +93,8 @@ class Service:
         """What is to run."""
         environ = {"HERMES_HOME": str(self._home.root)}
         return units.Wish(
-            arguments=(sys.executable, "-m", "hermes", "gateway", "run"),
+            # -P: nothing that lies in the folder where it runs is taken for a module.
+            arguments=(sys.executable, "-P", "-m", "hermes", "gateway", "run"),
             folder=str(self._home.root),
             drain_seconds=self._drain_seconds,
             environ=units.passed(self._environ) | environ | _code(self._environ),
@@ -195,5 +198,8 @@ def _run_all(plan: Plan, environ: Mapping[str, str]) -> None:
 
 def _code(environ: Mapping[str, str]) -> dict[str, str]:
     """Where our own code is found, where it is not installed."""
-    path = environ.get("PYTHONPATH", "")
-    return {"PYTHONPATH": path} if path else {}
+    here = str(Path(hermes.__file__).resolve().parent.parent)
+    if here in sysconfig.get_paths().values():
+        return {}
+    others = environ.get("PYTHONPATH", "").split(os.pathsep)
+    return {"PYTHONPATH": os.pathsep.join(dict.fromkeys([here, *(one for one in others if os.path.isabs(one))]))}

@@ -10,7 +10,7 @@ WATCHDOG_SECONDS = 60
 RESTART_SECONDS = 2
 MARGIN_SECONDS = 30
 """What the end may take beyond the time that running turns have."""
-_PASSED = ("HERMES_HOME", "HERMES_PROFILE", "HERMES_LANGUAGE", "PATH", "LANG", "LC_ALL", "SSL_CERT_FILE")
+_PASSED = ("HERMES_HOME", "HERMES_LANGUAGE", "PATH", "LANG", "LC_ALL", "SSL_CERT_FILE")
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 

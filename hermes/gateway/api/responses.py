@@ -227,34 +227,22 @@ class Responses:
 
     async def _order(self, request: web.Request, caller: Caller, asked: ResponseRequest) -> Order:
         model = self._base.rooms.model(asked.model)
-        given: list[object] = (
-            asked.input if isinstance(asked.input, list) else [{"role": "user", "content": asked.input}]
-        )
-        said, files = conversation([_as_message(one) for one in given], asked.instructions or "")
-        about = About(
-            id=fresh("resp"),
-            created=int(self._base.now()),
-            model=asked.model or OURS[0],
-            instructions=asked.instructions or "",
-            previous=asked.previous_response_id or "",
-            metadata=asked.metadata or {},
-            user=asked.user or "",
-            store=asked.store is not False,
-            background=bool(asked.background),
-        )
-        extra = Extra(said.system, model)
-        named = asked.conversation.get("id") if isinstance(asked.conversation, dict) else asked.conversation
-        name = request.headers.get(SESSION_HEADER) or named or about.metadata.get("session_id") or ""
+        said, files = conversation([_as_message(one) for one in _listed(asked.input)], asked.instructions or "")
+        about = _about(asked, int(self._base.now()))
+        name = request.headers.get(SESSION_HEADER) or _named(asked)
+        room = await self._room(caller, about, name, said, Extra(said.system, model))
+        events = request.headers.get(EVENTS_HEADER) == "1"
+        return Order(caller=caller, said=said, files=files, about=about, room=room, events=events)
+
+    async def _room(self, caller: Caller, about: About, name: str, said: Said, extra: Extra) -> Room:
+        """The session that a request goes on in."""
         if about.previous and name:
             raise ApiError(400, "Name a session or a previous response, not both.", param="previous_response_id")
         if about.previous:
-            room = await self._after(caller, about.previous, extra)
-        elif name:
-            room = await self._base.rooms.named(caller, str(name), extra, history=said.before)
-        else:
-            room = await self._base.rooms.of_said(caller, said, extra)
-        events = request.headers.get(EVENTS_HEADER) == "1"
-        return Order(caller=caller, said=said, files=files, about=about, room=room, events=events)
+            return await self._after(caller, about.previous, extra)
+        if name:
+            return await self._base.rooms.named(caller, name, extra, history=said.before)
+        return await self._base.rooms.of_said(caller, said, extra)
 
     async def _after(self, caller: Caller, response_id: str, extra: Extra) -> Room:
         """The session that goes on from a response: its own where nothing was said since, else a branch of it."""
@@ -313,6 +301,31 @@ def _text(body: Body) -> str:
         for item in msgspec.convert(body["output"], list[dict[str, object]])
         for part in msgspec.convert(item["content"], list[dict[str, object]])
     )
+
+
+def _listed(given: str | list[object]) -> list[object]:
+    """The input as messages: a text is the user's."""
+    return given if isinstance(given, list) else [{"role": "user", "content": given}]
+
+
+def _about(asked: ResponseRequest, now: int) -> About:
+    return About(
+        id=fresh("resp"),
+        created=now,
+        model=asked.model or OURS[0],
+        instructions=asked.instructions or "",
+        previous=asked.previous_response_id or "",
+        metadata=asked.metadata or {},
+        user=asked.user or "",
+        store=asked.store is not False,
+        background=bool(asked.background),
+    )
+
+
+def _named(asked: ResponseRequest) -> str:
+    """The session that the body names; empty where it names none."""
+    named = asked.conversation.get("id") if isinstance(asked.conversation, dict) else asked.conversation
+    return str(named or (asked.metadata or {}).get("session_id") or "")
 
 
 def _as_message(given: object) -> object:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from hermes.app.openai_form import closed_history, from_openai
 from hermes.app.strangers import program_note
+from hermes.core.messages import Message
 from hermes.core.parts import ImagePart, TextPart
 from hermes.gateway.api.faults import ApiError
 from hermes.gateway.api.rooms import Said
@@ -47,25 +48,29 @@ def conversation(messages: Sequence[object], system: str = "") -> tuple[Said, li
     """A whole conversation as a client sends it each time, and the files of its last message. Raises ApiError."""
     if not messages or len(messages) > MOST_MESSAGES:
         raise ApiError(400, f"`messages` must hold 1 to {MOST_MESSAGES} messages.", param="messages")
-    instructions, spoken, files = [system] if system else [], list[Plain](), list[list[SentFile]]()
-    for number, one in enumerate(messages):
-        message, found = _message(one, f"messages[{number}]")
-        if message["role"] in _INSTRUCTIONS:
-            instructions.append(_joined(message["content"]))
-        else:
-            spoken.append(message)
-            files.append(found)
+    read = [_message(one, f"messages[{number}]") for number, one in enumerate(messages)]
+    instructions = [_joined(message["content"]) for message, _ in read if message["role"] in _INSTRUCTIONS]
+    spoken = [one for one in read if one[0]["role"] not in _INSTRUCTIONS]
+    now, before, sent = _parted(spoken)
+    if not now or not now[0].parts:
+        raise ApiError(400, "The last message must be the user's, and hold something.", param="messages")
+    return Said("\n\n".join(filter(None, [system, *instructions])), tuple(before), now[0]), sent
+
+
+def _parted(spoken: Sequence[tuple[Plain, list[SentFile]]]) -> tuple[list[Message], list[Message], list[SentFile]]:
+    """What is said now, what was said before, and the files of now."""
+    begin = _begin([message for message, _ in spoken])
+    now = from_openai([message for message, _ in spoken[begin:]])
+    before = closed_history([message for message, _ in spoken[:begin]])
+    return now, before, [file for _, files in spoken[begin:] for file in files]
+
+
+def _begin(spoken: Sequence[Plain]) -> int:
+    """Where what is said now begins: behind the last message that is not the user's."""
     begin = len(spoken)
     while begin and spoken[begin - 1]["role"] == "user":
         begin -= 1
-    if begin == len(spoken):
-        raise ApiError(400, "The last message must be the user's.", param="messages")
-    now = from_openai(spoken[begin:])
-    if not now or not now[0].parts:
-        raise ApiError(400, "The last message is empty.", param="messages")
-    before = closed_history(spoken[:begin])
-    sent = [file for found in files[begin:] for file in found]
-    return Said("\n\n".join(one for one in instructions if one), tuple(before), now[0]), sent
+    return begin
 
 
 async def inbound(said: Said, files: Sequence[SentFile], folder: Path, cwd: str) -> Inbound:

@@ -14,6 +14,7 @@ from hermes.gateway.rest import told
 from hermes.util.say import phrase
 
 CONNECT_SECONDS = 20.0
+CLOSE_SECONDS = 1.0
 LINE_LIMIT = 1 << 20
 """Bytes of the longest line."""
 _TLS_PORTS = (465, 993)
@@ -104,12 +105,13 @@ class Line:
         protocol = asyncio.StreamReaderProtocol(reader)
         with self._guard():
             writer = self._open_writer()
+            # From here on nobody tells this writer when its connection has ended.
+            self._below, self._writer = writer, None
             async with asyncio.timeout(CONNECT_SECONDS):
                 transport = await loop.start_tls(writer.transport, protocol, tls, server_hostname=self.server.host)
             if transport is None:
                 raise ConnectionResetError("the connection was closed")
         protocol.connection_made(transport)
-        self._below = writer
         self._reader, self._writer = reader, asyncio.StreamWriter(transport, protocol, reader, loop)
         self.secret = True
 
@@ -135,14 +137,16 @@ class Line:
         writer = self._writer
         self.abort()
         if writer is not None:
-            with contextlib.suppress(OSError):  # it broke before
-                await writer.wait_closed()
+            with contextlib.suppress(OSError, TimeoutError):  # it broke before
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await writer.wait_closed()
 
     def abort(self) -> None:
         """Hang up."""
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.transport.abort()
+        for writer in (self._writer, self._below):
+            if writer is not None:
+                writer.transport.abort()
+        self._writer = self._below = None
 
     def _open_writer(self) -> asyncio.StreamWriter:
         if self._writer is None:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 _METHOD = re.compile(r"([a-z][a-z0-9-]*)(?:/\d+)?\s*=\s*([a-z]+)", re.IGNORECASE)
 _PROPERTY = re.compile(r"([a-z]+\.[a-z-]+)\s*=\s*(\S+)", re.IGNORECASE)
 _ASSIGNED = re.compile(r"\s*=\s*")
+_TOKEN = re.compile(r'\\.|"(?:[^"\\]|\\.)*"|[^()";\\]+|.', re.DOTALL)
+_QUOTED = re.compile(r'[\s;="]')
 
 
 def vouched(results: Sequence[str], authserv_id: str, address: str) -> bool:
@@ -19,7 +21,7 @@ def vouched(results: Sequence[str], authserv_id: str, address: str) -> bool:
     for raw in results:
         pieces = _pieces(raw)
         if pieces is None:
-            return False  # it may be our own server's, with something in it that a sender chose
+            return False  # it may be our own server's, which a sender made unreadable so that another one counts
         if authserv_id and pieces[0].split()[:1] == [authserv_id.lower()]:
             return _passed(pieces[1:], domain)
     return False
@@ -62,29 +64,15 @@ def _pieces(raw: str) -> list[str] | None:
     where it cannot be read."""
     found = [""]
     depth = 0
-    quoted = False
-    at = 0
-    while at < len(raw):
-        one = raw[at]
-        if one == "\\" and (quoted or depth):
-            at += 2
+    for match in _TOKEN.finditer(raw):
+        word = match[0]
+        depth += {"(": 1, ")": -1}.get(word, 0)
+        if depth < 0 or (depth == 0 and word == '"'):
+            return None
+        if depth or word == ")":
             continue
-        if quoted:
-            quoted = one != '"'
-            found[-1] += "" if quoted and one in " ;=\t" else one
-        elif one == "(":
-            depth += 1
-        elif one == ")":
-            depth -= 1
-            if depth < 0:
-                return None
-        elif depth == 0:
-            quoted = one == '"'
-            if one == ";":
-                found.append("")
-            else:
-                found[-1] += one
-        at += 1
-    if depth or quoted:
-        return None
-    return [_ASSIGNED.sub("=", " ".join(one.split())).lower() for one in found]
+        if word == ";":
+            found.append("")
+        else:
+            found[-1] += _QUOTED.sub("", word) if word.startswith('"') else word
+    return None if depth else [_ASSIGNED.sub("=", " ".join(one.split())).lower() for one in found]

@@ -80,12 +80,16 @@ def written(draft: Draft) -> bytes:
     if not draft.plain and text:
         message.add_alternative(page(text), subtype="html", cte="quoted-printable")
     if draft.content is not None:
-        kind = mimetypes.guess_type(draft.file_name)[0] or "application/octet-stream"
-        main, _, sub = kind.partition("/")
-        if main in ("text", "message", "multipart"):
-            main, sub = "application", "octet-stream"
-        message.add_attachment(draft.content, maintype=main, subtype=sub, filename=_flat(draft.file_name))
+        _attach(message, draft.file_name, draft.content)
     return message.as_bytes()
+
+
+def _attach(message: EmailMessage, name: str, content: bytes) -> None:
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    main, _, sub = kind.partition("/")
+    if main in ("text", "message", "multipart"):
+        main, sub = "application", "octet-stream"
+    message.add_attachment(content, maintype=main, subtype=sub, filename=_flat(name))
 
 
 def answer_subject(subject: str) -> str:
@@ -117,6 +121,12 @@ def _begins_quote(lines: list[str], number: int) -> bool:
         return True
     if _FROM.match(line):
         return any(_SENT.match(one.strip()) for one in lines[number + 1 : number + 4])
+    return _announces(lines, number)
+
+
+def _announces(lines: list[str], number: int) -> bool:
+    """Whether a line says who wrote what follows."""
+    line = lines[number].strip()[:400]
     following = lines[number + 1].strip()[:400] if number + 1 < len(lines) else ""
     if not any(_WROTE.match(one) or _WROTE_CN.match(one) for one in (line, f"{line} {following}")):
         return False

@@ -7,7 +7,8 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from hermes.core.chats import Arrival, Attachment, ChatKind, MediaKind, Place, Reply, Sender
+from hermes.core.chats import Arrival, Attachment, MediaKind, Reply, Sender
+from hermes.gateway.matrix.rooms import Rooms
 from hermes.gateway.matrix.wire import (
     V3,
     Client,
@@ -16,10 +17,9 @@ from hermes.gateway.matrix.wire import (
     Event,
     Invited,
     Joined,
-    Members,
-    Named,
     Page,
     Profile,
+    Relation,
     Sync,
     Timeline,
     room_path,
@@ -32,8 +32,6 @@ from hermes.util.say import phrase, say
 PAGE = 100
 PAGES = 5
 """Pages of a history in which it is read what a gap holds."""
-ROOMS = 1_000
-"""Rooms of which it is known at most who is in them."""
 ASKED = 2_000
 """Own messages that are known at most."""
 TOLD = 50
@@ -58,14 +56,6 @@ class Work(Struct):
     cursors: dict[str, str] = {}
 
 
-class Room(Struct):
-    """What is known of a room."""
-
-    names: dict[str, str] = {}
-    """Who is in it, and how they are called."""
-    name: str = ""
-
-
 class Own(Struct, frozen=True):
     """A message of the agent's: what it said, where, and the tokens of its buttons."""
 
@@ -84,8 +74,7 @@ class News:
         self._join = join
         self.me = ""
         self._name = ""
-        self._rooms: dict[str, Room] = {}
-        self._direct: frozenset[str] = frozenset()
+        self._rooms = Rooms(client, around, self._unread)
         self._own: dict[str, Own] = {}
         self._seen = Seen()
         self._told: set[str] = set()
@@ -94,6 +83,7 @@ class News:
     async def know_me(self, user: str) -> None:
         """Learn by what names the agent is called, and which rooms are direct chats."""
         self.me = user
+        self._rooms.me = user
         self._rooms.clear()
         try:
             profile = await self._client.call("GET", f"{V3}/profile/{quote(user, safe='')}", Profile)
@@ -101,7 +91,7 @@ class News:
         except SendError as error:
             if error.fault is not Fault.NOT_FOUND:
                 raise
-        self._know_direct(await self._stored_direct())
+        await self._rooms.learn_direct()
         names = [re.escape(one) for one in (self._name, user, user.partition(":")[0]) if one]
         self._calls = re.compile(rf"(?<!\w)(?:{'|'.join(names)})(?!\w)", re.IGNORECASE)
 
@@ -126,9 +116,9 @@ class News:
         """Take up what a sync tells; without `since` only who is where, and invitations."""
         for event in self._events(sync.account_data.events):
             if event.type == "m.direct":
-                self._take_direct(event)
+                self._rooms.direct_changed(event)
         for room in sync.rooms.leave:
-            self._rooms.pop(room, None)
+            self._rooms.forget(room)
         for room, raw in sync.rooms.invite.items():
             await self._invited(room, raw)
         for room, raw in sync.rooms.join.items():
@@ -138,7 +128,7 @@ class News:
                 self._unread(room, error)
                 continue
             for event in self._events(joined.state.events):
-                self._member(room, event)
+                self._changed(room, event)
             if since:
                 await self._said(room, joined.timeline, since, work)
 
@@ -159,7 +149,7 @@ class News:
             try:
                 await self._client.call("POST", room_path(room, "join"), Done, {})
                 if content.is_direct:
-                    await self._is_direct(room, event.sender)
+                    await self._rooms.make_direct(room, event.sender)
             except SendError as error:
                 self.tell(
                     f"join {room}",
@@ -170,66 +160,6 @@ class News:
         if self._join != "people":
             return self._join == "all"
         return self._around.knows is not None and await self._around.knows(sender)
-
-    async def _is_direct(self, room: str, person: str) -> None:
-        """Remember, as clients do, that a room is a direct chat."""
-        known = await self._stored_direct()
-        if room not in known.setdefault(person, []):
-            known[person].append(room)
-            await self._client.call("PUT", self._direct_path, Done, known)
-        self._know_direct(known)
-
-    @property
-    def _direct_path(self) -> str:
-        return f"{V3}/user/{quote(self.me, safe='')}/account_data/m.direct"
-
-    async def _stored_direct(self) -> dict[str, list[str]]:
-        """The direct chats by person, as clients store them in the account."""
-        try:
-            raw = await self._client.call("GET", self._direct_path, msgspec.Raw)
-            return read(raw, dict[str, list[str]])
-        except msgspec.DecodeError as error:
-            self._unread("m.direct", error)
-        except SendError as error:
-            if error.fault is not Fault.NOT_FOUND:
-                raise
-        return {}
-
-    def _take_direct(self, event: Event) -> None:
-        try:
-            self._know_direct(read(event.content, dict[str, list[str]]))
-        except msgspec.DecodeError as error:
-            self._unread("m.direct", error)
-
-    def _know_direct(self, known: dict[str, list[str]]) -> None:
-        self._direct = frozenset(room for rooms in known.values() for room in rooms)
-
-    async def _room(self, room: str) -> Room:
-        found = self._rooms.get(room)
-        if found is None:
-            people = await self._client.call("GET", room_path(room, "joined_members"), Members)
-            names = {user: member.display_name or "" for user, member in people.joined.items()}
-            try:
-                name = (await self._client.call("GET", room_path(room, "state", "m.room.name"), Named)).name
-            except SendError as error:
-                if error.fault not in (Fault.NOT_FOUND, Fault.FORBIDDEN):
-                    raise
-                name = ""
-            if len(self._rooms) >= ROOMS:
-                self._rooms.clear()
-            found = self._rooms[room] = Room(names, name)
-        return found
-
-    def _member(self, room: str, event: Event) -> None:
-        """Somebody comes, goes or wants another name."""
-        known = self._rooms.get(room)
-        if event.type != "m.room.member" or known is None or event.state_key is None:
-            return
-        content = self._content(event)
-        if content is not None and content.membership == "join":
-            known.names[event.state_key] = content.displayname or ""
-        else:
-            known.names.pop(event.state_key, None)
 
     # What was said.
 
@@ -293,17 +223,19 @@ class News:
             case "m.room.encrypted":
                 await self._locked(room, event, work)
             case _:
-                self._member(room, event)
+                self._rooms.changed(room, event)
+
+    def _changed(self, room: str, event: Event) -> None:
+        try:
+            self._rooms.changed(room, event)
+        except msgspec.DecodeError as error:
+            self._unread(event.type, error)
 
     async def _heard(self, room: str, event: Event, work: Work) -> None:
         content = read(event.content, Content)
-        related = content.relates_to
-        edited = related is not None and related.rel_type == "m.replace"
-        if event.sender == self.me or not event.event_id or edited or self._seen.has(event.event_id, work.arrivals):
+        if not self._is_said(event, content) or self._seen.has(event.event_id, work.arrivals):
             return
-        if content.msgtype not in _KINDS and content.msgtype not in _WORDS:
-            return
-        known = await self._room(room)
+        known = await self._rooms.known(room)
         reply = await self._reply(room, content)
         body = _without_quote(content.body) if reply is not None else content.body
         file = _attachment(content)
@@ -315,7 +247,7 @@ class News:
             Arrival(
                 event_id=event.event_id,
                 message_id=event.event_id,
-                place=self._place(room, known, related.event_id if related and related.rel_type == "m.thread" else ""),
+                place=self._rooms.place(room, known, _thread(content.relates_to)),
                 sender=Sender(event.sender, known.names.get(event.sender, ""), bot=content.msgtype == "m.notice"),
                 text=f"{content.body}\n{content.geo_uri}" if content.msgtype == "m.location" else text,
                 attachments=(file,) if file is not None else (),
@@ -325,10 +257,11 @@ class News:
             )
         )
 
-    def _place(self, room: str, known: Room, thread: str) -> Place:
-        direct = room in self._direct or len(known.names) <= 2
-        name = known.name or next((name for user, name in known.names.items() if direct and user != self.me), "")
-        return Place(self._around.name, room, thread, ChatKind.DM if direct else ChatKind.GROUP, name)
+    def _is_said(self, event: Event, content: Content) -> bool:
+        """Whether somebody else says something new."""
+        edited = content.relates_to is not None and content.relates_to.rel_type == "m.replace"
+        of_kind = content.msgtype in _KINDS or content.msgtype in _WORDS
+        return of_kind and not edited and bool(event.event_id) and event.sender != self.me
 
     def _words(self, body: str, content: Content) -> tuple[str, bool]:
         """What was said, without a call at its beginning, and whether the agent was called."""
@@ -362,8 +295,7 @@ class News:
             return Own()
         except (PlatformError, msgspec.DecodeError):
             return Own()
-        related = content.relates_to
-        thread = related.event_id if related is not None and related.rel_type == "m.thread" else ""
+        thread = _thread(content.relates_to)
         found = Own(_without_quote(content.body), thread, tuple(content.buttons), event.sender)
         if event.sender == self.me:
             self.remember(event_id, found)
@@ -380,12 +312,12 @@ class News:
         own = await self.own(room, related.event_id)
         if own.author != self.me or number >= len(own.tokens):
             return
-        known = await self._room(room)
+        known = await self._rooms.known(room)
         work.arrivals.append(
             Arrival(
                 event_id=event.event_id,
                 message_id=related.event_id,
-                place=self._place(room, known, own.thread),
+                place=self._rooms.place(room, known, own.thread),
                 sender=Sender(event.sender, known.names.get(event.sender, "")),
                 press=own.tokens[number],
                 at=event.origin_server_ts / 1000,
@@ -428,6 +360,10 @@ class News:
 
     def _unread(self, kind: str, error: Exception) -> None:
         self.tell(kind, phrase("Matrix sent {kind} that cannot be read: {error}", kind=told(kind), error=told(error)))
+
+
+def _thread(related: Relation | None) -> str:
+    return related.event_id if related is not None and related.rel_type == "m.thread" else ""
 
 
 def _number(key: str) -> int | None:

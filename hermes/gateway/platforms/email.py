@@ -12,8 +12,11 @@ import re
 import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from msgspec import Meta
+
+from hermes.app.html import words_of_html
 from hermes.core.chats import Arrival, Attachment, Batch, ChatKind, MediaKind, Outgoing, Place, Reply, Sender
 from hermes.gateway import platform as base
 from hermes.gateway.mail.imap import Box, Imap, ImapError
@@ -42,7 +45,6 @@ from hermes.gateway.platform import (
 )
 from hermes.gateway.rest import told
 from hermes.gateway.text.media import content_of
-from hermes.tools.web.pages import from_html
 from hermes.util.say import phrase, say
 
 if TYPE_CHECKING:
@@ -51,8 +53,6 @@ if TYPE_CHECKING:
 LIMIT = 50_000
 FILE_LIMIT = 18 * 1024 * 1024
 """Bytes of the largest file that is sent: most servers take 25 MB, and a mail is a third larger than its file."""
-MAIL_LIMIT = 50 * 1024 * 1024
-"""Bytes of the largest mail that is read whole."""
 HEAD_LIMIT = 256 * 1024
 """Bytes that are read of a larger one."""
 IDLE_SECONDS = 25 * 60.0
@@ -93,6 +93,8 @@ class Options(base.Options, frozen=True, kw_only=True):
     """The name that stands beside the address."""
     threads: bool = True
     """Whether each thread of mails is a session of its own; else all mails of a person are one."""
+    largest_mb: Annotated[int, Meta(ge=1, le=200)] = 50
+    """Megabytes of the largest mail that is read whole; of a larger one the beginning is read."""
     mark_seen: bool = True
     """Whether mails that were taken in are marked as read."""
 
@@ -105,6 +107,7 @@ class Email(Platform):
         self._around = around
         self._address = options.address.lower()
         self._login = Login(options.user or options.address, options.password)
+        self._limit = options.largest_mb << 20
         self._validity, self._uid = _numbers(around.cursors.get("mail", ""))
         self._open: set[Imap] = set()
         self._subjects: dict[str, str] = {}
@@ -194,7 +197,7 @@ class Email(Platform):
             imap = await self._connect()
             try:
                 box = await imap.select(self._options.folder, change=False)
-                raw = await imap.fetch(uid, MAIL_LIMIT) if box.validity == validity else None
+                raw = await imap.fetch(uid, self._limit) if box.validity == validity else None
             finally:
                 await self._hang_up(imap)
             if raw is None:
@@ -212,7 +215,7 @@ class Email(Platform):
 
     async def _connect(self) -> Imap:
         options = self._options
-        imap = Imap(Server(options.imap_host, options.imap_port, options.security), self._tls, MAIL_LIMIT + HEAD_LIMIT)
+        imap = Imap(Server(options.imap_host, options.imap_port, options.security), self._tls, self._limit + HEAD_LIMIT)
         self._open.add(imap)
         try:
             await imap.open(self._login.user, self._login.password)
@@ -251,7 +254,7 @@ class Email(Platform):
         """A mail; nothing where it is not for us. One that cannot be read is told and passed over."""
         try:
             size = await imap.size(uid)
-            raw = await imap.fetch(uid, MAIL_LIMIT if size is not None and size <= MAIL_LIMIT else HEAD_LIMIT)
+            raw = await imap.fetch(uid, self._limit if size is not None and size <= self._limit else HEAD_LIMIT)
             if size is None or raw is None:
                 return ()
             letter = await asyncio.to_thread(read_letter, raw, self._options.authserv_id)
@@ -260,7 +263,7 @@ class Email(Platform):
             return ()
         if letter.machine or letter.sender == self._address:
             return ()
-        return (await self._arrival(letter, uid, whole=size <= MAIL_LIMIT),)
+        return (await self._arrival(letter, uid, whole=size <= self._limit),)
 
     async def _arrival(self, letter: Letter, uid: int, *, whole: bool) -> Arrival:
         message_id = letter.message_id or f"{self._validity}.{uid}@{_NOWHERE}"
@@ -269,7 +272,7 @@ class Email(Platform):
         _remember(self._subjects, message_id, subject)
         text = letter.text
         if letter.html:
-            text = (await from_html(letter.html, "")).text.strip()
+            text = await words_of_html(letter.html)
         text, quoted = without_quote(text)
         own = is_own(letter.answers, self._address)
         before = self._said.get(letter.answers, "") if own else quoted
@@ -304,7 +307,7 @@ class Email(Platform):
         return thread
 
     def _files(self, letter: Letter, uid: int, *, whole: bool) -> tuple[Attachment, ...]:
-        problem = "" if whole else phrase("the mail is larger than {n} MB", n=MAIL_LIMIT >> 20)
+        problem = "" if whole else phrase("the mail is larger than {n} MB", n=self._options.largest_mb)
         found = [
             Attachment(
                 one.kind,

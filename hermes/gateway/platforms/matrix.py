@@ -298,15 +298,11 @@ class Matrix(Platform):
         if buttons:
             content["hermes.buttons"] = [one.token for one in buttons]
             content["hermes.labels"] = [one.label for one in buttons]
-        if not message.plain:
-            html = fragment(message.text)
-            lines = fragment(offers.replace("\n", "\n\n")) if offers else ""
-            marked = content | {"format": "org.matrix.custom.html", "formatted_body": html + lines}
-            if len(msgspec.json.encode(marked)) * (1 + twice) <= EVENT_LIMIT:
-                return marked
-        if len(msgspec.json.encode(content)) * (1 + twice) > EVENT_LIMIT:
-            raise SendError(Fault.TOO_LONG, phrase("A message on Matrix holds {n} bytes here.", n=LIMIT))
-        return content
+        marked = content | ({} if message.plain else _marks(message.text, offers))
+        for one in (marked, content):
+            if len(msgspec.json.encode(one)) * (1 + twice) <= EVENT_LIMIT:
+                return one
+        raise SendError(Fault.TOO_LONG, phrase("A message on Matrix holds {n} bytes here.", n=LIMIT))
 
     def _related(self, message: Outgoing) -> dict[str, object]:
         related: dict[str, object] = {}
@@ -331,6 +327,11 @@ class Matrix(Platform):
         if message.kind is MediaKind.VOICE:
             more["org.matrix.msc3245.voice"] = {}
         return await self._put(message, said | more | self._related(message))
+
+
+def _marks(text: str, offers: str) -> dict[str, object]:
+    lines = fragment(offers.replace("\n", "\n\n")) if offers else ""
+    return {"format": "org.matrix.custom.html", "formatted_body": fragment(text) + lines}
 
 
 def _txn(key: str) -> str:

@@ -75,11 +75,7 @@ class Connection:
             case "LOGIN":
                 return self._entered(tag, shlex.split(given))
             case "AUTHENTICATE":
-                word = given.partition(" ")[2]
-                if not word:
-                    self._say("+ ")
-                    word = (await self._reader.readline()).decode().strip()
-                return self._entered(tag, b64decode(word).decode().split("\0")[1:])
+                return await self._authenticate(tag, given.partition(" ")[2])
             case "SELECT" | "EXAMINE":
                 self._select()
             case "IDLE":
@@ -96,6 +92,12 @@ class Connection:
                 return True
         self._say(f"{tag} OK done")
         return True
+
+    async def _authenticate(self, tag: str, word: str) -> bool:
+        if not word:
+            self._say("+ ")
+            word = (await self._reader.readline()).decode().strip()
+        return self._entered(tag, b64decode(word).decode().split("\0")[1:])
 
     def _entered(self, tag: str, given: list[str]) -> bool:
         self._known = given == [self._box.user, self._box.password]
@@ -152,11 +154,9 @@ class Connection:
         if chosen is None:
             return [one for one in everything if "UNSEEN" not in given.upper() or "\\Seen" not in one[1].flags]
         uids = by_uid or bool(chosen[1])
-        highest = max((one.uid if uids else number for number, one in everything), default=0)
-        first = int(chosen[2])
-        last = first if chosen[3] is None else highest if chosen[3] == "*" else int(chosen[3])
-        first, last = min(first, last), max(first, last)
-        return [(number, one) for number, one in everything if first <= (one.uid if uids else number) <= last]
+        numbers = [one.uid if uids else number for number, one in everything]
+        wanted = _range(chosen[2], chosen[3], max(numbers, default=0))
+        return [one for one, number in zip(everything, numbers, strict=True) if number in wanted]
 
     def _fetched(self, number: int, mail: Mail, wanted: str, *, by_uid: bool) -> None:
         asked = wanted.upper()
@@ -180,6 +180,13 @@ class Connection:
 
     def _say(self, line: str) -> None:
         self._writer.write(line.encode() + b"\r\n")
+
+
+def _range(first: str, last: str | None, highest: int) -> range:
+    """The numbers from one to another, whichever is larger; a star is the highest one."""
+    start = int(first)
+    end = start if last is None else highest if last == "*" else int(last)
+    return range(min(start, end), max(start, end) + 1)
 
 
 class Mailbox:

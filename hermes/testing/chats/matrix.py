@@ -3,36 +3,15 @@
 What it does is written from the Matrix specification (Client-Server API v1.11) and judged by matrix-nio in the tests.
 """
 
-import asyncio
-import secrets
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
-from hermes.testing.chats.fake import FakeChat
 from hermes.testing.chats.listener import Listener
-from hermes.testing.chats.matrix_api import ME, SERVER, Api, Body
-
-CAPTION = "body"
-
-
-class Room(Struct):
-    """A room: who is in it, and all that happened there."""
-
-    id: str
-    members: list[str]
-    events: list[tuple[int, Body]] = []
-    """What happened, each with its place in the stream of the whole server."""
-    invited: str = ""
-    """Who invited the agent, while it has not joined."""
-    joined: int = 0
-    """When the agent joined."""
-    direct: bool = False
+from hermes.testing.chats.matrix_api import Api
+from hermes.testing.chats.matrix_state import ME, SERVER, Body, Room, State
 
 
-class Fake(FakeChat):
+class Fake(State):
     """A homeserver for one bot."""
 
     person = f"@person:{SERVER}"
@@ -41,22 +20,7 @@ class Fake(FakeChat):
 
     def __init__(self) -> None:
         super().__init__()
-        self.token = "fake-token-" + secrets.token_urlsafe(12)
-        self.password = "fake-password-" + secrets.token_urlsafe(12)
-        self.rooms: dict[str, Room] = {}
-        self.position = 0
-        """The place in the stream of what happened last."""
-        self.window = 20
-        """Events of one room in one sync at most; more leave a gap."""
-        self.receipts: list[str] = []
-        """The events up to which the agent has read."""
-        self.waiting = asyncio.Condition()
-        self.cut = 0
-        """How often the waiting connections were broken."""
-        self.syncs: list[str] = []
-        """From where the agent asked for news."""
-        self.api = Api(self)
-        self._listener = Listener(self.api.routes())
+        self._listener = Listener(Api(self).routes())
 
     def options(self) -> dict[str, object]:
         """What stands under `platforms.NAME`."""
@@ -66,11 +30,6 @@ class Fake(FakeChat):
     def url(self) -> str:
         """Where it listens."""
         return self._listener.url
-
-    @property
-    def chat(self) -> FakeChat:
-        """For the API."""
-        return self
 
     async def start(self) -> None:
         """Listen."""
@@ -92,11 +51,6 @@ class Fake(FakeChat):
         """Break the connections that wait for news."""
         self.cut += 1
         await self.wake()
-
-    async def wake(self) -> None:
-        """Have who waits for news look again."""
-        async with self.waiting:
-            self.waiting.notify_all()
 
     def chat_id(self, chat: str) -> str:
         """Rooms have ids with the server's name in them."""
@@ -132,7 +86,7 @@ class Fake(FakeChat):
             content["format"] = "org.matrix.custom.html"
             content["formatted_body"] = f'<a href="https://matrix.to/#/{ME}">Hermes</a>: {text}'
         for path in files:
-            media = self.api.keep(path.name, path.read_bytes(), "application/octet-stream")
+            media = self.keep(path.name, path.read_bytes(), "application/octet-stream")
             about: Body = {"mimetype": "application/octet-stream", "size": path.stat().st_size}
             content |= {"msgtype": "m.file", "filename": path.name, "url": media, "info": about}
         related: Body = {}
@@ -146,30 +100,12 @@ class Fake(FakeChat):
         if reply_to:
             related["m.in_reply_to"] = {"event_id": reply_to}
             related["is_falling_back"] = False
-            known = self.api.event(room, reply_to)
+            known = self.event(room, reply_to)
             if known is not None:
-                content["body"] = f"> <{known['sender']}> {self.api.body(known)}\n\n{content['body']}"
+                content["body"] = f"> <{known['sender']}> {self.body(known)}\n\n{content['body']}"
         if related:
             content["m.relates_to"] = related
         return await self.happen(room, person, "m.room.message", content)
-
-    async def happen(
-        self, room: Room, sender: str, kind: str, content: Body, *, event_id: str = "", **more: object
-    ) -> str:
-        """Something happens in a room; its event id."""
-        event: Body = {
-            "type": kind,
-            "event_id": event_id or f"${secrets.token_urlsafe(16)}",
-            "sender": sender,
-            "origin_server_ts": int(time.time() * 1000),
-            "content": content,
-            "room_id": room.id,
-            **more,
-        }
-        self.position += 1
-        room.events.append((self.position, event))
-        await self.wake()
-        return str(event["event_id"])
 
     async def again(self, message_id: str) -> None:
         """Tell an event once more."""
@@ -184,7 +120,7 @@ class Fake(FakeChat):
         """A person taps the reaction that stands for a button."""
         shown = self.messages[message_id]
         number = [one for _, one in shown.buttons].index(token)
-        about = {"rel_type": "m.annotation", "event_id": message_id, "key": self.api.offered(message_id)[number]}
+        about = {"rel_type": "m.annotation", "event_id": message_id, "key": self.offered(message_id)[number]}
         await self.happen(self.rooms[shown.chat], person or self.person, "m.reaction", {"m.relates_to": about})
 
     async def invite(self, chat: str, person: str = "", *, direct: bool = False) -> Room:

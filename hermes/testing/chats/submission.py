@@ -76,7 +76,6 @@ class Submission:
                     writer.write(b"250-fake.test\r\n250-AUTH PLAIN LOGIN\r\n250-SIZE 30000000\r\n250 8BITMIME\r\n")
                 case "AUTH":
                     known = await self._enter(given, reader, writer)
-                    writer.write(b"235 2.7.0 welcome\r\n" if known else b"535 5.7.8 wrong user or password\r\n")
                 case "MAIL" | "RCPT" if not known:
                     writer.write(b"530 5.7.0 Authentication required\r\n")
                 case "MAIL":
@@ -103,14 +102,19 @@ class Submission:
             if not word:
                 writer.write(b"334 \r\n")
                 word = (await reader.readline()).decode().strip()
-            return b64decode(word).decode().split("\0")[1:] == [self._user, self._password]
+            return self._entered(b64decode(word).decode().split("\0")[1:], writer)
         found: list[str] = []
         if word:
             found.append(b64decode(word).decode())
         for question in ("Username:", "Password:")[len(found) :]:
             writer.write(b"334 " + b64encode(question.encode()) + b"\r\n")
             found.append(b64decode((await reader.readline()).strip()).decode())
-        return found == [self._user, self._password]
+        return self._entered(found, writer)
+
+    def _entered(self, given: list[str], writer: asyncio.StreamWriter) -> bool:
+        known = given == [self._user, self._password]
+        writer.write(b"235 2.7.0 welcome\r\n" if known else b"535 5.7.8 wrong user or password\r\n")
+        return known
 
     async def _data(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sender: str, recipients: tuple[str, ...]
