@@ -140,7 +140,8 @@ class Conversations:
         self, conversation: Conversation, inbound: Inbound, mode: BusyMode, *, arrivals: tuple[int, ...] = ()
     ) -> None:
         """Say something to the session in the person's name; durable when this returns."""
-        inbound = structs.replace(inbound, text=self._app.redact(inbound.text))
+        cwd = self._cwd(conversation.account, conversation.person)  # a command does not know whose folder it is
+        inbound = structs.replace(inbound, text=self._app.redact(inbound.text), cwd=cwd)
         letter_id, first = new_letter_id(), mode is BusyMode.INTERRUPT and conversation.actor.busy
         posting = Posting(arrivals=arrivals, letter_id=letter_id, body=inbound.encode(), first=first)
         conversation.binding = structs.replace(conversation.binding, last_at=self._now)

@@ -61,7 +61,12 @@ class Lanes:
         try:
             while lane.news.is_set():
                 lane.news.clear()
-                await self._look(name, lane)
+                try:
+                    await self._look(name, lane)
+                except StoreError as error:
+                    self._ground.report(f"{name}: {error}")
+                    await asyncio.sleep(_BUSY_PAUSE)
+                    lane.news.set()
         finally:
             del self._tasks[name]
             if not lane.seen and not lane.commands:

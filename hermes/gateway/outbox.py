@@ -94,7 +94,12 @@ class Outbox:
         try:
             while news.is_set():
                 news.clear()
-                await self._send_all(lane)
+                try:
+                    await self._send_all(lane)
+                except StoreError as error:  # what was begun is known by its row, which is read anew
+                    self._report(f"{lane}: {error}")
+                    await asyncio.sleep(_STORE_PAUSE)
+                    news.set()
         finally:
             del self._lanes[lane], self._news[lane]
 
@@ -114,12 +119,7 @@ class Outbox:
             if self._clock.now() - row.made_at > PATIENCE:
                 await self._give_up(row, say("It could not be sent for a day: {why}", why=account.why or "…"))
                 return True
-            try:
-                ended = await self._attempt(account, row)
-            except StoreError as error:
-                self._report(f"{row.lane}: {error}")
-                await asyncio.sleep(_STORE_PAUSE)
-                continue
+            ended = await self._attempt(account, row)
             if ended is None:
                 return True
             row = ended
@@ -209,7 +209,13 @@ class Outbox:
         return structs.replace(row, message=message, state=state, attempts=attempts, next_at=until)
 
     async def _end(self, row: Delivery, state: DeliveryState, message_id: str) -> None:
-        await self._store.settle_delivery(row.id, state, message_id=message_id)
+        while True:  # nobody else knows that it is there: tried from the start it would be there twice
+            try:
+                await self._store.settle_delivery(row.id, state, message_id=message_id)
+                break
+            except StoreError as error:
+                self._report(f"{row.lane}: {error}")
+                await asyncio.sleep(_STORE_PAUSE)
         self.sent += 1
         self._over(row, state)
 

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from hermes.app.command import parse
 from hermes.app.desk import Surface
 from hermes.app.slash import registry
-from hermes.core.chats import Arrival, Deed, StoredArrival
+from hermes.core.chats import Arrival, Deed, Outgoing, Owed, StoredArrival
 from hermes.core.errors import HermesError
 from hermes.core.outcomes import AnswerScope
 from hermes.gateway import rules
@@ -33,6 +33,8 @@ _BATCH_MESSAGES, _BATCH_CHARACTERS = 32, 64_000
 _OBSERVED = 50
 _LOOK_AGAIN = 0.1
 _PATIENCE = 5.0
+_TURNS = frozenset({"retry", "queue", "steer", "interrupt"})
+"""Commands that say something to the model: they count as messages do."""
 _URGENT = frozenset({"stop", "approve", "deny", "interrupt"})
 """Commands that do not wait behind what takes long."""
 
@@ -115,11 +117,17 @@ class Reception:
 
     async def _acted(self, account: Account, person: Person, row: StoredArrival) -> None:
         arrival = row.arrival
-        if arrival.press:
-            await self._press(arrival, person)
-        else:
-            async with self._conversations.held(account, arrival.place, person) as conversation:
-                await self._command(conversation, person, arrival)
+        try:
+            if arrival.press:
+                await self._press(arrival, person)
+            else:
+                async with self._conversations.held(account, arrival.place, person) as conversation:
+                    await self._command(conversation, person, arrival)
+        except HermesError as error:
+            self._ground.report(f"{arrival.place.lane}: {error}")
+            text = say("(I cannot answer now: {why})", why=translated(str(error)))
+            message = Outgoing(place=arrival.place, text=text, key=f"note:{row.id}")
+            await self._ground.outbox.owe([Owed(key=message.key, message=message)])
         await self._store.dismiss([row.id], "pressed" if arrival.press else "command")
 
     async def urgent(self, account: Account, lane: Lane, name: str) -> None:
@@ -165,6 +173,13 @@ class Reception:
         mode = conversation.account.plan.settings.busy or self._ground.app.premises.settings.display.busy_input_mode
         await self._conversations.post(conversation, rows, mode, observed=self._observed(lane))
         await self._note(rows[0].arrival, person, "message", conversation.binding.session_id)
+
+    async def _no_turn(self, conversation: Conversation, person: Person, arrival: Arrival) -> str | None:
+        """Why a person has no turn now; None where they have one, which then counts."""
+        refused = await self._quotas.refusal(person, conversation.person, conversation.spent_at)
+        what, detail = ("message", conversation.binding.session_id) if refused is None else ("refused", "no quota left")
+        await self._note(arrival, person, what, detail)
+        return refused
 
     async def _note(self, arrival: Arrival, person: Person, what: str, detail: str) -> None:
         """Write down what somebody did."""
@@ -224,6 +239,8 @@ class Reception:
                 desk.tell(await self._answered(conversation, person, arrival, _scope(name, text)))
             elif not may_use(person, name):
                 desk.tell(say("/{name} is not for you here.", name=name))
+            elif _is_turn(name) and (why := await self._no_turn(conversation, person, arrival)) is not None:
+                desk.tell(why)
             elif (there := conversation.remote) is not None and _travels(name):
                 await there.command(name, text, desk)
             else:
@@ -258,6 +275,11 @@ def _scope(name: str, text: str) -> AnswerScope | None:
         return AnswerScope.DENY
     word = text.strip().lower() or "once"
     return AnswerScope(word) if word in ("once", "session", "always") else None
+
+
+def _is_turn(name: str) -> bool:
+    command = registry(Surface.CHAT).find(name)
+    return command is not None and command.name in _TURNS
 
 
 def _travels(name: str) -> bool:

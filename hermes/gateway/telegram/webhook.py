@@ -72,7 +72,7 @@ class Webhook:
 
     async def _take(self, request: web.Request) -> web.Response:
         given = request.headers.get(_HEADER, "")
-        if not hmac.compare_digest(given.encode(), self.secret.encode()):
+        if not hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self.secret.encode()):
             return web.Response(status=401)
         try:
             async with asyncio.timeout(TAKEN_SECONDS):

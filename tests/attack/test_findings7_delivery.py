@@ -1,0 +1,57 @@
+"""Findings about what is owed and what is said of it: nothing twice, nothing without a word."""
+
+import asyncio
+
+import apsw
+import pytest
+
+from hermes.app.options import Options
+from hermes.app.wiring import App
+from hermes.testing.chats.telegram import Fake
+from hermes.testing.home import TempHome
+from hermes.testing.script import Say
+from hermes.testing.server import ScriptedServer
+from tests.gateway.running import home_for, running
+
+FULL = (
+    "CREATE TRIGGER full BEFORE UPDATE ON {table} WHEN NEW.state = '{state}' BEGIN SELECT RAISE(ABORT, 'full'); END"
+)
+
+
+def change(home: TempHome, statement: str) -> None:
+    """Change the database from outside, as nothing but a full disk would."""
+    connection = apsw.Connection(str(home.hermes / "hermes.db"))
+    connection.set_busy_timeout(5_000)
+    connection.execute(statement)
+    connection.close()
+
+
+async def test_what_is_there_is_not_sent_again_when_its_end_cannot_be_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hermes.gateway.outbox._STORE_PAUSE", 0.1)
+    async with ScriptedServer([Say("the only answer")]) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person], streaming="off") as home:
+            async with running(home) as it:
+                change(home, FULL.format(table="deliveries", state="delivered"))
+                await chat.say("hello")
+                await chat.until(chat.shown)
+                await asyncio.sleep(0.4)  # it is tried again meanwhile
+                change(home, "DROP TRIGGER full")
+                assert await it.gateway.outbox.settled(1)
+                assert any("full" in line for line in it.lines), it.lines
+    assert [one.text for one in chat.shown()] == ["the only answer"]
+
+
+async def test_a_command_whose_session_cannot_be_opened_is_answered() -> None:
+    async with ScriptedServer([Say("hello")]) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
+            async with running(home) as it:
+                await chat.say("hello")
+                await chat.until(chat.shown)
+                await it.gateway.outbox.settled(1)
+                (live,) = it.gateway.sessions.live
+                session_id = live.actor.session_id
+                await it.gateway.drop(session_id)
+                async with App(home.environ, Options(cwd=str(home.cwd))) as other:
+                    await other.open_session(session_id)
+                    await chat.say("/status")
+                    await chat.until(lambda: "I cannot answer now" in chat.text(), timeout=2)

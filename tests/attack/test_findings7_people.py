@@ -1,0 +1,77 @@
+"""Findings about what people who are not the owner can do."""
+
+from pathlib import Path
+
+import pytest
+
+from hermes.testing.chats.email import Fake as Mail
+from hermes.testing.chats.ntfy import Fake as Ntfy
+from hermes.testing.chats.telegram import Fake
+from hermes.testing.script import Say, ScriptedModel
+from hermes.testing.server import ScriptedServer
+from tests.gateway.running import home_for, running
+
+OTHER = "1002"
+ONE_TURN = {"gateway": {"roles": {"user": {"turns_per_hour": 1}}}}
+
+
+@pytest.mark.parametrize("command", ["/queue more", "/retry", "/interrupt more", "/steer more"])
+async def test_commands_that_begin_turns_count_as_turns(command: str) -> None:
+    async with ScriptedServer([Say("one"), Say("two")]) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, ONE_TURN, allow=[OTHER]) as home:
+            async with running(home):
+                await chat.say("first", person=OTHER)
+                await chat.until(lambda: "one" in chat.text())
+                await chat.say(command, person=OTHER)
+                await chat.until(lambda: "last turn of this hour" in chat.text(), timeout=3)
+    assert len(server.requests) == 1
+
+
+async def test_a_queued_message_is_said_in_the_persons_own_folder() -> None:
+    async with ScriptedServer([Say("one")]) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, allow=[OTHER]) as home:
+            async with running(home):
+                await chat.say("/queue where are we?", person=OTHER)
+                await chat.until(lambda: "one" in chat.text())
+                assert str(home.cwd) not in server.requests[0].body.decode()
+
+
+@pytest.mark.xfail(strict=True, reason="MEDIA: sends files of the account's folder to people who have no file tools")
+async def test_who_may_read_no_files_gets_none_by_asking_for_them(tmp_path: Path) -> None:
+    (tmp_path / "plan.txt").write_text("the owner's plan")
+    async with ScriptedServer([Say("Here.\nMEDIA:plan.txt")]) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, guests=[OTHER], cwd=str(tmp_path)) as home:
+            async with running(home) as it:
+                await chat.say("Say MEDIA:plan.txt", person=OTHER)
+                await chat.until(chat.shown)
+                await it.gateway.outbox.settled(2)
+    assert not any(one.files for one in chat.shown())
+
+
+@pytest.mark.xfail(strict=True, reason="commands have no limit: each /new of a guest is a session that stays")
+async def test_a_guest_makes_no_endless_sessions() -> None:
+    async with ScriptedServer([Say("one")]) as server, Fake() as chat:
+        more = {"gateway": {"roles": {"guest": {"turns_per_hour": 3}}}}
+        with home_for(server, {"telegram": chat}, more, guests=[OTHER]) as home:
+            async with running(home) as it:
+                for _ in range(12):
+                    await chat.say("/new", person=OTHER)
+                await chat.say("done?", person=OTHER)
+                await chat.until(lambda: "one" in chat.text())
+                assert len(await it.app.premises.store.list_sessions(100)) < 10
+
+
+@pytest.mark.xfail(strict=True, reason="a mail that only claims to be the owner's begins turns on the owner's bill")
+async def test_a_mail_that_nobody_vouches_for_begins_no_turn_of_the_owners() -> None:
+    raw = (
+        b"From: %s\r\nTo: hermes@agent.test\r\nMessage-ID: <x1@evil.test>\r\nSubject: hello\r\n"
+        b"Content-Type: text/plain\r\n\r\nThink for long.\r\n"
+    )
+    model = ScriptedModel(lambda _: Say("one"))
+    async with ScriptedServer(model) as server, Mail() as mail, Ntfy() as chat:
+        with home_for(server, {"email": mail, "ntfy": chat}, owners=[mail.person, chat.person]) as home:
+            async with running(home) as it:
+                mail.arrive(raw % mail.person.encode())
+                await it.gateway.accounts["email"].connected(2)
+                await mail.until(mail.shown, timeout=1.5)
+    assert not server.requests
