@@ -188,7 +188,9 @@ class Conversation:
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
         """The `Asker` of the session's tools: the answer of the person whom it works for."""
-        picked = await self.questions.ask(self.person, question, choices, typed=True, seconds=QUESTION_SECONDS)
+        picked = await self.questions.ask(
+            self.person, question, choices, typed=True, seconds=QUESTION_SECONDS, of_model=True
+        )
         return choices[picked] if isinstance(picked, int) else picked
 
     async def close(self) -> None:

@@ -54,6 +54,8 @@ class Menu(Struct, eq=False):
     chosen: asyncio.Future[int | str]
     typed: bool = False
     """Whether a text of their own is an answer, too."""
+    of_model: bool = False
+    """Whether the model asks it: then it ends with its turn, not with the conversation."""
 
 
 class Approval(Struct, eq=False):
@@ -75,8 +77,12 @@ class Questions:
         self._menus: list[Menu] = []
 
     def close(self) -> None:
-        """Forget the conversation; nothing is asked any more."""
+        """Forget the conversation; nothing is asked any more. A command that waits for an answer is cancelled: others
+        wait for its end."""
         self._approvals.clear()
+        for menu in self._menus:
+            if not menu.of_model:
+                menu.chosen.cancel()
         del self._conversation
 
     @property
@@ -173,9 +179,17 @@ class Questions:
         return False
 
     async def ask(
-        self, person: Person, title: str, options: Sequence[str], *, typed: bool, seconds: float
+        self,
+        person: Person,
+        title: str,
+        options: Sequence[str],
+        *,
+        typed: bool,
+        seconds: float,
+        of_model: bool = False,
     ) -> int | str | None:
-        """Let a person pick a row, or with `typed` say something else; None when they do not, in that many seconds."""
+        """Let a person pick a row, or with `typed` say something else; None when they do not, in that many seconds.
+        Raises CancelledError when the conversation ends first, unless the model asks."""
         menu = Menu(
             token=secrets.token_hex(8),
             options=tuple(options),
@@ -184,6 +198,7 @@ class Questions:
             title=title,
             chosen=asyncio.get_running_loop().create_future(),
             typed=typed,
+            of_model=of_model,
         )
         lines = [f"{number}. {one}" for number, one in enumerate(options, 1)]
         buttons = tuple(

@@ -246,6 +246,11 @@ class Reception:
             else:
                 await _when_idle(conversation, name)
                 await commands_for(person.role).run(desk, name, text)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return  # the session in which it asked something is gone, by `/new` for one
         except HermesError as error:
             desk.tell(translated(str(error)))
         await desk.flush()

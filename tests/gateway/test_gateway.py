@@ -95,6 +95,18 @@ async def test_commands_are_answered_without_the_model() -> None:
         assert len(server.requests) == 1
 
 
+async def test_a_fresh_session_is_not_held_up_by_a_menu_of_the_one_before() -> None:
+    async with ScriptedServer([Say("Hello.")]) as server, Fake() as chat:
+        with home_for(server, {"ntfy": chat}) as home:
+            async with running(home):
+                await chat.say("/model")
+                await chat.until(lambda: "Which model?" in chat.text())
+                await chat.say("/new")
+                await chat.until(lambda: "A new session" in chat.text())
+                await chat.say("hello")
+                await chat.until(lambda: chat.text().endswith("Hello."))
+
+
 async def test_a_question_is_answered_by_text() -> None:
     script = [Say(calls=(Call("terminal", {"command": "git reset --hard"}),)), Say("done")]
     async with ScriptedServer(script) as server, Fake() as chat:
