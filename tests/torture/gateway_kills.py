@@ -74,8 +74,8 @@ class Campaign:
         self.fakes: dict[str, FakeChat] = {}
         self.said: dict[str, list[str]] = {}
         self.number = 0
-        self.last: dict[str, str] = {}
-        """The message before, of which a mail is an answer: so all are one thread, in order."""
+        self.first: dict[str, str] = {}
+        """The first message, of which all mails are answers: so they are one thread, in order."""
         self.output: list[str] = []
 
     async def run(self) -> list[str]:
@@ -95,6 +95,7 @@ class Campaign:
             await asyncio.wait({people})
             await self._last_life(home)
             await self._integrity(home)
+            await self._look_for(home, self._missing())
         return self._problems()
 
     def _home(self, url: str) -> TempHome:
@@ -110,8 +111,11 @@ class Campaign:
             name = self.random.choice(self.names)
             self.number += 1
             self.said.setdefault(name, []).append(str(self.number))
-            thread = self.last.get(name, "") if name.startswith("email") else ""
-            self.last[name] = await self.fakes[name].say(f"message #{self.number}# please", reply_to=thread)
+            text, thread = f"message #{self.number}# please", self.first.get(name, "")
+            if name.startswith("email") and thread:
+                await self.fakes[name].say(text, thread=thread)
+            else:
+                self.first[name] = await self.fakes[name].say(text)
 
     async def _start(self, home: TempHome) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
@@ -169,6 +173,23 @@ class Campaign:
         )
         if "('ok',)" not in done.stdout:
             self.output.append(f"PROBLEM {done.stdout}{done.stderr}")
+
+    async def _look_for(self, home: TempHome, missing: list[str]) -> None:
+        """What the store knows of messages that were never answered."""
+        if not missing:
+            return
+        look = (
+            "import apsw, sys\nc = apsw.Connection(sys.argv[1])\n"
+            "print(list(c.execute('select platform, state, outcome, count(*) from arrivals group by 1, 2, 3')))\n"
+            "print(list(c.execute('select platform, state, error, count(*) from deliveries group by 1, 2, 3')))\n"
+            "for n in sys.argv[2:]:\n"
+            "    print(n, list(c.execute('select id, state, outcome, turn_id from arrivals where body like ?', (n,))),"
+            " list(c.execute('select id, role, turn_id, substr(body, 1, 600) from messages where body like ?', (n,))),"
+            " list(c.execute('select id, state, error, message_id from deliveries where body like ?', (n,))))\n"
+        )
+        numbers = [f"%#{one.rpartition('#')[2]}#%" for one in missing[:5]]
+        done = await home.run(sys.executable, "-c", look, str(home.hermes / "hermes.db"), *numbers)
+        self.output += [f"STORE {line}" for line in (done.stdout + done.stderr).splitlines()]
 
     def _answers(self, name: str) -> list[list[str]]:
         return [_NUMBER.findall(one.text) for one in self.fakes[name].shown() if _REPEATED not in one.text]

@@ -274,17 +274,13 @@ class Email(Platform):
         thread = self._thread(letter, message_id)
         subject = bare_subject(letter.subject)
         _remember(self._subjects, message_id, subject)
-        text = letter.text
-        if letter.html:
-            text = await words_of_html(letter.html)
-        text, quoted = without_quote(text)
+        text, quoted = without_quote(await words_of_html(letter.html) if letter.html else letter.text)
         own = is_own(letter.answers, self._address)
         before = self._said.get(letter.answers, "") if own else quoted
         forwarded = bool(quoted) and not text and not letter.files
         if forwarded:
             text, before = quoted, ""
-        if not letter.answers and not text.startswith("/") and not text.startswith(subject):
-            text = f"{subject}\n\n{text}".strip()
+        text = text if letter.answers else _with_subject(text, subject)
         return Arrival(
             event_id=hashlib.sha256(f"{letter.sender}\0{message_id}".encode()).hexdigest()[:40],
             message_id=message_id,
@@ -370,6 +366,11 @@ async def _start(options: base.Options, around: Surroundings) -> Platform:
     if not is_address(options.address):
         raise PlatformRefusedError(phrase("This is no address: {address}", address=told(options.address)))
     return Email(options, around)
+
+
+def _with_subject(text: str, subject: str) -> str:
+    """The words of a mail that begins a thread: its subject is part of them, unless they are a command."""
+    return text if text.startswith(("/", subject)) else f"{subject}\n\n{text}".strip()
 
 
 PLATFORM = Descriptor(
