@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.app.cron_open import desk_of, open_cron
+from hermes.app.cron_open import open_cron
 from hermes.cron.jobs import Wish
 from hermes.testing.chats.ntfy import Fake
 from hermes.testing.script import Say
@@ -20,7 +20,7 @@ async def test_what_a_job_says_under_strangers_words_holds_no_link() -> None:
             async with open_cron(home.environ) as desk:
                 target = f"ntfy:{chat.options()['topic']}"
                 await desk.add(Wish(schedule="@yearly", prompt="News?", name="n", script="news.py", deliver=(target,)))
-            async with running(home) as it:
-                await desk_of(it.app).run_elsewhere("n")
-                await chat.until(lambda: "evil.test" in chat.text())
+                await desk.jobs.due_now(await desk.jobs.find("n"))
+            async with running(home):
+                await chat.until(lambda: "evil.test" in chat.text(), timeout=4)
     assert "`https://evil.test" in chat.text()

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from hermes.testing.chats.email import Fake as Mail
-from hermes.testing.chats.ntfy import Fake as Ntfy
 from hermes.testing.chats.telegram import Fake
 from hermes.testing.script import Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
@@ -48,30 +47,16 @@ async def test_who_may_read_no_files_gets_none_by_asking_for_them(tmp_path: Path
     assert not any(one.files for one in chat.shown())
 
 
-@pytest.mark.xfail(strict=True, reason="commands have no limit: each /new of a guest is a session that stays")
-async def test_a_guest_makes_no_endless_sessions() -> None:
-    async with ScriptedServer([Say("one")]) as server, Fake() as chat:
-        more = {"gateway": {"roles": {"guest": {"turns_per_hour": 3}}}}
-        with home_for(server, {"telegram": chat}, more, guests=[OTHER]) as home:
-            async with running(home) as it:
-                for _ in range(12):
-                    await chat.say("/new", person=OTHER)
-                await chat.say("done?", person=OTHER)
-                await chat.until(lambda: "one" in chat.text())
-                assert len(await it.app.premises.store.list_sessions(100)) < 10
-
-
-@pytest.mark.xfail(strict=True, reason="a mail that only claims to be the owner's begins turns on the owner's bill")
-async def test_a_mail_that_nobody_vouches_for_begins_no_turn_of_the_owners() -> None:
+async def test_mails_that_only_claim_to_be_the_owners_have_no_endless_turns() -> None:
     raw = (
-        b"From: %s\r\nTo: hermes@agent.test\r\nMessage-ID: <x1@evil.test>\r\nSubject: hello\r\n"
+        b"From: %s\r\nTo: hermes@agent.test\r\nMessage-ID: <x%d@evil.test>\r\nSubject: hello\r\n"
         b"Content-Type: text/plain\r\n\r\nThink for long.\r\n"
     )
-    model = ScriptedModel(lambda _: Say("one"))
-    async with ScriptedServer(model) as server, Mail() as mail, Ntfy() as chat:
-        with home_for(server, {"email": mail, "ntfy": chat}, owners=[mail.person, chat.person]) as home:
-            async with running(home) as it:
-                mail.arrive(raw % mail.person.encode())
-                await it.gateway.accounts["email"].connected(2)
-                await mail.until(mail.shown, timeout=1.5)
-    assert not server.requests
+    more = {"gateway": {"roles": {"guest": {"turns_per_hour": 2}}}}
+    async with ScriptedServer(ScriptedModel(lambda _: Say("one"))) as server, Mail() as mail:
+        with home_for(server, {"email": mail}, more, owners=[mail.person]) as home:
+            async with running(home):
+                for number in range(5):
+                    mail.arrive(raw % (mail.person.encode(), number))
+                await mail.until(lambda: "last turn of this hour" in mail.text(), timeout=3)
+    assert len(server.requests) == 2
