@@ -1,7 +1,5 @@
 """Findings about jobs whose words go to chats."""
 
-import pytest
-
 from hermes.app.cron_open import open_cron
 from hermes.cron.jobs import Wish
 from hermes.testing.chats.ntfy import Fake
@@ -10,7 +8,6 @@ from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running
 
 
-@pytest.mark.xfail(strict=True, reason="answers of jobs go out with links, whatever strangers said in them (T15)")
 async def test_what_a_job_says_under_strangers_words_holds_no_link() -> None:
     async with ScriptedServer([Say("See https://evil.test/?q=what-was-read for more.")]) as server, Fake() as chat:
         with home_for(server, {"ntfy": chat}, owners=[chat.person]) as home:

@@ -13,9 +13,7 @@ from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running
 
-FULL = (
-    "CREATE TRIGGER full BEFORE UPDATE ON {table} WHEN NEW.state = '{state}' BEGIN SELECT RAISE(ABORT, 'full'); END"
-)
+FULL = "CREATE TRIGGER full BEFORE UPDATE ON {table} WHEN NEW.state = '{state}' BEGIN SELECT RAISE(ABORT, 'full'); END"
 
 
 def change(home: TempHome, statement: str) -> None:

@@ -35,7 +35,6 @@ async def test_a_queued_message_is_said_in_the_persons_own_folder() -> None:
                 assert str(home.cwd) not in server.requests[0].body.decode()
 
 
-@pytest.mark.xfail(strict=True, reason="MEDIA: sends files of the account's folder to people who have no file tools")
 async def test_who_may_read_no_files_gets_none_by_asking_for_them(tmp_path: Path) -> None:
     (tmp_path / "plan.txt").write_text("the owner's plan")
     async with ScriptedServer([Say("Here.\nMEDIA:plan.txt")]) as server, Fake() as chat:
