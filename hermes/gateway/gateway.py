@@ -68,7 +68,7 @@ class Gateway:
         ground = Ground(app=app, outbox=self.outbox, people=self.people, watch=self.watch, report=report, broken=broken)
         media = app.premises.home.root / "media"
         self.conversations = Conversations(ground, self.sessions, self._accounts, media)
-        self.recovery = Recovery(app, self.conversations, report)
+        self.recovery = Recovery(app, self.conversations, self.outbox, report)
         self.conversations.on_mended = self.recovery.mended
         self.reception = Reception(ground, self.conversations)
         self.lanes = Lanes(ground, self.reception, self._accounts)

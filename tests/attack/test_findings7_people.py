@@ -1,12 +1,13 @@
 """Findings about what people who are not the owner can do."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
 from hermes.testing.chats.email import Fake as Mail
 from hermes.testing.chats.telegram import Fake
-from hermes.testing.script import Say, ScriptedModel
+from hermes.testing.script import Delivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running
 
@@ -59,3 +60,33 @@ async def test_mails_that_only_claim_to_be_the_owners_have_no_endless_turns() ->
                     mail.arrive(raw % (mail.person.encode(), number))
                 await mail.until(lambda: "last turn of this hour" in mail.text(), timeout=3)
     assert len(server.requests) == 2
+
+
+async def test_two_programs_do_not_answer_each_other_for_ever() -> None:
+    more = {"gateway": {"roles": {"guest": {"turns_per_hour": 3}}}}
+    sender = {"id": int(OTHER), "is_bot": True, "first_name": "Robot"}
+    async with ScriptedServer(ScriptedModel(lambda _: Say("one"))) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, more, allow=[OTHER], allow_bots=True, batch_seconds=0) as home:
+            async with running(home):
+                for number in range(1, 5):
+                    chat.tell("message", {"from": sender, "chat": chat.place("", OTHER), "text": f"You said {number}"})
+                    await chat.until(lambda known=number: len(chat.shown()) >= known, timeout=3)
+    assert len(server.requests) == 3
+
+
+@pytest.mark.xfail(strict=True, reason="who was removed is answered after a restart, as a guest")
+async def test_who_is_known_no_more_gets_no_answer_after_a_restart() -> None:
+    slow = Say("for your eyes only", delivery=Delivery(delay=0.3))
+    async with ScriptedServer([slow, slow]) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person], allow=[OTHER]) as home:
+            async with running(home):
+                await chat.say("what is new?", person=OTHER)
+                await server.wait_for(1)
+            config = dict(home.config or {})
+            config["platforms"] = {"telegram": {**config["platforms"]["telegram"], "allow": []}}  # type: ignore[index]
+            home.write_config(config)
+            async with running(home) as it:
+                with contextlib.suppress(TimeoutError):
+                    await chat.until(lambda: "eyes" in chat.text(), timeout=1.2)
+                await it.gateway.outbox.settled(1)
+    assert "eyes" not in chat.text()
