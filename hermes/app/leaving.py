@@ -9,12 +9,16 @@ from msgspec import Struct, structs
 from hermes.app.health import places_of
 from hermes.config.home import Home
 from hermes.safety.paths import guarded_files, read_refused
+from hermes.tools.toolsets import EVERYTHING, TOOLSETS, resolve
 from hermes.tools.weighing import known_host
 from hermes.util.say import phrase
 
 if TYPE_CHECKING:
     from hermes.app.birth import Live
     from hermes.app.premises import Premises
+
+
+_READING = frozenset({"read_file", "terminal", "execute_code"})
 
 
 class Leaving(Struct, frozen=True):
@@ -38,7 +42,7 @@ def leaving(premises: "Premises", live: "Live") -> Leaving:
 
     # What was received lies in one folder for the owner, and in each other person's own.
     received = () if places.foreign else (str(premises.home.root / "media"),)
-    roots = (places.workspace, *received, *places.own)
+    roots = (*((places.workspace,) if _reads(premises, live) else ()), *received, *places.own)
     return Leaving(
         roots=roots,
         refused=refusing(premises.environ, premises.home, places.workspace, roots),
@@ -46,6 +50,14 @@ def leaving(premises: "Premises", live: "Live") -> Leaving:
         tainted=bool(context.state.taint.sources()),
         allowed=lambda host: known_host(host, context, hosts),
     )
+
+
+def _reads(premises: "Premises", live: "Live") -> bool:
+    """Whether a session's person may have the files of its folder: it is theirs, or they have tools that read it."""
+    limit = live.options.toolset_limit
+    if limit is None or live.tools.context.places.workspace.startswith(f"{premises.home.people}/"):
+        return True
+    return any(_READING.intersection(resolve(one)) for one in limit if one in TOOLSETS or one in EVERYTHING)
 
 
 def leaving_unseen(premises: "Premises", cwd: str) -> Leaving:

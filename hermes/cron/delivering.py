@@ -66,7 +66,7 @@ class Deliveries:
         if text is None:
             await self._settle(row, phrase("the file with its words is gone"))
             return
-        wrong = [await self._sent(place, text, f"cron:{job.id}:{row.at}:{place}") for place in places]
+        wrong = [await self._sent(place, text, f"cron:{job.id}:{row.at}:{place}", row.session_id) for place in places]
         await self._settle(row, "; ".join(filter(None, wrong)))
 
     async def _tell_missed(self, missed: dict[str, list[tuple[Job, InstantRow]]]) -> None:
@@ -80,10 +80,10 @@ class Deliveries:
         for row in {(row.job_id, row.at): row for found in missed.values() for _, row in found}.values():
             await self._settle(row, failed.get((row.job_id, row.at), ""))
 
-    async def _sent(self, place: str, text: str, key: str) -> str:
+    async def _sent(self, place: str, text: str, key: str, session_id: str = "") -> str:
         """Why it could not be sent; empty when it was."""
         try:
-            await self._means.courier.deliver(place, text, (), key=key)
+            await self._means.courier.deliver(place, text, (), key=key, session_id=session_id)
         except HermesError as error:
             _LOG.warning("what a job said could not be delivered to %s: %s", place, error)
             return one_line(inert(f"{place}: {error}"), 300)

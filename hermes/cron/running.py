@@ -48,9 +48,10 @@ class Courier(Protocol):
         stays owed until somebody runs who does."""
         ...
 
-    async def deliver(self, target: str, text: str, files: Sequence[Path], *, key: str) -> None:
+    async def deliver(self, target: str, text: str, files: Sequence[Path], *, key: str, session_id: str = "") -> None:
         """Take it over: when this returns it is on disk, or there. The same `key` again is the same words, which go
-        once. Raises HermesError when it cannot go there at all."""
+        once. `session_id` says which session they are from: strangers' words may stand there. Raises HermesError when
+        it cannot go there at all."""
         ...
 
 
@@ -61,6 +62,6 @@ class NoCourier:
         """Nobody."""
         return False
 
-    async def deliver(self, target: str, text: str, files: Sequence[Path], *, key: str) -> None:
+    async def deliver(self, target: str, text: str, files: Sequence[Path], *, key: str, session_id: str = "") -> None:
         """Is never asked to."""
         raise NotImplementedError

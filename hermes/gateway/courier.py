@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hermes.app.wiring import App
 from hermes.core.chats import MediaKind, Outgoing, Owed, Place
 from hermes.core.errors import NotFoundError
 from hermes.gateway.accounts import Account
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.sending import places
+from hermes.gateway.text.links import harmless
 from hermes.gateway.wording import pieces
 from hermes.util.say import phrase
 
@@ -15,19 +17,22 @@ from hermes.util.say import phrase
 class GatewayCourier:
     """The `Courier` of jobs."""
 
-    def __init__(self, accounts: Mapping[str, Account], outbox: Outbox) -> None:
+    def __init__(self, accounts: Mapping[str, Account], outbox: Outbox, app: App) -> None:
         self._accounts = accounts
         self._outbox = outbox
+        self._store = app.premises.store
 
     def reaches(self, target: str) -> bool:
         """Whether the account of this target is set up."""
         return bool(self._places(target))
 
-    async def deliver(self, target: str, text: str, files: Sequence[Path], *, key: str) -> None:
+    async def deliver(self, target: str, text: str, files: Sequence[Path], *, key: str, session_id: str = "") -> None:
         """Owe it; the same key again owes nothing more."""
         found = self._places(target)
         if not found:
             raise NotFoundError(phrase("Nobody can be reached by {target}.", target=target))
+        if session_id and await self._store.strangers([session_id]):
+            text = harmless(text)
         for place in found:
             can = self._accounts[place.platform].can
             own = f"{key}:{place.lane}"

@@ -68,7 +68,7 @@ class Gateway:
         ground = Ground(app=app, outbox=self.outbox, people=self.people, watch=self.watch, report=report, broken=broken)
         media = app.premises.home.root / "media"
         self.conversations = Conversations(ground, self.sessions, self._accounts, media)
-        self.recovery = Recovery(app, self.conversations, report)
+        self.recovery = Recovery(app, self.conversations, self.outbox, report)
         self.conversations.on_mended = self.recovery.mended
         self.reception = Reception(ground, self.conversations)
         self.lanes = Lanes(ground, self.reception, self._accounts)
@@ -114,7 +114,7 @@ class Gateway:
         await self.recovery.recover()
         await self._go(list(self._accounts))
         self._tasks += self._chores.start()
-        courier = GatewayCourier(self._accounts, self.outbox)
+        courier = GatewayCourier(self._accounts, self.outbox, self.app)
         self._jobs = _scheduler(self.app, courier, self._cwd)
         self._tasks.append(asyncio.create_task(self._jobs.run(), name="jobs"))
         try:
@@ -225,7 +225,8 @@ class Gateway:
 
     async def deliver(self, target: str, text: str, *, key: str) -> None:
         """Owe a text to a target of deliveries."""
-        await GatewayCourier(self._accounts, self.outbox).deliver(target, text, (), key=key)
+        courier = GatewayCourier(self._accounts, self.outbox, self.app)
+        await courier.deliver(target, text, (), key=key)
 
     async def drop(self, session_id: str) -> None:
         """Take a session out of memory."""

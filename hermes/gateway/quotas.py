@@ -65,7 +65,7 @@ class Quotas:
             if len(self._counts) >= _MOST:
                 self._counts.clear()
             before = await self._on.store.chats.done_since(person.id, "message", now - HOUR)
-            found = self._counts[person.id] = _Count(deque(before))
+            found = self._counts.setdefault(person.id, _Count(deque(before)))  # somebody was faster meanwhile
         found.told = {kind: until for kind, until in found.told.items() if now < until}
         return found
 

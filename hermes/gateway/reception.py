@@ -19,7 +19,7 @@ from hermes.gateway.conversation import Conversation, Ground
 from hermes.gateway.conversations import Conversations
 from hermes.gateway.desk import ChatDesk
 from hermes.gateway.pairing import Pairing
-from hermes.gateway.people import Person
+from hermes.gateway.people import Person, Role
 from hermes.gateway.quotas import Quotas
 from hermes.gateway.rights import commands_for, may_use
 from hermes.util.say import say, translated
@@ -60,6 +60,14 @@ class Lane(Struct, eq=False):
 def _speaks(arrival: Arrival) -> bool:
     """Whether these are the sender's own words: only those command."""
     return arrival.verified and not arrival.forwarded
+
+
+def _counted(person: Person, arrival: Arrival) -> Person:
+    """Whose turn it is. Where nobody vouches for the sender anybody may have said it: all of that is a guest's. So is
+    what a program says: two of them could go on for ever."""
+    if not arrival.verified:
+        return Person(f"unverified:{arrival.place.platform}", Role.GUEST)
+    return Person(person.id, Role.GUEST) if arrival.sender.bot else person
 
 
 def is_urgent(arrival: Arrival) -> bool:
@@ -163,7 +171,8 @@ class Reception:
     async def _post(
         self, conversation: Conversation, lane: Lane, person: Person, rows: Sequence[StoredArrival]
     ) -> None:
-        refused = await self._quotas.refusal(person, conversation.person, conversation.spent_at)
+        counted = _counted(person, rows[0].arrival)
+        refused = await self._quotas.refusal(counted, conversation.person, conversation.spent_at)
         if refused is not None:
             await self._store.dismiss([one.id for one in rows], "no quota left")
             await self._note(rows[0].arrival, person, "refused", "no quota left")

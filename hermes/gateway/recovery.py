@@ -1,24 +1,30 @@
 """Goes on with what a process that ended has left: answers that nobody owes yet, turns under way, commands."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 
 from hermes.app.wiring import App
 from hermes.core.chats import Outgoing, Owed, Unanswered
-from hermes.core.errors import HermesError
+from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.gateway.conversation import Conversation
 from hermes.gateway.conversations import Conversations
+from hermes.gateway.outbox import Outbox
 from hermes.gateway.wording import answer_of, let_out, pieces
 from hermes.util.say import say
+
+PAUSES = (1.0, 10.0, 60.0, 300.0, 1800.0)
+"""Seconds between attempts to owe an answer while the disk is full."""
 
 
 class Recovery:
     """Looks into the store for what is unfinished. `report` says what could not be gone on with."""
 
-    def __init__(self, app: App, conversations: Conversations, report: Callable[[str], None]) -> None:
+    def __init__(self, app: App, conversations: Conversations, outbox: Outbox, report: Callable[[str], None]) -> None:
         self._store = app.premises.store.chats
         self._conversations = conversations
+        self._outbox = outbox
         self._report = report
 
     async def recover(self) -> None:
@@ -54,13 +60,21 @@ class Recovery:
         """A session lives again that another process held, or that broke: owe what it has answered meanwhile."""
         for one in await self._store.unanswered():
             if one.session_id == session_id and one.over:
-                await self._settle(one)
+                await self._settle(one, PAUSES)
+                self._outbox.wake(one.arrivals[-1].place.lane)
 
-    async def _settle(self, one: Unanswered) -> None:
-        try:
-            await self._answer(one)
-        except HermesError as error:
-            self._report(f"{one.session_id}: {error}")
+    async def _settle(self, one: Unanswered, pauses: Sequence[float] = ()) -> None:
+        """Owe an answer; while the store takes nothing it is tried again after each of these pauses."""
+        for pause in (*pauses, None):
+            try:
+                await self._answer(one)
+            except HermesError as error:
+                self._report(f"{one.session_id}: {error}")
+                if pause is None or not isinstance(error, StoreError):
+                    return
+                await asyncio.sleep(pause)
+            else:
+                return
 
     async def _answer(self, one: Unanswered) -> None:
         """Owe the answer of a turn that had ended before anybody owed it."""

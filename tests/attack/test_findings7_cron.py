@@ -1,8 +1,6 @@
 """Findings about jobs whose words go to chats."""
 
-import pytest
-
-from hermes.app.cron_open import desk_of, open_cron
+from hermes.app.cron_open import open_cron
 from hermes.cron.jobs import Wish
 from hermes.testing.chats.ntfy import Fake
 from hermes.testing.script import Say
@@ -10,7 +8,6 @@ from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running
 
 
-@pytest.mark.xfail(strict=True, reason="answers of jobs go out with links, whatever strangers said in them (T15)")
 async def test_what_a_job_says_under_strangers_words_holds_no_link() -> None:
     async with ScriptedServer([Say("See https://evil.test/?q=what-was-read for more.")]) as server, Fake() as chat:
         with home_for(server, {"ntfy": chat}, owners=[chat.person]) as home:
@@ -20,7 +17,7 @@ async def test_what_a_job_says_under_strangers_words_holds_no_link() -> None:
             async with open_cron(home.environ) as desk:
                 target = f"ntfy:{chat.options()['topic']}"
                 await desk.add(Wish(schedule="@yearly", prompt="News?", name="n", script="news.py", deliver=(target,)))
-            async with running(home) as it:
-                await desk_of(it.app).run_elsewhere("n")
-                await chat.until(lambda: "evil.test" in chat.text())
+                await desk.jobs.due_now(await desk.jobs.find("n"))
+            async with running(home):
+                await chat.until(lambda: "evil.test" in chat.text(), timeout=4)
     assert "`https://evil.test" in chat.text()

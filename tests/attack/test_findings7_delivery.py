@@ -13,9 +13,7 @@ from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running
 
-FULL = (
-    "CREATE TRIGGER full BEFORE UPDATE ON {table} WHEN NEW.state = '{state}' BEGIN SELECT RAISE(ABORT, 'full'); END"
-)
+FULL = "CREATE TRIGGER full BEFORE UPDATE ON {table} WHEN NEW.state = '{state}' BEGIN SELECT RAISE(ABORT, 'full'); END"
 
 
 def change(home: TempHome, statement: str) -> None:
@@ -55,3 +53,20 @@ async def test_a_command_whose_session_cannot_be_opened_is_answered() -> None:
                     await other.open_session(session_id)
                     await chat.say("/status")
                     await chat.until(lambda: "I cannot answer now" in chat.text(), timeout=2)
+
+
+async def test_an_answer_that_could_not_be_owed_is_owed_once_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hermes.gateway.recovery.PAUSES", (0.1,) * 20)
+    full = "CREATE TRIGGER full BEFORE INSERT ON deliveries BEGIN SELECT RAISE(ABORT, 'full'); END"
+    async with ScriptedServer([Say("the only answer")]) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person], streaming="off") as home:
+            async with running(home) as it:
+                change(home, full)
+                await chat.say("hello")
+                async with asyncio.timeout(5):
+                    while sum("full" in line for line in it.lines) < 2:  # noqa: ASYNC110 - lines tell nobody
+                        await asyncio.sleep(0.02)
+                change(home, "DROP TRIGGER full")
+                await chat.until(lambda: "the only answer" in chat.text(), timeout=2)
+    assert len(chat.shown()) == 1
+    assert len(server.requests) == 1

@@ -1,13 +1,13 @@
 """Findings about what people who are not the owner can do."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
 from hermes.testing.chats.email import Fake as Mail
-from hermes.testing.chats.ntfy import Fake as Ntfy
 from hermes.testing.chats.telegram import Fake
-from hermes.testing.script import Say, ScriptedModel
+from hermes.testing.script import Delivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running
 
@@ -36,7 +36,6 @@ async def test_a_queued_message_is_said_in_the_persons_own_folder() -> None:
                 assert str(home.cwd) not in server.requests[0].body.decode()
 
 
-@pytest.mark.xfail(strict=True, reason="MEDIA: sends files of the account's folder to people who have no file tools")
 async def test_who_may_read_no_files_gets_none_by_asking_for_them(tmp_path: Path) -> None:
     (tmp_path / "plan.txt").write_text("the owner's plan")
     async with ScriptedServer([Say("Here.\nMEDIA:plan.txt")]) as server, Fake() as chat:
@@ -48,30 +47,46 @@ async def test_who_may_read_no_files_gets_none_by_asking_for_them(tmp_path: Path
     assert not any(one.files for one in chat.shown())
 
 
-@pytest.mark.xfail(strict=True, reason="commands have no limit: each /new of a guest is a session that stays")
-async def test_a_guest_makes_no_endless_sessions() -> None:
-    async with ScriptedServer([Say("one")]) as server, Fake() as chat:
-        more = {"gateway": {"roles": {"guest": {"turns_per_hour": 3}}}}
-        with home_for(server, {"telegram": chat}, more, guests=[OTHER]) as home:
-            async with running(home) as it:
-                for _ in range(12):
-                    await chat.say("/new", person=OTHER)
-                await chat.say("done?", person=OTHER)
-                await chat.until(lambda: "one" in chat.text())
-                assert len(await it.app.premises.store.list_sessions(100)) < 10
-
-
-@pytest.mark.xfail(strict=True, reason="a mail that only claims to be the owner's begins turns on the owner's bill")
-async def test_a_mail_that_nobody_vouches_for_begins_no_turn_of_the_owners() -> None:
+async def test_mails_that_only_claim_to_be_the_owners_have_no_endless_turns() -> None:
     raw = (
-        b"From: %s\r\nTo: hermes@agent.test\r\nMessage-ID: <x1@evil.test>\r\nSubject: hello\r\n"
+        b"From: %s\r\nTo: hermes@agent.test\r\nMessage-ID: <x%d@evil.test>\r\nSubject: hello\r\n"
         b"Content-Type: text/plain\r\n\r\nThink for long.\r\n"
     )
-    model = ScriptedModel(lambda _: Say("one"))
-    async with ScriptedServer(model) as server, Mail() as mail, Ntfy() as chat:
-        with home_for(server, {"email": mail, "ntfy": chat}, owners=[mail.person, chat.person]) as home:
+    more = {"gateway": {"roles": {"guest": {"turns_per_hour": 2}}}}
+    async with ScriptedServer(ScriptedModel(lambda _: Say("one"))) as server, Mail() as mail:
+        with home_for(server, {"email": mail}, more, owners=[mail.person]) as home:
+            async with running(home):
+                for number in range(5):
+                    mail.arrive(raw % (mail.person.encode(), number))
+                await mail.until(lambda: "last turn of this hour" in mail.text(), timeout=3)
+    assert len(server.requests) == 2
+
+
+async def test_two_programs_do_not_answer_each_other_for_ever() -> None:
+    more = {"gateway": {"roles": {"guest": {"turns_per_hour": 3}}}}
+    sender = {"id": int(OTHER), "is_bot": True, "first_name": "Robot"}
+    async with ScriptedServer(ScriptedModel(lambda _: Say("one"))) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, more, allow=[OTHER], allow_bots=True, batch_seconds=0) as home:
+            async with running(home):
+                for number in range(1, 5):
+                    chat.tell("message", {"from": sender, "chat": chat.place("", OTHER), "text": f"You said {number}"})
+                    await chat.until(lambda known=number: len(chat.shown()) >= known, timeout=3)
+    assert len(server.requests) == 3
+
+
+@pytest.mark.xfail(strict=True, reason="who was removed is answered after a restart, as a guest")
+async def test_who_is_known_no_more_gets_no_answer_after_a_restart() -> None:
+    slow = Say("for your eyes only", delivery=Delivery(delay=0.3))
+    async with ScriptedServer([slow, slow]) as server, Fake() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person], allow=[OTHER]) as home:
+            async with running(home):
+                await chat.say("what is new?", person=OTHER)
+                await server.wait_for(1)
+            config = dict(home.config or {})
+            config["platforms"] = {"telegram": {**config["platforms"]["telegram"], "allow": []}}  # type: ignore[index]
+            home.write_config(config)
             async with running(home) as it:
-                mail.arrive(raw % mail.person.encode())
-                await it.gateway.accounts["email"].connected(2)
-                await mail.until(mail.shown, timeout=1.5)
-    assert not server.requests
+                with contextlib.suppress(TimeoutError):
+                    await chat.until(lambda: "eyes" in chat.text(), timeout=1.2)
+                await it.gateway.outbox.settled(1)
+    assert "eyes" not in chat.text()

@@ -70,7 +70,7 @@ class NotingCourier:
         """Whether it is here at all."""
         return self.here
 
-    async def deliver(self, target: str, text: str, files: Sequence[Path], *, key: str) -> None:
+    async def deliver(self, target: str, text: str, files: Sequence[Path], *, key: str, session_id: str = "") -> None:
         """Note it."""
         if self.down:
             raise StoreError("The outbox is full.")

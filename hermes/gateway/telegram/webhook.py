@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import msgspec
 from aiohttp import web
 
-from hermes.gateway.platform import PlatformError, PlatformRefusedError
+from hermes.gateway.listener import Bounds, Listener
+from hermes.gateway.platform import PlatformRefusedError
 from hermes.util.say import phrase
 
 LARGEST = 1 << 20
@@ -22,6 +23,8 @@ WAITING = 64
 TAKEN_SECONDS = 50.0
 """Seconds that an update may wait until it is on disk."""
 BATCH = 100
+CONNECTIONS = 256
+"""Open at once at most; Telegram itself uses 100."""
 _HEADER = "X-Telegram-Bot-Api-Secret-Token"
 _Taken = tuple[msgspec.Raw, "asyncio.Future[bool]"]
 
@@ -37,7 +40,9 @@ class Webhook:
             raise PlatformRefusedError(phrase("`webhook_listen` must be HOST:PORT, such as 127.0.0.1:8443."))
         self._port = int(port)
         self._queue: asyncio.Queue[_Taken] = asyncio.Queue(WAITING)
-        self._runner: web.AppRunner | None = None
+        application = web.Application(client_max_size=LARGEST)
+        application.add_routes([web.post(self._path, self._take)])
+        self._listener = Listener(application, Bounds(host=self._host, port=self._port, connections=CONNECTIONS))
 
     @property
     def address(self) -> str:
@@ -45,21 +50,7 @@ class Webhook:
         return f"http://{self._host}:{self._port}{self._path}"
 
     async def __aenter__(self) -> "Webhook":
-        application = web.Application(client_max_size=LARGEST)
-        application.add_routes([web.post(self._path, self._take)])
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
-        await self._runner.setup()
-        try:
-            await web.TCPSite(self._runner, self._host.strip("[]"), self._port).start()
-        except OSError as error:
-            await self._runner.cleanup()
-            reason = phrase(
-                "Nothing can listen at {host}:{port}: {reason}.",
-                host=self._host,
-                port=self._port,
-                reason=error.strerror or type(error).__name__,
-            )
-            raise PlatformError(reason, phrase("Choose another `webhook_listen`.")) from None
+        await self._listener.open()
         return self
 
     async def __aexit__(
@@ -67,8 +58,7 @@ class Webhook:
     ) -> None:
         while not self._queue.empty():
             self._queue.get_nowait()[1].set_result(False)
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._listener.close()
 
     async def _take(self, request: web.Request) -> web.Response:
         given = request.headers.get(_HEADER, "")
