@@ -27,7 +27,7 @@ def run(arguments: list[str]) -> int:
             "Say something to a chat. It is written down first: where the gateway runs it is sent at once, "
             "and else as soon as it does."
         ),
-        epilog="example: hermes send --to telegram:12345 \"The build is done.\"",
+        epilog='example: hermes send --to telegram:12345 "The build is done."',
     )
     parser.add_argument("text", nargs="?", default="", help=say("what to say; `-` reads it from standard input"))
     parser.add_argument(
