@@ -206,7 +206,7 @@ class PeopleDesk:
         if role not in (Role.ADMIN, *_LESSER):
             known = ", ".join((Role.ADMIN, *_LESSER))
             hint = phrase("An account of the owner's is linked: `hermes people link owner PLATFORM ACCOUNT`.")
-            near = hint if role == Role.OWNER else suggestion(role, (Role.ADMIN, *_LESSER))
+            near = hint if role == Role.OWNER else suggestion(role, [one.value for one in (Role.ADMIN, *_LESSER)])
             raise UsageError(phrase("{role!r} is no role to give; it may be {roles}.", role=role, roles=known), near)
         if role == Role.ADMIN:
             self._own("an admin")

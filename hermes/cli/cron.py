@@ -199,7 +199,7 @@ def _ran(row: Plain, *, as_json: bool) -> int:
         text = str(row["text"]).rstrip()
         print(inert(text) if text else say("It ended as: {state}. {reason}", state=row["state"], reason=row["reason"]))
         if row["delivery"] == "owed":
-            complain(say("It is delivered when `hermes gateway` runs."))
+            complain(say("The gateway delivers it, as soon as it runs."))
     return 0 if row["state"] == "ran" else 1
 
 

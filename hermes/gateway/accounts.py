@@ -25,6 +25,8 @@ from hermes.util.say import phrase
 _LOG = logging.getLogger(__name__)
 S = TypeVar("S", bound=Struct)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+_LISTS = frozenset({"owners", "admins", "allow", "guests", "groups", "mention_patterns", "toolsets"})
+"""Settings of every account that are lists of ids or names."""
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 """Seconds between attempts to connect; each is twice as long as the one before, give or take."""
@@ -66,7 +68,7 @@ def plan_of(name: str, given: Mapping[str, object], environ: Mapping[str, str]) 
     where = f"platforms.{name}"
     common = {key: value for key, value in given.items() if key in AccountSettings.__struct_fields__}
     own = {key: filled(value, environ, f"{where}.{key}") for key, value in given.items() if key not in common}
-    settings = _converted(common, AccountSettings, where)
+    settings = _converted(_plain(common), AccountSettings, where)
     if not settings.enabled:
         return None
     found = descriptor(settings.platform or name)
@@ -75,6 +77,20 @@ def plan_of(name: str, given: Mapping[str, object], environ: Mapping[str, str]) 
             own[option] = environ[variable]
     _check_keys(own, found, where)
     return Plan(name=name, descriptor=found, settings=settings, options=_converted(own, found.options, where))
+
+
+def _plain(given: Mapping[str, object]) -> dict[str, object]:
+    """Lists of ids as they are meant: YAML reads an id without quotes as a number, and people write a single one
+    without brackets."""
+    plain = dict(given)
+    for key in _LISTS & plain.keys():
+        value = plain[key]
+        many = value if isinstance(value, list) else [value]
+        if all(type(one) in (int, str) for one in many):
+            plain[key] = [str(one) for one in many]
+    if type(plain.get("home")) is int:
+        plain["home"] = str(plain["home"])
+    return plain
 
 
 def _check_keys(own: Mapping[str, object], found: Descriptor, where: str) -> None:

@@ -349,9 +349,9 @@ async def _alone(folder: Path) -> AsyncIterator[None]:
         yield
 
 
-def check_settings(app: App) -> None:
-    """Raise ConfigError when there is nothing for a gateway to do."""
-    if not app.premises.settings.platforms:
+async def check_settings(app: App) -> None:
+    """Raise ConfigError when there is nothing for a gateway to do: neither a platform nor a job."""
+    if not app.premises.settings.platforms and not await app.premises.store.jobs():
         raise ConfigError(
             phrase("No platform is set up."),
             phrase("Write one under `platforms:` in config.yaml; see docs/gateway.md."),

@@ -226,7 +226,7 @@ class Outbox:
         await self._store.settle_delivery(row.id, DeliveryState.FAILED, error=why)
         self.failed += 1
         self._over(row, DeliveryState.FAILED)
-        self._report(f"{row.lane}: a message could not be delivered: {why}")
+        self._report(f"{row.lane.rstrip(':')}: a message could not be delivered: {why}")
 
 
 def _unsent(error: Exception) -> bool:

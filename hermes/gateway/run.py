@@ -51,7 +51,7 @@ class _Process:
         if not await self._calm(starts):
             return 0
         async with App(self._environ, self._options) as app:
-            check_settings(app)
+            await check_settings(app)
             for line in app.notices:
                 self._report(line)
             async with Gateway(app, self._report) as gateway:

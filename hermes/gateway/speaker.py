@@ -78,6 +78,8 @@ class Speaker:
         self._segment = _Segment()
         self._over: list[_Segment] = []
         """Segments that are written to their end and not owed yet."""
+        self._before = ""
+        """What stands in earlier segments of the message that the model writes now."""
         self._dirty = asyncio.Event()
         self._showing = asyncio.Lock()
         self._live = self._account.can.edit and self._account.plan.settings.streaming is Streaming.AUTO
@@ -113,6 +115,7 @@ class Speaker:
                 self._dirty.set()
             case ToolStarted() if self._live:
                 self.pause()
+                self._before = ""
                 if self._account.plan.settings.progress:
                     self._segment.progress = f"⚙ {told(event, PROGRESS_WIDTH)}"
                     self._dirty.set()
@@ -125,6 +128,7 @@ class Speaker:
         """Something else is about to be said in this place, a question for one: what was written so far stands."""
         if self._live and self._segment.text.strip():
             self._over.append(self._segment)
+            self._before += self._segment.text
             self._segment = _Segment()
             self._dirty.set()
 
@@ -133,7 +137,7 @@ class Speaker:
         await self.close()
         answer = let_out(answer_of(ended), self._leaving(), self._account.can)
         owed = [one for over in self._over for one in self._owed(over, over.text)]
-        last = self._owed(self._segment, answer.text)
+        last = self._owed(self._segment, answer.text.lstrip().removeprefix(self._before.strip()).lstrip())
         if last and not owed and self._hearer.reply_to:
             first = structs.replace(last[0].message, reply_to=self._hearer.reply_to)
             last[0] = structs.replace(last[0], message=first)

@@ -7,6 +7,7 @@ from hermes.app.cron import CronDesk
 from hermes.app.cron_open import open_cron
 from hermes.testing.chats.fake import Failing
 from hermes.testing.chats.ntfy import Fake
+from hermes.testing.chats.telegram import Fake as Telegram
 from hermes.testing.clock import ManualClock
 from hermes.testing.script import Call, Delivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
@@ -167,6 +168,22 @@ async def test_a_long_answer_comes_in_pieces_in_order() -> None:
     assert len(chat.shown()) > 4
     assert [f"Paragraph {n}:" for n in range(60)] == re.findall(r"Paragraph \d+:", chat.text())
     assert not chat.refused
+
+
+async def test_a_command_in_the_middle_of_an_answer_does_not_repeat_its_beginning() -> None:
+    text = "Alpha is what the answer begins with, and it is long.\n\nOmega is what it ends with."
+    slow = Say(text, chunk=30, delivery=Delivery(hold_at=4))
+    async with ScriptedServer([slow]) as server, Telegram() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
+            async with running(home):
+                await chat.say("tell me")
+                await chat.until(lambda: "Alpha" in chat.text())
+                await chat.say("/status")
+                await chat.until(lambda: "Tokens used" in chat.text())
+                server.release()
+                await chat.until(lambda: chat.text().endswith("with."))
+    assert chat.text().count("Alpha") == 1
+    assert chat.text().count("Omega") == 1
 
 
 async def test_a_file_in_an_answer_is_sent_and_a_key_is_not() -> None:

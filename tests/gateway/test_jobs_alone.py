@@ -1,0 +1,25 @@
+"""A gateway without any platform."""
+
+import pytest
+
+from hermes.app.cron import CronDesk
+from hermes.app.cron_open import open_cron
+from hermes.app.options import Options
+from hermes.app.wiring import App
+from hermes.core.errors import ConfigError
+from hermes.gateway.gateway import check_settings
+from hermes.testing.script import Say
+from hermes.testing.server import ScriptedServer
+from tests.gateway.running import home_for
+
+
+async def test_a_job_is_enough_to_run_for() -> None:
+    async with ScriptedServer([Say("x")]) as server:
+        with home_for(server, {}) as home:
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                with pytest.raises(ConfigError, match="No platform is set up"):
+                    await check_settings(app)
+            async with open_cron(home.environ) as cron:
+                await cron.add(CronDesk.wish(name="tea", schedule="every 1h", prompt="say it"))
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                await check_settings(app)
