@@ -125,8 +125,8 @@ class People:
             return Person(known.id, named or _below_owner(known.role), known.name or sender.name)
         return Person(f"{platform}:{sender.id}", named, sender.name) if named is not None else None
 
-    async def by_id(self, person_id: str, account: AccountSettings) -> Person:
-        """The person of this id as they are now; one whom nobody knows any more is a guest."""
+    async def by_id(self, person_id: str, account: AccountSettings) -> Person | None:
+        """The person of this id as they are now; None for one whom nobody knows any more."""
         if person_id == OWNER_ID:
             return THE_OWNER
         if person_id.startswith(_TOGETHER):
@@ -135,7 +135,7 @@ class People:
         if known is not None:
             return Person(known.id, _below_owner(known.role), known.name)
         named = _named(account, person_id.partition(":")[2])
-        return Person(person_id, named or Role.GUEST)
+        return None if named is None else Person(person_id, named)
 
     def rights(self, role: Role) -> RoleSettings:
         """What people of a role may do."""

@@ -108,12 +108,19 @@ class Conversations:
         return [one for one in self._live.values() if one.place.lane == lane]
 
     async def of_binding(self, binding: Binding) -> Conversation | None:
-        """The conversation of a row, live again after a restart; None where its account is not set up any more."""
+        """The conversation of a row, live again after a restart; None where its account is not set up any more, and
+        where nobody knows its person any more: what they said then is done with."""
         account = self._accounts.get(binding.place.platform)
         if account is None:
             return None
         live = self._live.get(binding.key)
-        return live or await self._open(account, binding, await self._person(binding))
+        if live is not None:
+            return live
+        person = await self._ground.people.by_id(binding.person, account.plan.settings)
+        if person is None:
+            await self._app.premises.store.chats.forsake(binding.session_id, "unknown sender")
+            return None
+        return await self._open(account, binding, person)
 
     async def post(
         self, conversation: Conversation, arrivals: Sequence[StoredArrival], mode: BusyMode, *, observed: str = ""
@@ -282,10 +289,6 @@ class Conversations:
         if named:
             return os.path.expanduser(named)
         return str(on.home.root / "workspace" if person.owner else on.home.people / folder_of(person.id))
-
-    async def _person(self, binding: Binding) -> Person:
-        """Who a conversation works for, after a restart: what they may do is what they may do now."""
-        return await self._ground.people.by_id(binding.person, self._accounts[binding.place.platform].plan.settings)
 
     @property
     def _now(self) -> float:

@@ -63,10 +63,7 @@ def _speaks(arrival: Arrival) -> bool:
 
 
 def _counted(person: Person, arrival: Arrival) -> Person:
-    """Whose turn it is. Where nobody vouches for the sender anybody may have said it: all of that is a guest's. So is
-    what a program says: two of them could go on for ever."""
-    if not arrival.verified:
-        return Person(f"unverified:{arrival.place.platform}", Role.GUEST)
+    """Whose turn it is. What a program says is a guest's: two of them could go on for ever."""
     return Person(person.id, Role.GUEST) if arrival.sender.bot else person
 
 

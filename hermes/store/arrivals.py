@@ -211,6 +211,23 @@ class ArrivalAccess(Access):
 
         return await self._database.read(work)
 
+    async def forsake(self, session_id: str, outcome: str) -> None:
+        """Be done with everything that waits in a session: nobody is to get an answer there any more."""
+
+        def work(connection: apsw.Connection) -> None:
+            connection.execute(
+                "DELETE FROM inbox WHERE id IN"
+                " (SELECT letter_id FROM arrivals WHERE session_id = ? AND state = 'posted')",
+                (session_id,),
+            )
+            connection.execute(
+                "UPDATE arrivals SET state = 'done', outcome = ?, body = NULL"
+                " WHERE session_id = ? AND state = 'posted'",
+                (outcome, session_id),
+            )
+
+        await self._database.write(work)
+
     async def lost_arrivals(self) -> int:
         """Be done with arrivals whose session was deleted, or whose words left its inbox another way; how many."""
 

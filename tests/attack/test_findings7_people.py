@@ -47,19 +47,19 @@ async def test_who_may_read_no_files_gets_none_by_asking_for_them(tmp_path: Path
     assert not any(one.files for one in chat.shown())
 
 
-async def test_mails_that_only_claim_to_be_the_owners_have_no_endless_turns() -> None:
+async def test_mails_that_only_claim_to_be_the_owners_have_no_turns() -> None:
     raw = (
         b"From: %s\r\nTo: hermes@agent.test\r\nMessage-ID: <x%d@evil.test>\r\nSubject: hello\r\n"
         b"Content-Type: text/plain\r\n\r\nThink for long.\r\n"
     )
-    more = {"gateway": {"roles": {"guest": {"turns_per_hour": 2}}}}
     async with ScriptedServer(ScriptedModel(lambda _: Say("one"))) as server, Mail() as mail:
-        with home_for(server, {"email": mail}, more, owners=[mail.person]) as home:
+        with home_for(server, {"email": mail}, owners=[mail.person]) as home:
             async with running(home):
                 for number in range(5):
                     mail.arrive(raw % (mail.person.encode(), number))
-                await mail.until(lambda: "last turn of this hour" in mail.text(), timeout=3)
-    assert len(server.requests) == 2
+                await mail.say("it is really me")
+                await mail.until(lambda: "one" in mail.text(), timeout=5)
+    assert len(server.requests) == 1
 
 
 async def test_two_programs_do_not_answer_each_other_for_ever() -> None:
@@ -74,7 +74,6 @@ async def test_two_programs_do_not_answer_each_other_for_ever() -> None:
     assert len(server.requests) == 3
 
 
-@pytest.mark.xfail(strict=True, reason="who was removed is answered after a restart, as a guest")
 async def test_who_is_known_no_more_gets_no_answer_after_a_restart() -> None:
     slow = Say("for your eyes only", delivery=Delivery(delay=0.3))
     async with ScriptedServer([slow, slow]) as server, Fake() as chat:
