@@ -57,7 +57,7 @@ class References:
 
     async def brought(self, inbound: Inbound) -> list[ImagePart | TextPart]:
         """A part for each thing that the message refers to, in order; none for most messages."""
-        found = [one for one in references(inbound.text) if self._tools.find(one.name) is not None]
+        found = [one for one in references(inbound.text) if one.wrong or self._tools.find(one.name) is not None]
         if not found:
             return []
         if len(found) > MOST:
