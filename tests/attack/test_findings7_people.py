@@ -49,7 +49,7 @@ async def test_who_may_read_no_files_gets_none_by_asking_for_them(tmp_path: Path
 
 async def test_a_mail_that_nobody_vouches_for_is_no_part_of_one_that_somebody_does() -> None:
     raw = (
-        b"From: %s\r\nTo: hermes@agent.test\r\nMessage-ID: <x1@evil.test>\r\nSubject: hello\r\n"
+        b"From: %s\r\nTo: hermes@agent.test\r\nMessage-ID: <x1@evil.test>\r\n"
         b"Content-Type: text/plain\r\n\r\nforged words\r\n"
     )
     async with ScriptedServer(ScriptedModel(lambda _: Say("one"))) as server, Mail() as mail:
