@@ -63,7 +63,7 @@ def _speaks(arrival: Arrival) -> bool:
 
 
 def _counted(person: Person, arrival: Arrival) -> Person:
-    """Whose turn it is. What a program says is a guest's: two of them could go on for ever."""
+    """Whose turn it is. What a program says counts as a guest's: two of them could go on for ever."""
     return Person(person.id, Role.GUEST) if arrival.sender.bot else person
 
 
@@ -305,7 +305,7 @@ def _together(rows: Sequence[StoredArrival], account: Account) -> list[StoredArr
     for row in rows:
         arrival = row.arrival
         other = found and (arrival.sender.id, arrival.place) != (found[0].arrival.sender.id, found[0].arrival.place)
-        if other or is_prompt(arrival) or rules.not_for_us(account.plan.settings, arrival):
+        if other or not arrival.verified or is_prompt(arrival) or rules.not_for_us(account.plan.settings, arrival):
             break
         if found and (len(found) >= _BATCH_MESSAGES or size + len(arrival.text) > _BATCH_CHARACTERS):
             break

@@ -47,6 +47,23 @@ async def test_who_may_read_no_files_gets_none_by_asking_for_them(tmp_path: Path
     assert not any(one.files for one in chat.shown())
 
 
+async def test_a_mail_that_nobody_vouches_for_is_no_part_of_one_that_somebody_does() -> None:
+    raw = (
+        b"From: %s\r\nTo: hermes@agent.test\r\nMessage-ID: <x1@evil.test>\r\n"
+        b"Content-Type: text/plain\r\n\r\nforged words\r\n"
+    )
+    async with ScriptedServer(ScriptedModel(lambda _: Say("one"))) as server, Mail() as mail:
+        options = {"owners": [mail.person], "threads": False}
+        with home_for(server, {"email": mail}, None, **{**options, "batch_seconds": 0.4}) as home:
+            async with running(home):
+                await mail.say("true words")
+                mail.arrive(raw % mail.person.encode())
+                await mail.until(mail.shown, timeout=5)
+    bodies = "".join(one.body.decode() for one in server.requests)
+    assert "true words" in bodies
+    assert "forged words" not in bodies
+
+
 async def test_mails_that_only_claim_to_be_the_owners_have_no_turns() -> None:
     raw = (
         b"From: %s\r\nTo: hermes@agent.test\r\nMessage-ID: <x%d@evil.test>\r\nSubject: hello\r\n"
