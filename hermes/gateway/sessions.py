@@ -14,6 +14,7 @@ from hermes.core.errors import BusyError
 from hermes.core.events import Event, TurnEnded
 from hermes.gateway.watch import Watch
 from hermes.runtime.actor import SessionActor
+from hermes.util.collector import give_back
 from hermes.util.say import phrase
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ Opening = Callable[[], Awaitable[SessionPort]]
 Closing = Callable[[], Awaitable[None]]
 SWEEP_SECONDS = 30.0
 LIGHTEN_SECONDS = 1.0
-MOST_BYTES = 4_000_000
+MOST_BYTES = 16_000_000
 """Bytes of memory that conversations which nobody uses now may take, about."""
 
 
@@ -66,6 +67,8 @@ class Sessions:
         self._idle_seconds = idle_seconds
         self._most = most
         self._entries: dict[str, Entry] = {}
+        self._dropped = False
+        """Whether a session has left the memory since it was given back."""
         self._opening: dict[str, asyncio.Lock] = {}
         self._left = asyncio.Condition()
         self._sweepers: list[asyncio.Task[None]] = []
@@ -138,6 +141,7 @@ class Sessions:
             await close()
         entry.closing.clear()
         entry.working.clear()
+        self._dropped = True
         if isinstance(entry.actor, SessionActor):
             await self._app.close_session(entry.actor)
         async with self._left:
@@ -179,6 +183,9 @@ class Sessions:
                 live = self._live_of(entry)
                 if entry.used_at < late and (live is None or not is_wanted(live)):
                     await self.drop(entry.actor.session_id)
+            if self._dropped:
+                self._dropped = False
+                await asyncio.to_thread(give_back)
 
     def _live_of(self, entry: Entry) -> "Live | None":
         """The session with all it is made of; None where it lives in another process."""
