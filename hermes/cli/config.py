@@ -1,6 +1,7 @@
 """`hermes config`: the settings, one by one or all, changed without touching anything else in the file."""
 
 import argparse
+import importlib
 import json
 import os
 import shlex
@@ -17,8 +18,9 @@ from hermes.cli.arguments import Parser
 from hermes.cli.choose import yes_no
 from hermes.cli.report import complain, failed
 from hermes.config.edit import read_text, write_text
-from hermes.config.environment import process_environment
+from hermes.config.environment import process_environment, with_dotenv
 from hermes.config.home import Home, locate_home
+from hermes.config.load import load_settings
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.util.say import joined, phrase, say, say_many, translated
 from hermes.util.text import escaped, one_line
@@ -119,6 +121,7 @@ def _list(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 def _check(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
     found = problems(environ)
+    found += [] if _wrong(found) else _accounts(environ)
     if given.as_json:
         print(json.dumps(msgspec.to_builtins(found), ensure_ascii=False))
     else:
@@ -128,6 +131,18 @@ def _check(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
         if not _wrong(found):
             print(say("{file} can be used.", file=file))
     return UNUSABLE if _wrong(found) else 0
+
+
+def _accounts(environ: Mapping[str, str]) -> list[Problem]:
+    """What is wrong with accounts on chat platforms; the others run all the same."""
+    home = locate_home(environ)
+    given = load_settings(home).settings.platforms
+    if not given:
+        return []
+    # Front-ends know nothing of each other: the gateway's part is found by its name.
+    plans_of = importlib.import_module("hermes.gateway.accounts").plans_of
+    _, wrong = plans_of(given, with_dotenv(environ, home.env_file))
+    return [Problem(Level.WARNING, 0, "platforms", line) for line in wrong]
 
 
 def _line(file: str, problem: Problem) -> str:

@@ -1,9 +1,12 @@
 """Ids in the settings, as people write them."""
 
+import sys
+
 import pytest
 
 from hermes.core.errors import ConfigError
 from hermes.gateway.accounts import plan_of
+from hermes.testing.home import TempHome
 
 TOKEN = f"{12345}:{'A' * 35}"
 
@@ -21,3 +24,12 @@ def test_ids_may_stand_without_quotes_and_brackets() -> None:
 def test_what_is_no_id_is_refused(wrong: object) -> None:
     with pytest.raises(ConfigError, match="owners"):
         plan_of("telegram", {"token": TOKEN, "owners": wrong}, {})
+
+
+async def test_the_check_of_the_settings_names_what_is_wrong_with_accounts() -> None:
+    accounts = {"telegramm": {}, "telegram": {"tokn": "x"}}
+    with TempHome({"platforms": accounts}) as home:
+        done = await home.run(sys.executable, "-m", "hermes", "config", "check")
+    assert "'telegramm'" in done.stdout and "'telegram'" in done.stdout
+    assert "platforms.telegram.tokn" in done.stdout
+    assert done.code == 0
