@@ -282,7 +282,7 @@ class SessionActor:
             error = None if done.cancelled() else done.exception()
             if isinstance(error, Exception):
                 letter.fail(error)
-            else:
+            elif any(one is letter for one in self._mailbox):  # its turn may have begun while it was being stored
                 self._recorder.publish(Queued(letter.inbound.text, ahead, joins))
 
         stored.add_done_callback(tell)

@@ -5,8 +5,7 @@ is stored, an effect's arguments and result once the turn has ended. So a delete
 """
 
 from hermes.store.migrations import Schema
-from hermes.store.schema_api import API
-from hermes.store.schema_chats import CHATS, PEOPLE
+from hermes.store.schema_chats import API, CHATS, PEOPLE
 
 _FIRST = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;

@@ -3,16 +3,21 @@
 import asyncio
 import os
 import signal
+import socket
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 
 from hermes.app.options import Options
+from hermes.app.ports import frames
+from hermes.app.ports.hosting import host
 from hermes.app.ports.reachable import joined
+from hermes.app.ports.wire import Wire
 from hermes.app.wiring import App
 from hermes.core.events import ApprovalAsked, Event, Level, TurnEnded
 from hermes.core.outcomes import AnswerScope
+from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.testing.chats.ntfy import Fake
 from hermes.testing.home import TempHome
@@ -174,6 +179,45 @@ async def test_a_guest_of_another_process_stops_and_answers() -> None:
                 async with asyncio.timeout(10):
                     await gone.wait()
                 await remote.close()
+
+
+class Place:
+    """The sessions of an App, for a guest."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    @asynccontextmanager
+    async def hold(self, session_id: str) -> AsyncIterator[SessionActor]:
+        yield self.app.live(session_id).actor
+
+
+async def test_a_guest_hears_where_the_session_stands_before_any_event() -> None:
+    async with ScriptedServer([]) as server:
+        with TempHome.for_server(server.url) as home:
+            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                ours, theirs = socket.socketpair()
+                reader, writer = await asyncio.open_unix_connection(sock=ours)
+                there, wire = await asyncio.open_unix_connection(sock=theirs)
+                hosted = asyncio.create_task(
+                    host(Place(app), Wire(reader, writer, frames.decoder_of_asks()), attach_to(actor))
+                )
+                heard: list[bytes] = []
+                while len(heard) < 3:
+                    actor.notify(Level.INFO, "something happens all the time")
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(0):
+                            heard.append(await there.readline())
+                wire.close()
+                await hosted
+                writer.close()
+    kinds = [type(frames.decoder_of_tells().decode(line)) for line in heard]
+    assert kinds == [frames.Attached, frames.Happened, frames.Happened]
+
+
+def attach_to(actor: SessionActor) -> frames.Attach:
+    return frames.Attach(session_id=actor.session_id, asks=False, language="en")
 
 
 class Told:

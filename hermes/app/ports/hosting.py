@@ -187,22 +187,30 @@ class _Guest:
         assert here is not None
         ended = here.cancel  # the session is closed under the guest: then it ends, too
         actor.on_close.append(ended)
-        unsubscribe = actor.subscribe(self._hear)
-        actor.approvals.guests += attach.asks
         try:
-            self._wire.send(await self._attached())
-            async for frame in self._wire.frames():
-                self._take(frame)
+            title = str((await self._app.about(actor))["title"])
+            await self._listen(attach, title)
         finally:
-            unsubscribe()
-            actor.approvals.guests -= attach.asks
             with contextlib.suppress(ValueError):
                 actor.on_close.remove(ended)
             self._peer.gone()
             for task in tuple(self._tasks):
                 task.cancel()
 
-    async def _attached(self) -> frames.Attached:
+    async def _listen(self, attach: frames.Attach, title: str) -> None:
+        actor = self._actor
+        # Nothing is waited for before the first frame: it says where the session stands, and every event comes after.
+        self._wire.send(self._attached(title))
+        unsubscribe = actor.subscribe(self._hear)
+        actor.approvals.guests += attach.asks
+        try:
+            async for frame in self._wire.frames():
+                self._take(frame)
+        finally:
+            unsubscribe()
+            actor.approvals.guests -= attach.asks
+
+    def _attached(self, title: str) -> frames.Attached:
         actor, app = self._actor, self._app
         endpoint = actor.conversation.client.endpoint
         return frames.Attached(
@@ -212,7 +220,7 @@ class _Guest:
             model=endpoint.model,
             window=endpoint.context_length,
             place=app.live(actor).tools.context.backend.name,
-            title=str((await app.about(actor))["title"]),
+            title=title,
             yolo=app.unasked(actor),
         )
 
