@@ -398,7 +398,10 @@ async def test_gone_is_not_said_when_helper_and_warden_were_killed(backend: Loca
 
 
 async def test_a_stopped_helper_goes_on(backend: LocalBackend, tmp_path: Path) -> None:
-    await run(backend, tmp_path, f"{HELPER}; kill -STOP $H; kill -9 $PPID")
+    wait = "while [ ! -e begun ]; do sleep 0.01; done"  # a warden that dies before it is heard of is another case
+    running, _ = await start(backend, tmp_path, f"{HELPER}; {wait}; kill -STOP $H; kill -9 $PPID")
+    (tmp_path / "begun").touch()
+    await running.wait()
     started = time.monotonic()
     assert (await run(backend, tmp_path, "echo on"))[1] == "on\n"
     assert time.monotonic() - started < 2
