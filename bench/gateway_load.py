@@ -274,10 +274,10 @@ def measured(options: argparse.Namespace, name: str, users: int) -> dict[str, ob
 
 def gateway() -> int:
     """Our gateway with its loop watched; its longest callbacks are told in the end."""
-    from hermes.app.options import Options
-    from hermes.app.wiring import App
     from hermes.gateway.gateway import Gateway
-    from hermes.util.collector import calm_collector
+    from hermes.sessions.app import App
+    from hermes.sessions.options import Options
+    from hermes.util.garbage_collection import calm_collector
 
     longest = Longest()
     longest.watch()

@@ -29,16 +29,16 @@ from pathlib import Path
 from typing import cast
 
 from bench.run import table
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Reply, Say
 from hermes.testing.server import ScriptedServer
-from hermes.util.collector import calm_collector
+from hermes.util.garbage_collection import calm_collector
 
 TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 ASKED = "Read the file notes.txt as you are told"

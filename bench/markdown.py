@@ -8,8 +8,8 @@ import sys
 import time
 import tracemalloc
 
-from hermes.cli.screen.markdown import Markdown
-from hermes.cli.screen.theme import Depth, Theme
+from hermes.cli.render.markdown import Markdown
+from hermes.cli.render.theme import Depth, Theme
 
 CHARACTERS = 4
 """Of a token."""

@@ -246,10 +246,10 @@ def open_large(messages: int, repeat: int) -> None:
 
 
 async def _filled(home: TempHome, messages: int) -> str:
-    from hermes.app.options import Options
-    from hermes.app.wiring import App
     from hermes.core.messages import Message, Role, user_message
     from hermes.core.parts import TextPart
+    from hermes.sessions.app import App
+    from hermes.sessions.options import Options
 
     history = []
     for number in range(messages // 2):

@@ -20,12 +20,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.core.money import NANO, Price, cost
 from hermes.core.outcomes import ExitReason
 from hermes.core.usage import Usage
 from hermes.runtime.actor import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest

@@ -12,9 +12,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from hermes.app.command import Group  # noqa: E402 - the tree that this file stands in
-from hermes.app.slash import all_commands  # noqa: E402
-from hermes.cli.tree import places  # noqa: E402
+from hermes.cli.command_tree import places  # noqa: E402
+from hermes.commands.command import Group  # noqa: E402 - the tree that this file stands in
+from hermes.commands.registry import all_commands  # noqa: E402
 
 HEAD = """\
 # Commands

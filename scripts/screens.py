@@ -187,7 +187,7 @@ def _font(letter: str) -> str:
 # What is shown.
 
 SETUP = (
-    "import sys; from hermes.app.servers import FoundServer; from hermes.cli.setup import run;"
+    "import sys; from hermes.admin.models.local_servers import FoundServer; from hermes.cli.commands.setup import run;"
     "sys.exit(run([], servers=(FoundServer('ollama', 'Ollama', {port}),)))"
 )
 POEM = (

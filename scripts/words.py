@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "hermes"
-CATALOGUE = PACKAGE / "util" / "words" / "zh"
+CATALOGUE = PACKAGE / "i18n" / "words" / "zh"
 SAYERS = {"say": 1, "phrase": 1, "say_many": 2}
 """How many of the first arguments are texts."""
 # fmt: off
@@ -36,55 +36,84 @@ TELLERS = frozenset({
 HELP = ("help", "description")
 FINDINGS = (
     "safety/",
-    "tools/asking.py",
-    "tools/gate.py",
-    "tools/rulegate.py",
-    "tools/weighing.py",
-    "tools/reach.py",
-    "tools/mcp/tools.py",
-    "tools/mcp/known.py",
+    "tools/permissions/prompts.py",
+    "tools/permissions/gate.py",
+    "tools/permissions/policy_gate.py",
+    "tools/permissions/evaluate.py",
+    "tools/permissions/egress.py",
+    "mcp/tools.py",
+    "mcp/annotations.py",
 )
 """Where prose is the reasons of questions."""
 SAID = (
-    "app/commands/",
-    "app/usage_lines.py",
-    "app/skill_lines.py",
-    "app/memory_lines.py",
-    "app/health.py",
-    "app/charts.py",
+    "commands/slash/",
+    "commands/views/usage.py",
+    "commands/views/skills.py",
+    "commands/views/memory.py",
+    "admin/health.py",
+    "markup/charts.py",
 )
 """Where, as in cli/, no prose may stand that is not said through the catalogue."""
-TOLD = {
-    "app": [
-        "auth",
-        "checks",
-        "endpoint",
-        "spending",
-        "toolbox",
-        "reviewing",
-        "references",
-        "memory",
-        "sessions",
-        "skills",
-        "prompting",
-        "framing",
-        "policy",
-        "backends",
-        "status",
-    ],
-    "config": ["load", "trusted"],
-    "llm": ["cache_watch", "pool", "classes", "exchange"],
-    "memory": ["provider", "memory", "tool", "journal"],
-    "providers": ["resolve", "exchange", "responses", "records"],
-    "runtime": ["compression", "conversation", "locks", "reviewer"],
-    "skills": ["catalogue", "skill", "validate", "skills"],
-    "store": ["connection", "erasure"],
-    "agent": ["guard", "loop", "recovery"],
-    "tools/backends": ["docker", "plants", "sandbox", "sandbox_probe", "ssh", "ssh_sync"],
-    "tools/mcp": ["http", "server", "servers", "stdio"],
-    "": ["plugins"],
-    "core": ["money"],
-}
+TOLD = (
+    "admin/memory.py",
+    "admin/skills.py",
+    "admin/auth.py",
+    "admin/doctor.py",
+    "admin/sessions.py",
+    "admin/skills.py",
+    "admin/status.py",
+    "agent/loop.py",
+    "agent/loop_detection.py",
+    "agent/recovery.py",
+    "config/load.py",
+    "config/trusted.py",
+    "core/money.py",
+    "execution/docker.py",
+    "execution/sandbox/backend.py",
+    "execution/sandbox/planted_files.py",
+    "execution/sandbox/probe.py",
+    "execution/ssh/backend.py",
+    "execution/ssh/sync.py",
+    "llm/cache_watch.py",
+    "llm/classes.py",
+    "llm/exchange.py",
+    "llm/pool.py",
+    "mcp/http.py",
+    "mcp/server.py",
+    "mcp/servers.py",
+    "mcp/stdio.py",
+    "memory/journal.py",
+    "memory/memory.py",
+    "memory/provider.py",
+    "memory/tool.py",
+    "plugins.py",
+    "providers/exchange.py",
+    "providers/records.py",
+    "providers/resolve.py",
+    "providers/responses.py",
+    "runtime/compression.py",
+    "runtime/conversation.py",
+    "runtime/locks.py",
+    "runtime/reviewer.py",
+    "sessions/backend_factory.py",
+    "sessions/epoch_frame.py",
+    "sessions/features/memory.py",
+    "sessions/features/review.py",
+    "sessions/features/skills.py",
+    "sessions/gate_factory.py",
+    "sessions/model/endpoint.py",
+    "sessions/model/spending.py",
+    "sessions/references.py",
+    "sessions/session_lookup.py",
+    "sessions/session_tools.py",
+    "sessions/system_prompt.py",
+    "skills/catalogue.py",
+    "skills/skill.py",
+    "skills/skills.py",
+    "skills/validate.py",
+    "store/erasure.py",
+    "store/sqlite/connection.py",
+)
 """Where sentences are made that are shown later, by another part; each that looks like one is a text."""
 NO_SENTENCE = re.compile(
     r"[|^$\\<>]|\(\?|^[a-z-]+:|--|[A-Z]{2,} [A-Z]|#\w|^\[|^PRAGMA|^\.hermes|category: "
@@ -122,18 +151,18 @@ TECHNICAL = re.compile(
 )
 """What is never translated: commands, marks, lines of a configuration."""
 REASON = re.compile(r"^(it|its|the|which|what|such|names|all|an?|more|where|no|there|port|your|\{\w+\}) [^\n\\|^$]*$")
-UNSEEN = ("testing/", "tools/mcp/rpc.py")
+UNSEEN = ("testing/", "mcp/rpc.py")
 """What no person is shown: the fake servers, and words of a protocol."""
 ALLOWED_FILES = {
-    "cli/candidates.py": "words for shells",
-    "cli/completion.py": "scripts for shells",
+    "cli/commands/candidates.py": "words for shells",
+    "cli/commands/completion.py": "scripts for shells",
     "cli/log.py": "the log stays English",
-    "cli/screen/code.py": "the words of programming languages",
-    "cli/screen/skins.py": "styles",
-    "cli/screen/theme.py": "styles",
-    "cli/screen/markdown.py": "styles",
-    "cli/screen/table.py": "styles",
-    "cli/terminal.py": "marks, never shown",
+    "cli/render/code.py": "the words of programming languages",
+    "cli/render/skins.py": "styles",
+    "cli/render/theme.py": "styles",
+    "cli/render/markdown.py": "styles",
+    "cli/render/table.py": "styles",
+    "cli/plain/terminal.py": "marks, never shown",
     "cli/tui/completion.py": "marks of references",
 }
 QUIET = {"assert", "getattr"}
@@ -279,8 +308,7 @@ class Scan:
             self.prose()
         if self.name.startswith(FINDINGS):
             self.reasons()
-        folder, _, module = self.name.removesuffix(".py").rpartition("/")
-        if module in TOLD.get(folder, ()):
+        if self.name in TOLD:
             self.told()
 
     def visit(self, node: ast.AST, names: dict[str, list[ast.expr]]) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from hermes.agent import words
+from hermes.agent import prompts
 from hermes.agent.closing import batch_message
-from hermes.agent.guard import Round
+from hermes.agent.loop_detection import Round
 from hermes.agent.turn import Deps, Emit, TurnState
 from hermes.core.messages import PROGRAM, Message
 from hermes.core.outcomes import ExitReason
@@ -49,7 +49,7 @@ async def finish_calls(
     found = state.guard.observe(Round(calls=calls, results=results, failed=state.batch.failed), deps.toolbox)
     joining = list(deps.steering())
     if found.warning:
-        joining.append(TextPart(text=words.IN_CIRCLES.format(found=found.warning), provenance=PROGRAM))
+        joining.append(TextPart(text=prompts.IN_CIRCLES.format(found=found.warning), provenance=PROGRAM))
     await state.append(batch_message(calls, results, joining), emit)
     if found.stop:
         state.end(ExitReason.GUARDRAIL_HALT, f"{found.stop} The turn was stopped. Say how to go on, or ask for less.")

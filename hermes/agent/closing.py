@@ -6,7 +6,7 @@ is done once, when the turn ends (or when a session is opened whose last turn di
 
 from collections.abc import Mapping, Sequence
 
-from hermes.agent import words
+from hermes.agent import prompts
 from hermes.core.messages import Message, Role, program_message
 from hermes.core.parts import Part, ToolCallPart, ToolResultPart, ToolStatus
 
@@ -34,5 +34,5 @@ def _result(call: ToolCallPart, results: Mapping[str, ToolResultPart]) -> ToolRe
     if known is not None:
         return known
     return ToolResultPart(
-        call_id=call.call_id, name=call.name, text=words.NOT_STARTED_CALL, status=ToolStatus.INTERRUPTED
+        call_id=call.call_id, name=call.name, text=prompts.NOT_STARTED_CALL, status=ToolStatus.INTERRUPTED
     )

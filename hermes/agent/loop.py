@@ -8,7 +8,7 @@ connection and the running tools close on the way out, and the turn is closed an
 import asyncio
 import logging
 
-from hermes.agent import words
+from hermes.agent import prompts
 from hermes.agent.closing import closing_messages
 from hermes.agent.recovery import act_on
 from hermes.agent.resume import pick_up
@@ -19,7 +19,7 @@ from hermes.core.messages import Role, program_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import Answer
 from hermes.llm.client import MAX_DELAY
-from hermes.util.scopes import unbroken
+from hermes.util.cancellation import unbroken
 from hermes.util.text import one_line
 
 SHORT_PATIENCE = 20.0
@@ -62,7 +62,7 @@ async def _step(deps: Deps, state: TurnState, emit: Emit) -> None:
     """One model call and what follows from its answer."""
     if not state.final and not state.budget.take():
         state.final = True
-        await state.append(program_message(Role.USER, words.BUDGET_SPENT), emit)
+        await state.append(program_message(Role.USER, prompts.BUDGET_SPENT), emit)
     await deps.epochs.prepare(state, emit)
     state.requests += 1
     await emit(RequestStarted(number=state.requests, bytes=state.lineage.message_bytes))
@@ -83,9 +83,9 @@ async def _close(deps: Deps, state: TurnState, emit: Emit) -> TurnEnded:
     """Close the transcript where it is open, and say how the turn ended."""
     reason = state.exit or ExitReason.LOCAL_ERROR
     interrupted = reason is ExitReason.INTERRUPTED
-    note = words.STOPPED if interrupted else words.ENDED_EARLY.format(reason=state.error or reason.value)
+    note = prompts.STOPPED if interrupted else prompts.ENDED_EARLY.format(reason=state.error or reason.value)
     if reason is ExitReason.PRIOR_CONTENT:
-        note = words.ANSWERED_BEFORE
+        note = prompts.ANSWERED_BEFORE
     last = state.messages[-1] if state.messages else None
     for message in closing_messages(last, state.known_results(), note):
         await state.append(message, emit)

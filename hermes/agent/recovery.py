@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from hermes.agent import words
+from hermes.agent import prompts
 from hermes.agent.calls import incomplete_calls, run_calls
 from hermes.agent.turn import Deps, Emit, TurnState
 from hermes.core.frame import Rewrite
@@ -151,12 +151,12 @@ async def _split_calls(outcome: Outcome, deps: Deps, state: TurnState, emit: Emi
     if not kept.text.strip():
         kept = Message(
             role=kept.role,
-            parts=(*kept.parts, TextPart(text=words.CALL_NOTE.format(names=names))),
+            parts=(*kept.parts, TextPart(text=prompts.CALL_NOTE.format(names=names))),
             finish=kept.finish,
             origin=kept.origin,
         )
     await _append_answer(outcome, kept, state, emit)
-    await state.append(program_message(Role.USER, words.CALL_CUT.format(names=names)), emit)
+    await state.append(program_message(Role.USER, prompts.CALL_CUT.format(names=names)), emit)
 
 
 async def _too_long(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
@@ -178,7 +178,7 @@ async def _go_on(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> 
     kept = _without_calls(message)
     state.answer.append(kept.text)
     await _append_answer(outcome, kept, state, emit)
-    ask = words.CONTINUE_CUT if _stream_cut(outcome, state) else words.CONTINUE_TEXT
+    ask = prompts.CONTINUE_CUT if _stream_cut(outcome, state) else prompts.CONTINUE_TEXT
     await state.append(program_message(Role.USER, ask), emit)
 
 
@@ -214,7 +214,7 @@ async def _end_without_text(outcome: Outcome, deps: Deps, state: TurnState, emit
 
 
 async def _nudge(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
-    await state.append(program_message(Role.USER, words.EMPTY_AFTER_TOOLS), emit)
+    await state.append(program_message(Role.USER, prompts.EMPTY_AFTER_TOOLS), emit)
 
 
 async def _answered_before(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
@@ -230,7 +230,7 @@ async def _after_thought(outcome: Outcome, deps: Deps, state: TurnState, emit: E
     if endpoint.record.quirks.prefill and endpoint.wire == "chat_completions":
         await _append_answer(outcome, message, state, emit)
     else:
-        await state.append(program_message(Role.USER, words.THOUGHT_ONLY), emit)
+        await state.append(program_message(Role.USER, prompts.THOUGHT_ONLY), emit)
 
 
 async def _empty_fall_back(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> bool | None:

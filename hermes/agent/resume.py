@@ -1,6 +1,6 @@
 """Going on with a turn whose process died, from its last stored step."""
 
-from hermes.agent import words
+from hermes.agent import prompts
 from hermes.agent.calls import finish_calls
 from hermes.agent.turn import Deps, Emit, Resumed, TurnState
 from hermes.core.events import Level, Notice
@@ -33,7 +33,7 @@ async def pick_up(resumed: Resumed, deps: Deps, state: TurnState, emit: Emit) ->
     """Do what stood between the last stored message and the next request; a turn that only lacked its end is ended."""
     last = resumed.messages[-1]
     await _tell_uncertain(last, resumed, deps, emit)
-    if resumed.stopping or _is_note(last, words.STOPPED):
+    if resumed.stopping or _is_note(last, prompts.STOPPED):
         state.answered = dict(resumed.results)
         state.end(ExitReason.INTERRUPTED)
     elif last.role is not Role.ASSISTANT:
@@ -45,7 +45,7 @@ async def pick_up(resumed: Resumed, deps: Deps, state: TurnState, emit: Emit) ->
     elif not last.text.strip():
         return  # thoughts alone: the model was to go on from them
     elif last.finish in _UNFINISHED and not state.final:
-        ask = words.CONTINUE_CUT if last.finish is FinishReason.CUT else words.CONTINUE_TEXT
+        ask = prompts.CONTINUE_CUT if last.finish is FinishReason.CUT else prompts.CONTINUE_TEXT
         await state.append(program_message(Role.USER, ask), emit)
     else:
         state.end(ExitReason.BUDGET_EXHAUSTED if state.final else ExitReason.TEXT_RESPONSE)
@@ -70,9 +70,9 @@ def _is_note(message: Message, note: str) -> bool:
 
 
 def _says_call_cut(message: Message) -> bool:
-    said = words.CALL_CUT.partition("{")[0]
+    said = prompts.CALL_CUT.partition("{")[0]
     return message.synthetic and message.role is Role.USER and message.text.startswith(said)
 
 
 def _says_budget_spent(message: Message) -> bool:
-    return message.synthetic and message.role is Role.USER and message.text == words.BUDGET_SPENT
+    return message.synthetic and message.role is Role.USER and message.text == prompts.BUDGET_SPENT

@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from hermes.agent.budget import Budget
-from hermes.agent.guard import Guard
+from hermes.agent.loop_detection import Guard
 from hermes.core.events import Event, MessageAppended, TurnResumed, TurnStarted
 from hermes.core.frame import Rewrite
 from hermes.core.messages import Message, Role

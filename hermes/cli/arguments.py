@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import NoReturn
 
-from hermes.cli.report import complain
-from hermes.util.say import ENGLISH, full_stop, joined, phrase, say, spoken, translated
+from hermes.cli.errors import complain
+from hermes.i18n.messages import ENGLISH, full_stop, joined, phrase, say, spoken, translated
 
 _looked_at: ContextVar[bool] = ContextVar("looked_at", default=False)
 
@@ -102,7 +102,7 @@ def _with_marks(text: str) -> str:
 
 def broken(text: str, columns: int) -> list[str]:
     """The text in lines of so many columns; Chinese may break between any two characters, but not before a mark."""
-    from hermes.app.charts import width
+    from hermes.markup.charts import width
 
     lines: list[str] = []
     line, room = "", max(columns, 20)

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 from msgspec import structs
 
-from hermes.app.servers import USUAL_PORTS, FoundServer
+from hermes.admin.models.local_servers import USUAL_PORTS, FoundServer
+from hermes.cli.errors import failed
 from hermes.cli.options import app_options, parser
-from hermes.cli.report import failed
 from hermes.config.environment import process_environment
 from hermes.config.home import locate_home
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError
-from hermes.util.say import say
+from hermes.i18n.messages import say
 
 
 def run(arguments: list[str], *, servers: tuple[FoundServer, ...] = USUAL_PORTS) -> int:
@@ -24,7 +24,7 @@ def run(arguments: list[str], *, servers: tuple[FoundServer, ...] = USUAL_PORTS)
     environ = process_environment()
     try:
         if given.worktree is not None:
-            from hermes.cli.worktree import inside
+            from hermes.cli.commands.worktree import inside
 
             return inside(given, environ, lambda: _talk(given, text, environ, servers))
         return _talk(given, text, environ, servers)
@@ -37,21 +37,21 @@ def _talk(
 ) -> int:
     if text is None and (settings := full_settings(given, environ)) is not None:
         return _full(given, environ, settings)
-    from hermes.cli import lines
+    from hermes.cli.plain import chat
 
     asked = text is None and not given.no_input and sys.stdin.isatty() and sys.stdout.isatty()
     if asked and (code := _first(given, environ, servers)) is not None:
         return code
-    return lines.once(given, text) if text is not None else lines.chat(given, servers)
+    return chat.once(given, text) if text is not None else chat.chat(given, servers)
 
 
 def _first(given: argparse.Namespace, environ: Mapping[str, str], servers: tuple[FoundServer, ...]) -> int | None:
     """What is offered when no model was chosen yet, unless a server runs here, which is offered in its place. An exit
     code when there is to be no chat; who would rather look around is not told a second time that no model is set up."""
-    from hermes.app.endpoint import nothing_configured
-    from hermes.app.servers import find_servers
+    from hermes.admin.models.local_servers import find_servers
     from hermes.cli.first import first_start
-    from hermes.cli.keyboard import lenient
+    from hermes.cli.plain.readline import lenient
+    from hermes.sessions.model.endpoint import nothing_configured
 
     lenient()
     if not nothing_configured(app_options(given), environ) or asyncio.run(find_servers(servers)):
@@ -60,7 +60,7 @@ def _first(given: argparse.Namespace, environ: Mapping[str, str], servers: tuple
 
 
 def _looking_around(given: argparse.Namespace, environ: Mapping[str, str], code: int | None) -> int | None:
-    from hermes.app.endpoint import nothing_configured
+    from hermes.sessions.model.endpoint import nothing_configured
 
     if code is None and nothing_configured(app_options(given), environ):
         given.provider = "local"

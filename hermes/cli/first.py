@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from hermes.app.endpoint import nothing_configured
-from hermes.app.options import Options
-from hermes.cli.choose import LeftError, choose
-from hermes.util.say import say
+from hermes.cli.plain.menu import LeftError, choose
+from hermes.i18n.messages import say
+from hermes.sessions.model.endpoint import nothing_configured
+from hermes.sessions.options import Options
 
 STOPPED = 130
 
@@ -25,7 +25,7 @@ def first_start(options: Options, environ: Mapping[str, str]) -> int | None:
         print()
         return STOPPED
     if taken == 0:
-        from hermes.cli.setup import run
+        from hermes.cli.commands.setup import run
 
         return run([]) or None
     return 0 if taken == 2 else None

@@ -45,7 +45,7 @@ def redaction(environ: Mapping[str, str], home: Home) -> Redact:
 
     @cache
     def made() -> Redact:
-        from hermes.app.secrets import redactor_of
+        from hermes.sessions.secrets import redactor_of
 
         return redactor_of(environ, home).redact
 

@@ -5,63 +5,11 @@ import io
 import os
 import sys
 
-from hermes.util.say import phrase, say
-
-VERBS: dict[str, tuple[str, str]] = {
-    "chat": ("hermes.cli.chat", phrase("talk with the agent (`-q TEXT` for one message, with its work shown)")),
-    "setup": ("hermes.cli.setup", phrase("from nothing to a working model; takes over what another agent has kept")),
-    "model": ("hermes.cli.model", phrase("the model that answers: show, choose, list")),
-    "tools": ("hermes.cli.tools", phrase("list the tool sets, and switch them on or off")),
-    "config": ("hermes.cli.config", phrase("show, set, edit and check the settings")),
-    "status": (
-        "hermes.cli.status",
-        phrase("how things stand: model, keys, sandbox, sessions, money, what waits, on one screen"),
-    ),
-    "gateway": ("hermes.cli.gateway", phrase("answer on chat platforms, and run jobs when they are due")),
-    "send": ("hermes.cli.send", phrase("say something to a chat, from a script")),
-    "people": ("hermes.cli.people", phrase("who may talk with the agent from chats: list, add, change, remove")),
-    "pairing": ("hermes.cli.pairing", phrase("make, list and take back the codes by which somebody becomes known")),
-    "audit": ("hermes.cli.audit", phrase("what people did from chats: messages, answers, changes, strangers")),
-    "sessions": ("hermes.cli.sessions", phrase("list, show, search, rename, export, prune and delete sessions")),
-    "insights": ("hermes.cli.insights", phrase("tokens, money and work by day, hour, model and tool, as pictures")),
-    "usage": ("hermes.cli.spending", phrase("tokens and money spent, and what the caps leave")),
-    "skills": ("hermes.cli.skills", phrase("list, view, install, approve and take back skills")),
-    "memory": ("hermes.cli.memory", phrase("list, change, approve and take back what the agent remembers")),
-    "cron": ("hermes.cli.cron", phrase("jobs on a clock: list, add, change, run, stop, and what became of them")),
-    "webhook": ("hermes.cli.webhook", phrase("what other programs may report: list, add, remove, test")),
-    "auth": ("hermes.cli.auth", phrase("list, add, remove and reset the keys of model providers")),
-    "approvals": ("hermes.cli.approvals", phrase("list and answer the questions that wait for you")),
-    "prompt-size": ("hermes.cli.prompt_size", phrase("how large each part is that every request begins with")),
-    "doctor": (
-        "hermes.cli.doctor",
-        phrase("examine this home and machine, say what to do; `--fix` mends what is safe to mend"),
-    ),
-    "logs": ("hermes.cli.logs", phrase("what went wrong inside, newest last; `-f` follows")),
-    "backup": ("hermes.cli.backup", phrase("put the home into one file, or list the backups there are")),
-    "restore": ("hermes.cli.restore", phrase("put a backup in the place of what is there")),
-    "profile": ("hermes.cli.profile", phrase("several homes beside each other: list, create, clone, use")),
-    "worktree": ("hermes.cli.worktree", phrase("list and remove the git worktrees that `-w` made")),
-    "update": (
-        "hermes.cli.update",
-        phrase("say how to update, or do it; goes back when the new version does not work"),
-    ),
-    "completion": ("hermes.cli.completion", phrase("what a shell needs to complete commands, options and names")),
-    "mcp": ("hermes.cli.mcp", phrase("list the MCP servers, or try one")),
-    "trust": ("hermes.cli.trust", phrase("vouch for a project's folder, or list the trusted ones")),
-    "home": ("hermes.cli.home", phrase("show the home folder, or agree to share one with another program")),
-    "guard": (
-        "hermes.cli.guard",
-        phrase("say what would be allowed: a command, a path, a URL; show a text without secrets"),
-    ),
-    "version": ("hermes.cli.version", phrase("show the version")),
-}
-"""Verbs: the module with its `run(arguments)`, and what it does."""
+from hermes.cli.verbs import HIDDEN, VERBS
+from hermes.i18n.messages import phrase, say
 
 _TAKES_TEXT = {"-z": "--oneshot", "--oneshot": "--oneshot", "-q": "--query", "--query": "--query"}
 """Options whose text may look like an option itself; the long form takes it whole, behind a `=`."""
-
-HIDDEN = {"__complete": "hermes.cli.candidates"}
-"""Verbs that programs call and nobody types."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -94,7 +42,7 @@ def _quick(given: list[str]) -> tuple[int | None, list[str]]:
     """The exit code when a gateway has done it; else None, and the arguments to go on with."""
     if not any(word.startswith("--oneshot=") for word in given) or "--no-gateway" in given:
         return None, given
-    from hermes.cli.quick import through_gateway
+    from hermes.cli.gateway_client import through_gateway
 
     return through_gateway(given)
 
@@ -103,7 +51,7 @@ def _speak() -> None:
     """Say everything in the language that this person wants, from here on."""
     from hermes.config.environment import process_environment
     from hermes.config.language import wanted_language
-    from hermes.util.say import speak
+    from hermes.i18n.messages import speak
 
     speak(wanted_language(process_environment()))
 
@@ -144,8 +92,8 @@ def _no_verb(first: str, given: list[str]) -> str:
     """What to say to a word that is no command: the nearest one, and how a question is asked."""
     import shlex
 
+    from hermes.i18n.messages import joined, translated
     from hermes.plugins import suggestion
-    from hermes.util.say import joined, translated
     from hermes.util.text import inert, one_line
 
     task = one_line(inert(" ".join(given)), 60)
@@ -180,7 +128,7 @@ def _chosen(given: list[str]) -> list[str]:
     try:
         return _profiled(given)
     except HermesError as error:
-        from hermes.cli.report import failed
+        from hermes.cli.errors import failed
 
         raise SystemExit(failed(error)) from None
 

@@ -4,11 +4,11 @@ import argparse
 import os
 import sys
 
-from hermes.app.options import Options
 from hermes.cli.arguments import Parser
 from hermes.core.errors import UsageError
 from hermes.core.money import is_amount
-from hermes.util.say import say
+from hermes.i18n.messages import say
+from hermes.sessions.options import Options
 from hermes.util.text import clean_surrogates
 
 

@@ -6,9 +6,9 @@ import sys
 
 import msgspec
 
-from hermes.app.charts import folded, width
-from hermes.cli.report import complain
-from hermes.util.say import say
+from hermes.cli.errors import complain
+from hermes.i18n.messages import say
+from hermes.markup.charts import folded, width
 
 YES = ("y", "yes", "是", "好")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.cli.report import complain
+from hermes.cli.errors import complain
 
 _KEYS = (
     "model", "provider", "session_id", "turn_exit_reason", "completed", "api_calls", "input_tokens", "output_tokens",

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermes.core.errors import ConfigError
+from hermes.i18n.messages import phrase
 from hermes.util.atomic import write_atomic
-from hermes.util.say import phrase
 
 if TYPE_CHECKING:
     from yaml import Node

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from hermes.config.environment import parse_dotenv
 from hermes.core.errors import ConfigError
+from hermes.i18n.messages import phrase
 from hermes.util.atomic import write_atomic
-from hermes.util.say import phrase
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _BARE = re.compile(r"[\w./:@%+,=~-]+", re.ASCII)

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from hermes.config.keys import type_at, wanted
 from hermes.config.settings import Settings
-from hermes.util.say import phrase
+from hermes.i18n.messages import phrase
 from hermes.util.text import one_line
 
 _PLACE = re.compile(r" - at `\$\.?([^`]*)`$")

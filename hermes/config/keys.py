@@ -11,8 +11,8 @@ from msgspec import Meta, Struct
 from hermes.config.known import KNOWN_ELSEWHERE
 from hermes.config.settings import Settings
 from hermes.core.errors import UsageError
+from hermes.i18n.messages import phrase
 from hermes.plugins import suggestion
-from hermes.util.say import phrase
 
 _YES = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from hermes.config.environment import with_dotenv
 from hermes.config.home import locate_home
 from hermes.core.errors import HermesError
-from hermes.util.say import LANGUAGES, language_of
+from hermes.i18n.messages import LANGUAGES, language_of
 
 _SETTING = re.compile(
     r"^display:[ \t]*(?:#.*)?\n(?:(?:[ \t].*|#.*|)\n)*?[ \t]+language:[ \t]*[\"']?(\w+)", re.MULTILINE

@@ -27,9 +27,9 @@ from hermes.config.settings import (
     Strategy,
 )
 from hermes.core.errors import ConfigError
+from hermes.i18n.messages import phrase, say
 from hermes.plugins import suggestion
 from hermes.util.atomic import write_atomic
-from hermes.util.say import phrase, say
 
 _CACHE_VERSION = 2
 _LIMIT = 4 << 20

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hermes.core.errors import ConfigError, UsageError
+from hermes.i18n.messages import phrase
 from hermes.util.atomic import write_atomic
-from hermes.util.say import phrase
 
 DEFAULT = "default"
 """The name of the home that is no profile: `~/.hermes` itself."""

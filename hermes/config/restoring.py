@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hermes.core.errors import BusyError, ConfigError
+from hermes.i18n.messages import phrase
 from hermes.util.atomic import write_atomic
-from hermes.util.say import phrase
 
 JOURNAL = "restore.json"
 STAGE = ".restore-"

@@ -148,7 +148,7 @@ def _found(root: str, folder: str) -> Iterator[str]:
 def _marked(text: str, path: str, remarks: list[str]) -> str:
     """The text with everything in it visible, and a word of warning where it reads like orders against the person."""
     from hermes.safety.fencing import inert, visible
-    from hermes.safety.suspicion import marks
+    from hermes.safety.injection import marks
 
     seen = visible(inert(text))
     if seen.note:

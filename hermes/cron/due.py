@@ -3,8 +3,8 @@
 from msgspec import Struct
 
 from hermes.cron.job import CatchUp, Job
+from hermes.i18n.messages import phrase
 from hermes.store.jobs import Accounted, InstantState
-from hermes.util.say import phrase
 
 CHUNK = 1_000
 """Instants that are looked at in one step; where there are more, all but the newest become one row."""

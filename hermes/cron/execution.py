@@ -10,15 +10,15 @@ from hermes.core.errors import HermesError
 from hermes.core.parts import TextPart
 from hermes.cron.job import Job
 from hermes.cron.output import KEEP, Outputs
-from hermes.cron.prompting import is_silent, prompt_for
-from hermes.cron.running import Courier, Outcome, Runner
+from hermes.cron.prompt import is_silent, prompt_for
+from hermes.cron.runner import Courier, Outcome, Runner
 from hermes.cron.scripts import Scripts
 from hermes.cron.targets import places_of
+from hermes.i18n.formats import moment
+from hermes.i18n.messages import phrase, say, translated
 from hermes.store.jobs import End, InstantState, JobAccess
+from hermes.util.cancellation import finished, unbroken
 from hermes.util.clock import Clock
-from hermes.util.local import moment
-from hermes.util.say import phrase, say, translated
-from hermes.util.scopes import finished, unbroken
 from hermes.util.text import inert, one_line
 
 LEASE = 60.0

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from hermes.core.errors import HermesError, StoreError
 from hermes.cron.schedule import Schedule
+from hermes.i18n.messages import phrase
 from hermes.store.jobs import JobRow
-from hermes.util.say import phrase
 
 LOCAL, ORIGIN, ALL = "local", "origin", "all"
 """Targets that are no place of a platform's."""

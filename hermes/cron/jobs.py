@@ -15,9 +15,9 @@ from hermes.cron.output import Outputs
 from hermes.cron.schedule import Schedule
 from hermes.cron.scripts import Scripts
 from hermes.cron.targets import checked_targets
+from hermes.i18n.messages import phrase
 from hermes.store.jobs import JobAccess, JobRow, JobState
 from hermes.util.clock import Clock
-from hermes.util.say import phrase
 from hermes.util.text import clean_surrogates, one_line
 
 MOST_PROMPT = 20_000

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hermes.core.errors import StoreError
+from hermes.i18n.messages import phrase
 from hermes.util.atomic import write_atomic
-from hermes.util.say import phrase
 from hermes.util.text import clean_surrogates
 
 KEEP = 50

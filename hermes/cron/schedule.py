@@ -17,8 +17,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 
 from hermes.core.errors import UsageError
-from hermes.util.local import span
-from hermes.util.say import phrase, say
+from hermes.i18n.formats import span
+from hermes.i18n.messages import phrase, say
 
 SHORTEST = 60
 """Seconds of the shortest interval."""

@@ -10,13 +10,13 @@ import logging
 from msgspec import structs
 
 from hermes.core.errors import BusyError, HermesError
-from hermes.cron.delivering import Deliveries
+from hermes.cron.delivery import Deliveries
 from hermes.cron.due import plan
 from hermes.cron.execution import LEASE, Execution, Means
 from hermes.cron.job import Job, readable
+from hermes.i18n.messages import phrase
 from hermes.store.jobs import KEEP, Accounting, End, Glance, InstantRow, InstantState, JobRow
-from hermes.util.owner import is_alive
-from hermes.util.say import phrase
+from hermes.util.process_identity import is_alive
 
 POLL = 15.0
 """Seconds between ticks at most: so soon a jump of the clock is seen, and what another process has changed."""

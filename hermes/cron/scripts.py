@@ -16,10 +16,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes.core.errors import ConfigError, UsageError
+from hermes.i18n.messages import phrase
 from hermes.safety.environment import public_environment
 from hermes.tools.output import HeadTail
-from hermes.util.say import phrase
-from hermes.util.scopes import finished, unbroken
+from hermes.util.cancellation import finished, unbroken
 from hermes.util.text import inert
 
 _KILL_AFTER = 3.0

@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 
 from hermes.core.errors import UsageError
 from hermes.cron.job import ALL, LOCAL, ORIGIN, Spec
+from hermes.i18n.messages import phrase
 from hermes.plugins import suggestion
-from hermes.util.say import phrase
 
 _PLACE = re.compile(r"(\w[\w.-]{0,63}):(\S{1,256})")
 MOST = 8

@@ -11,8 +11,8 @@ from hermes.core.errors import HermesError, ToolError
 from hermes.cron.job import CatchUp, Job, Overlap, job_of
 from hermes.cron.jobs import Jobs, Maker, Wish, wish_of
 from hermes.cron.schedule import zone_of
-from hermes.safety.findings import Finding, Verdict
-from hermes.safety.suspicion import marks
+from hermes.safety.injection import marks
+from hermes.safety.shell.findings import Finding, Verdict
 from hermes.store.jobs import InstantRow, JobAccess
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext

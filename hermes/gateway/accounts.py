@@ -19,8 +19,8 @@ from hermes.config.gateway import AccountSettings
 from hermes.core.chats import Batch
 from hermes.core.errors import ConfigError, StoreError
 from hermes.gateway.platform import Descriptor, Options, Platform, PlatformError, PlatformRefusedError, Surroundings
+from hermes.i18n.messages import phrase
 from hermes.plugins import builtin_names, load_builtin, load_outside, suggestion
-from hermes.util.say import phrase
 
 _LOG = logging.getLogger(__name__)
 S = TypeVar("S", bound=Struct)
@@ -53,7 +53,8 @@ def descriptor(name: str) -> Descriptor:
     """What is known of a platform. Raises ConfigError for one that nobody knows."""
     found: object = None
     if name in platform_names():
-        found = load_builtin(hermes.gateway.platforms, name).PLATFORM
+        module = load_builtin(hermes.gateway.platforms, name)
+        found = (load_builtin(module, "adapter") if hasattr(module, "__path__") else module).PLATFORM
     else:
         found = load_outside("platforms", name)
     if not isinstance(found, Descriptor):

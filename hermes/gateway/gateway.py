@@ -12,36 +12,37 @@ from pathlib import Path
 
 from msgspec import structs
 
-from hermes.app.cron import scheduler_of
-from hermes.app.cron_base import CronBase
-from hermes.app.http import client_session, tls_of
-from hermes.app.services.log import GatewayLog
-from hermes.app.wiring import App
+from hermes.admin.cron import scheduler_of
+from hermes.admin.service.log import GatewayLog
 from hermes.core.chats import Batch, Owed, Sender
 from hermes.core.errors import BusyError, ConfigError, HermesError
 from hermes.cron.scheduler import Scheduler
-from hermes.gateway import measures
+from hermes.gateway import metrics
 from hermes.gateway.accounts import Account, Plan, plans_of
-from hermes.gateway.chores import Chores
-from hermes.gateway.conversation import Conversation, Ground
-from hermes.gateway.conversations import Conversations
-from hermes.gateway.courier import GatewayCourier
-from hermes.gateway.front import Wish
-from hermes.gateway.lanes import Lanes
-from hermes.gateway.local import LocalSocket
-from hermes.gateway.metering import opened_meters
+from hermes.gateway.chat_queues import Lanes
+from hermes.gateway.chat_session import Conversation, Ground
+from hermes.gateway.chat_sessions import Conversations
+from hermes.gateway.control_socket import LocalSocket
+from hermes.gateway.job_delivery import GatewayCourier
+from hermes.gateway.maintenance import Chores
+from hermes.gateway.metrics import Standing
+from hermes.gateway.metrics_server import opened_meters
 from hermes.gateway.outbox import Outbox
-from hermes.gateway.people import People
+from hermes.gateway.people.identity import People
 from hermes.gateway.platform import Surroundings
-from hermes.gateway.reception import Reception
 from hermes.gateway.recovery import Recovery
-from hermes.gateway.reloading import read_anew
-from hermes.gateway.sending import Saying, owed_for, said_to
-from hermes.gateway.sessions import Sessions
-from hermes.gateway.watch import Watch
+from hermes.gateway.reload import read_anew
+from hermes.gateway.request_sessions import Wish
+from hermes.gateway.router import Reception
+from hermes.gateway.send import Saying, owed_for, said_to
+from hermes.gateway.session_pool import Sessions
+from hermes.gateway.telemetry import Watch
+from hermes.i18n.messages import phrase
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
-from hermes.util.say import phrase
+from hermes.sessions.app import App
+from hermes.sessions.features.cron_deps import CronBase
+from hermes.sessions.http_client import client_session, tls_of
 
 _LOG = logging.getLogger(__name__)
 LOCK = "gateway"
@@ -234,15 +235,15 @@ class Gateway:
 
     def health(self) -> Mapping[str, object]:
         """How things stand, with the store as it was at the last `measure`."""
-        return measures.health(self._standing)
+        return metrics.health(self._standing)
 
     def metrics(self) -> str:
         """The same and more, for Prometheus."""
-        return measures.prometheus(self._standing)
+        return metrics.prometheus(self._standing)
 
     @property
-    def _standing(self) -> measures.Standing:
-        return measures.Standing(
+    def _standing(self) -> Standing:
+        return Standing(
             accounts=self._accounts,
             sessions=self.sessions,
             watch=self.watch,

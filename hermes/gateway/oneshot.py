@@ -8,11 +8,6 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 
-from hermes.app.options import Options
-from hermes.app.ports import frames
-from hermes.app.ports.hosting import Peer
-from hermes.app.ports.wire import Wire
-from hermes.app.wiring import App
 from hermes.config.home import Home, locate_home
 from hermes.config.language import wanted_language
 from hermes.core.errors import BusyError, HermesError
@@ -28,10 +23,15 @@ from hermes.core.events import (
     TurnEnded,
 )
 from hermes.core.outcomes import AnswerScope, ExitReason
-from hermes.gateway.watch import Watch
+from hermes.gateway.telemetry import Watch
+from hermes.i18n.messages import speak
+from hermes.ipc import frames
+from hermes.ipc.connection import Wire
+from hermes.ipc.hosted_session import Peer
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
-from hermes.util.say import speak
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 
 _REFUSED, _STOPPED = 3, 130
 _SHOWN = (ApprovalAnswered, ApprovalAsked, FellBack, Refused, Retrying)

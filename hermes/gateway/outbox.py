@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from hermes.app.wiring import App
 from hermes.core.chats import Delivery, DeliveryState, Owed
 from hermes.core.errors import StoreError
 from hermes.gateway.accounts import Account
 from hermes.gateway.platform import Fault, PlatformError, Resend, SendError
-from hermes.gateway.watch import Watch
-from hermes.util.say import say
+from hermes.gateway.telemetry import Watch
+from hermes.i18n.messages import say
+from hermes.sessions.app import App
 
 _LOG = logging.getLogger(__name__)
 AT_ONCE = 16

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import aiohttp
 
-    from hermes.gateway.front import Front
+    from hermes.gateway.request_sessions import Front
 
 
 class PlatformError(HermesError):

@@ -8,15 +8,15 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from hermes.app.port import SessionPort
 from hermes.core.chats import Arrival, Button, DeliveryState, Outgoing, Owed, Place
 from hermes.core.errors import StoreError
 from hermes.core.events import ApprovalAnswered, ApprovalAsked
 from hermes.core.outcomes import AnswerScope
 from hermes.gateway.accounts import Account
-from hermes.gateway.people import Person
+from hermes.gateway.people.identity import Person
 from hermes.gateway.platform import PlatformError
-from hermes.util.say import say, translated
+from hermes.i18n.messages import say, translated
+from hermes.sessions.port import SessionPort
 from hermes.util.text import excerpt, visible
 
 _LONGEST_LABEL = 40

@@ -3,16 +3,16 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from hermes.app.wiring import App
 from hermes.core.chats import Outgoing, Owed, Unanswered
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
-from hermes.gateway.conversation import Conversation
-from hermes.gateway.conversations import Conversations
+from hermes.gateway.answer_text import answer_of, let_out, pieces
+from hermes.gateway.chat_session import Conversation
+from hermes.gateway.chat_sessions import Conversations
 from hermes.gateway.outbox import Outbox
-from hermes.gateway.wording import answer_of, let_out, pieces
-from hermes.util.say import say
+from hermes.i18n.messages import say
+from hermes.sessions.app import App
 
 PAUSES = (1.0, 10.0, 60.0, 300.0, 1800.0)
 """Seconds between attempts to owe an answer while the disk is full."""

@@ -7,13 +7,13 @@ import resource
 import signal
 from collections.abc import Callable, Mapping
 
-from hermes.app.options import Options
-from hermes.app.services.notify import Notifier, without_notices
-from hermes.app.services.storm import MOST, WINDOW, Starts
-from hermes.app.wiring import App
+from hermes.admin.service.restart_limit import MOST, WINDOW, Starts
+from hermes.admin.service.sd_notify import Notifier, without_notices
 from hermes.config.home import locate_home
 from hermes.gateway.gateway import Gateway, check_settings
-from hermes.util.collector import calm_collector
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
+from hermes.util.garbage_collection import calm_collector
 
 Report = Callable[[str], None]
 _HANDLES = 65_536

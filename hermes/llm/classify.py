@@ -144,7 +144,7 @@ def without_key(text: str, endpoint: Endpoint) -> str:
 
 @lru_cache(maxsize=64)
 def _mask(key: str) -> Callable[[str], str]:
-    from hermes.safety.secrets import Redactor
+    from hermes.safety.secrets.redactor import Redactor
 
     redact = Redactor({"key": key}).redact
     return lambda text: redact(text.replace(key, "[key]") if key else text)

@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from hermes.core.errors import HermesError, NotFoundError, UsageError
 from hermes.memory.files import Change, Notebook, Target, changed, clean, meant, quoted
-from hermes.safety.secrets import Redactor
+from hermes.safety.secrets.redactor import Redactor
 from hermes.store.revisions import Author, NewRevision, Revision, RevisionState, writing_alone
 from hermes.store.store import Store
-from hermes.util.scopes import whole
+from hermes.util.cancellation import whole
 
 KIND = "memory"
 WAITING = 50

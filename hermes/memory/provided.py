@@ -7,10 +7,10 @@ from msgspec import Struct
 
 from hermes.core.frame import ToolSchema
 from hermes.core.parts import Provenance, Source
+from hermes.mcp.definitions import MAX_DESCRIPTION, MAX_SCHEMA, Definition
+from hermes.mcp.tools import Given
 from hermes.memory.memory import Memory
 from hermes.safety.fencing import inert, visible
-from hermes.tools.mcp.definitions import MAX_DESCRIPTION, MAX_SCHEMA, Definition
-from hermes.tools.mcp.tools import Given
 from hermes.tools.registry import Registry
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext

@@ -156,14 +156,14 @@ def _headline(row: SessionRow) -> str:
 
 
 def _row(row: StoredMessage, word: str = "") -> str:
-    from hermes.store.words import message_text
+    from hermes.store.search.text import message_text
 
     label = f"{word}: " if word else ""
     return f"  #{row.id} {row.message.role.value}: {label}{one_line(message_text(row.message), _LINE)}"
 
 
 def _whole(row: StoredMessage, most: int) -> str:
-    from hermes.store.words import message_text
+    from hermes.store.search.text import message_text
 
     text = message_text(row.message)
     if len(text) <= most:

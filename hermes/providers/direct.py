@@ -25,7 +25,7 @@ from hermes.providers.exchange import (
     slow_failure,
     target,
 )
-from hermes.providers.framing import Framing, Head, UntilClose, parse_head
+from hermes.providers.http_framing import Framing, Head, UntilClose, parse_head
 from hermes.providers.room import Room
 from hermes.providers.tls import tls_context
 

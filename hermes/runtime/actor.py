@@ -7,8 +7,8 @@ from typing import TypeVar
 from msgspec import Struct, structs
 
 from hermes.agent.budget import Budget
-from hermes.agent.guard import Guard, GuardLimits
 from hermes.agent.loop import run_turn
+from hermes.agent.loop_detection import Guard, GuardLimits
 from hermes.agent.resume import restore
 from hermes.agent.turn import Deps, Resumed, TurnState
 from hermes.context.turn_notes import turn_note
@@ -19,14 +19,14 @@ from hermes.core.messages import PERSON, Message, Role, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart, TextPart
 from hermes.runtime.approvals import Approvals
-from hermes.runtime.bringing import Bringing
+from hermes.runtime.attachments import Bringing
 from hermes.runtime.compression import BeforeCompress
 from hermes.runtime.conversation import Conversation
 from hermes.runtime.epochs import SessionEpochs
 from hermes.runtime.mailbox import Inbound, Letter, Mailbox
 from hermes.runtime.recorder import Recorder, Subscriber
 from hermes.store.rows import InboxRow
-from hermes.util.scopes import finished
+from hermes.util.cancellation import finished
 from hermes.util.text import clean_surrogates
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from hermes.core.errors import StoreError
 from hermes.core.outcomes import AnswerScope
 from hermes.store.approvals import ApprovalRow, Given
 from hermes.store.store import Store
-from hermes.tools.gate import NOBODY, TIMED_OUT, WITHDRAWN, Answer, ApprovalRequest
+from hermes.tools.permissions.gate import NOBODY, TIMED_OUT, WITHDRAWN, Answer, ApprovalRequest
 from hermes.util.clock import Clock
 
 _LOG = logging.getLogger(__name__)

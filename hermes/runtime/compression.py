@@ -24,7 +24,7 @@ from hermes.store.rows import MessageState
 from hermes.store.store import Store
 from hermes.store.transcript import Entry
 from hermes.tools.taint import Taint
-from hermes.util.scopes import whole
+from hermes.util.cancellation import whole
 
 COMPRESSED = "compressed"
 """Why an epoch begins in whose transcript something stands for older messages."""

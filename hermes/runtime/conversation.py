@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field, structs
 
-from hermes.agent import words
+from hermes.agent import prompts
 from hermes.agent.turn import Resumed
 from hermes.core.errors import NotFoundError
 from hermes.core.frame import EpochFrame
@@ -157,5 +157,5 @@ async def _lost_turn(store: Store, session_id: str, rows: Sequence[StoredMessage
 def _uncertain(effect: EffectRow) -> ToolResultPart:
     """What the model is told of a call that was under way when the process died."""
     return ToolResultPart(
-        call_id=effect.call_id, name=effect.tool, text=words.CRASHED_CALL, status=ToolStatus.UNCERTAIN
+        call_id=effect.call_id, name=effect.tool, text=prompts.CRASHED_CALL, status=ToolStatus.UNCERTAIN
     )

@@ -19,9 +19,9 @@ from hermes.llm.rewrites import plain_schemas
 from hermes.runtime.compression import BeforeCompress, Compression, Keeping
 from hermes.runtime.conversation import Conversation
 from hermes.runtime.recorder import Recorder
-from hermes.runtime.undoing import Undoing
+from hermes.runtime.undo import Undoing
 from hermes.store.store import Store
-from hermes.util.scopes import whole
+from hermes.util.cancellation import whole
 
 
 class Candidate(Struct, frozen=True):

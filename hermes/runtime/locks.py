@@ -1,8 +1,8 @@
 """Who owns a session: an operating system lock on a small file, released by the kernel when its owner dies.
 
-The wardens of a session's commands keep the lock's handle too (`tools/backends/warden.py`): after a kill -9 it is free
-only when nothing of the dead process's commands is alive. Who comes next waits for that, and helps a warden that was
-stopped.
+The wardens of a session's commands keep the lock's handle too (`execution/supervisor_main.py`): after a kill -9 it is
+free only when nothing of the dead process's commands is alive. Who comes next waits for that, and helps a warden that
+was stopped.
 """
 
 import asyncio
@@ -76,15 +76,15 @@ def _help(file: Path, owner: tuple[int, str], *, by_hand: bool) -> None:
 
     They are who has the file open under a warden's name. The helper above one is woken too.
     """
-    from hermes.tools.backends import warden
+    from hermes.execution import supervisor_main
 
     for holder in _holders(file):
-        for pid in (warden.parent(holder), holder):
-            if warden.named(pid):
+        for pid in (supervisor_main.parent(holder), holder):
+            if supervisor_main.named(pid):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGCONT)
-        if by_hand and warden.named(holder) and _owner(file) == owner:
-            warden.end_below(holder)
+        if by_hand and supervisor_main.named(holder) and _owner(file) == owner:
+            supervisor_main.end_below(holder)
 
 
 def _holders(file: Path) -> list[int]:

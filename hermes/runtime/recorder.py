@@ -9,8 +9,8 @@ from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.core.scrub import plain, scrubbed
 from hermes.core.stream import ReasoningDelta, TextDelta
-from hermes.safety.redacting import RedactingStream
-from hermes.safety.secrets import Redactor
+from hermes.safety.secrets.redaction import RedactingStream
+from hermes.safety.secrets.redactor import Redactor
 from hermes.store.store import Store
 from hermes.store.transcript import Entry
 from hermes.store.turns import Owner

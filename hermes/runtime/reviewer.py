@@ -5,10 +5,10 @@ from msgspec import structs
 from hermes.core.events import Event
 from hermes.core.stream import Failure
 from hermes.llm.auxiliary import SideTask
-from hermes.safety.findings import EffectKind, Verdict
-from hermes.tools.gate import Decision
+from hermes.safety.shell.findings import EffectKind, Verdict
+from hermes.tools.permissions.fingerprint import text_seal
+from hermes.tools.permissions.gate import Decision
 from hermes.tools.schema import Arguments
-from hermes.tools.seal import text_seal
 from hermes.tools.tool import Tool
 
 _HARMLESS = frozenset({EffectKind.WRITES, EffectKind.READS})

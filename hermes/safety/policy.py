@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from hermes.core.errors import ConfigError
-from hermes.safety.findings import Effect, Finding, Judgement, Verdict
-from hermes.safety.patterns import covers, speaks_of, spelled
+from hermes.safety.globs import covers, speaks_of, spelled
+from hermes.safety.shell.findings import Effect, Finding, Judgement, Verdict
 
 OWN = "policy"
 """The rule of a finding that one of the person's own rules makes."""

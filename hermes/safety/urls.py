@@ -18,8 +18,8 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from hermes.safety.addresses import canonical_v4, ends_in_number, judge_address
-from hermes.safety.findings import Verdict
-from hermes.safety.words import words
+from hermes.safety.shell.findings import Verdict
+from hermes.safety.shell.words import words
 
 RESOLVE_SECONDS = 10.0
 MAX_URL = 8_192

@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes.core.errors import UsageError
-from hermes.safety.suspicion import marks
+from hermes.safety.injection import marks
 from hermes.skills.diff import digest
 from hermes.skills.files import ALL_LIMIT, FILE_LIMIT, MAIN, MOST_FILES, Files, as_text, check_path, read_folder
 from hermes.skills.skill import read_head

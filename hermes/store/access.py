@@ -13,9 +13,9 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Provenance, ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.core.usage import Usage
-from hermes.store import compactions, inbox, sessions, taken, transcript, turns
+from hermes.store import compactions, imported_sessions, inbox, sessions, transcript, turns
 from hermes.store.compactions import Cover
-from hermes.store.db import Database
+from hermes.store.imported_sessions import OldSession
 from hermes.store.rows import (
     CompactionRow,
     EffectRow,
@@ -29,7 +29,7 @@ from hermes.store.rows import (
     StoredMessage,
     TurnRow,
 )
-from hermes.store.taken import OldSession
+from hermes.store.sqlite.database import Database
 from hermes.store.transcript import Entry
 from hermes.store.turns import Owner, TurnEnd
 from hermes.util.clock import Clock
@@ -56,7 +56,7 @@ class SessionAccess(Access):
 
         None, with nothing changed, when another session has its id, or when it was changed here since.
         """
-        return await self._database.write(lambda connection: taken.take(connection, old))
+        return await self._database.write(lambda connection: imported_sessions.take(connection, old))
 
     async def session(self, session_id: str) -> SessionRow | None:
         """The session of exactly this id."""

@@ -12,7 +12,7 @@ import apsw
 import msgspec
 
 from hermes.core.errors import NotFoundError, UsageError
-from hermes.store import compactions, sessions, undoing
+from hermes.store import compactions, sessions, undo
 from hermes.store.access import Access
 from hermes.store.rows import ARCHIVED, MessageState, NewSession, SessionRow
 
@@ -32,7 +32,7 @@ def branch(
     row = sessions.get(connection, session_id)
     if row is None:
         raise NotFoundError(f"There is no session {session_id}.")
-    there = len(undoing.last_turns(connection, session_id, _MOST))
+    there = len(undo.last_turns(connection, session_id, _MOST))
     kept = there if turns is None else turns
     if not 0 < kept <= there:
         raise UsageError(f"The conversation has {there} turns.", "Name one of them, counted from 1.")
@@ -122,7 +122,7 @@ def _shorten(connection: apsw.Connection, name: str, count: int, now: float) -> 
     """Leave the last turns out of a branch: they were never said in it."""
     epoch = sessions.current_epoch(connection, name)
     assert epoch is not None
-    undoing.take_back(connection, name, count, epoch.frame, now)
+    undo.take_back(connection, name, count, epoch.frame, now)
     connection.execute("DELETE FROM undos WHERE session_id = ?", (name,))
     connection.execute(f"DELETE FROM messages WHERE session_id = ? AND state = {MessageState.UNDONE:d}", (name,))
     connection.execute("DELETE FROM compactions WHERE session_id = ? AND undone = 1", (name,))

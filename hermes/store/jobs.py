@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.errors import UsageError
+from hermes.i18n.messages import phrase
 from hermes.store.access import Access
-from hermes.util.say import phrase
 
 MOST_JOBS = 1_000
 """Jobs of a home, those that are done included; the oldest of these go first."""

@@ -21,7 +21,7 @@ from hermes.store.rows import (
     ToolTotal,
     Wish,
 )
-from hermes.util.owner import is_alive
+from hermes.util.process_identity import is_alive
 
 
 class SpendAccess(Access):

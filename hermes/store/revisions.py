@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from hermes.core.errors import BusyError, StoreError
 from hermes.store.access import Access
-from hermes.util.flock import alone
+from hermes.util.file_lock import alone
 
 _PATIENCE = 10.0
 _FIELDS = (

@@ -4,8 +4,8 @@ Words of a conversation stand in `messages.body` and nowhere else for long: a tu
 is stored, an effect's arguments and result once the turn has ended. So a deleted message leaves nothing behind.
 """
 
-from hermes.store.migrations import Schema
 from hermes.store.schema_chats import API, CHATS, PEOPLE
+from hermes.store.sqlite.migrations import Schema
 
 _FIRST = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;

@@ -16,7 +16,6 @@ from hermes.store.access import SessionAccess, TranscriptAccess, TurnAccess
 from hermes.store.approvals import ApprovalAccess
 from hermes.store.branches import BranchAccess
 from hermes.store.checkpoints import CheckpointAccess
-from hermes.store.db import Database
 from hermes.store.goals import GoalAccess
 from hermes.store.jobs import JobAccess
 from hermes.store.keys import KeyAccess, any_key_notes
@@ -25,13 +24,14 @@ from hermes.store.marks import MarkAccess
 from hermes.store.revisions import RevisionAccess
 from hermes.store.rows import Hit, IndexReport, Search
 from hermes.store.schema import HERMES
+from hermes.store.sqlite.database import Database
 from hermes.store.transcript import Entry
-from hermes.store.undoing import UndoAccess
+from hermes.store.undo import UndoAccess
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
     from hermes.store.chats import ChatStore
-    from hermes.store.search import SearchIndex
+    from hermes.store.search.search import SearchIndex
 
 DATABASE = "hermes.db"
 SEARCH = "search.db"
@@ -213,7 +213,7 @@ class Store(
         if self._closed:
             raise StoreError("The store is closed.")
         if self._index is None:
-            from hermes.store.search import SearchIndex
+            from hermes.store.search.search import SearchIndex
 
             self._index = SearchIndex(self._index_path, self._database.path, vfs=self._vfs)
         return self._index

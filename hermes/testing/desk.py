@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from hermes.app.desk import Delivery, Option, Surface
-from hermes.app.port import SessionPort
-from hermes.app.slash import registry
-from hermes.app.wiring import App
+from hermes.commands.context import Delivery, Option, Surface
+from hermes.commands.registry import registry
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.port import SessionPort
 
 if TYPE_CHECKING:
-    from hermes.app.people import Person
+    from hermes.admin.people.identity import Person
 
 Answer = str | int | bool | None
 """What a person does with a menu (a row's number or the beginning of its label), a yes or no, or a line to type."""
@@ -125,7 +125,7 @@ class RecordingDesk:
     @property
     def person(self) -> "Person":
         """Who sits at this machine."""
-        from hermes.app.people import THE_OWNER
+        from hermes.admin.people.identity import THE_OWNER
 
         return THE_OWNER
 

@@ -11,10 +11,10 @@ from hermes.core.errors import ToolError
 from hermes.core.events import Event, Refused, ToolEnded, ToolStarted
 from hermes.core.parts import Provenance, Source, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import EffectJournal, Intent
-from hermes.safety.findings import EffectKind, Verdict
 from hermes.safety.paths import is_or_below
-from hermes.tools.asking import CallDoor, Questions, because
-from hermes.tools.gate import GIT_SETTINGS, NO_PERSON, NOBODY, Answer, Approver, Decision, Gate, Reviewer
+from hermes.safety.shell.findings import EffectKind, Verdict
+from hermes.tools.permissions.gate import GIT_SETTINGS, NO_PERSON, NOBODY, Answer, Approver, Decision, Gate, Reviewer
+from hermes.tools.permissions.prompts import CallDoor, Questions, because
 from hermes.tools.plan import Step, stages
 from hermes.tools.registry import Toolbox
 from hermes.tools.schema import Arguments, ArgumentsError
@@ -361,7 +361,7 @@ class _Round:
         if runs:  # what a program prints may be of any file: of its folder's, or the workspace's
             folder = item.decision.cwd or str(self._context.state.cwd)
             paths += [os.path.realpath(folder), os.path.realpath(self._context.places.workspace)]
-        from hermes.tools.weighing import origin
+        from hermes.tools.permissions.evaluate import origin
 
         # What came to a process in the background may come out of any command, and out of its files.
         heard = self._reached(item, output)

@@ -43,7 +43,7 @@ class TextFile(Struct, frozen=True, kw_only=True):
 def open_regular(path: Path, shown: str, places: Places) -> BinaryIO:
     """Open a regular file for reading. Never blocks. Raises `ToolError` that says what is there instead, or why what
     was opened is not open to tools: the gate judged a name, and a name may lead elsewhere a moment later."""
-    from hermes.safety.path_judge import opened_refused  # what it needs is read when there is a file to open
+    from hermes.safety.path_policy import opened_refused  # what it needs is read when there is a file to open
 
     try:
         status = os.stat(path)

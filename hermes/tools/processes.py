@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from hermes.core.errors import ToolError
-from hermes.tools.backends.base import Command, Exit, Running, Stopped, TerminalBackend
+from hermes.execution.base import Command, Exit, Running, Stopped, TerminalBackend
 from hermes.tools.output import Rolling
 
 LIMIT = 64

@@ -11,14 +11,14 @@ from msgspec import Struct, field
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
 from hermes.core.parts import Provenance
+from hermes.execution.base import Door, TerminalBackend
 from hermes.safety.places import Places
-from hermes.safety.secrets import Redactor
-from hermes.tools.backends.base import Door, TerminalBackend
-from hermes.tools.marked import Marked
+from hermes.safety.secrets.redactor import Redactor
 from hermes.tools.processes import ProcessTable
 from hermes.tools.taint import Taint, Trust
-from hermes.tools.web.access import WebAccess
+from hermes.tools.taint_marks import Marked
 from hermes.util.clock import Clock
+from hermes.web.access import WebAccess
 
 
 class Asker(Protocol):

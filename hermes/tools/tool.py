@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from hermes.core.frame import ToolSchema
 from hermes.core.parts import ImagePart, Provenance, ToolStatus
-from hermes.safety.findings import Finding
+from hermes.safety.shell.findings import Finding
 from hermes.tools.schema import Arguments, ParameterSet, parameters_of
 from hermes.tools.session import ToolContext
 from hermes.util.text import one_line

@@ -2,13 +2,13 @@
 
 import pytest
 
-from hermes.agent.guard import Guard, GuardLimits, Round
-from hermes.app.options import Options
-from hermes.app.wiring import App
+from hermes.agent.loop_detection import Guard, GuardLimits, Round
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Call, Reply, Say

@@ -17,8 +17,8 @@ import apsw
 import msgspec
 import pytest
 
-from hermes.app.archive import Archive
-from hermes.app.backup import back_up, back_up_by_itself, backups, restore, restore_plan
+from hermes.admin.archive import Archive
+from hermes.admin.backup import back_up, back_up_by_itself, backups, restore, restore_plan
 from hermes.config import restoring
 from hermes.config.home import Home
 from hermes.core.errors import BusyError, HermesError, StoreError, UsageError

@@ -2,9 +2,9 @@
 
 from blockbuster import BlockBuster
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Reply, Say
 from hermes.testing.server import ScriptedServer
@@ -14,8 +14,8 @@ CHEAP = {name for name in BlockBuster().functions if name.startswith("os.") and 
 
 MEASURED = {
     "hermes/tools/builtin/read_file.py": {"_read"},
-    "hermes/tools/backends/wardens.py": {"_launch"},
-    "hermes/tools/marked.py": {"digest_of"},
+    "hermes/execution/supervisor.py": {"_launch"},
+    "hermes/tools/taint_marks.py": {"digest_of"},
 }
 """Where waiting in the loop is a decision: a small regular file is read, and a program is started, faster than a thread
 takes over."""

@@ -5,7 +5,7 @@ import sys
 import pytest
 from test_undoing import WIRES, run, sitting
 
-from hermes.app.sessions import stored_sessions
+from hermes.admin.sessions import stored_sessions
 from hermes.core.errors import UsageError
 from hermes.core.events import EpochBegan
 from hermes.runtime.mailbox import Inbound

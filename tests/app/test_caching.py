@@ -8,10 +8,8 @@ import sys
 import apsw
 import pytest
 
-from hermes.app.options import Options
-from hermes.app.usage import usage_report
-from hermes.app.usage_lines import usage_lines
-from hermes.app.wiring import App
+from hermes.admin.usage import session_usage, usage_report
+from hermes.commands.views.usage import usage_lines
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.core.money import NANO, Price, cost, saved
@@ -19,6 +17,8 @@ from hermes.core.usage import Usage
 from hermes.llm.prices import known_price
 from hermes.providers.resolve import ModelChoice, resolve
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
@@ -50,7 +50,7 @@ async def test_from_the_providers_count_to_the_report(ttl: str) -> None:
                 actor = await app.open_session()
                 first = app.result(actor, await actor.post(Inbound(text="a")))
                 second = app.result(actor, await actor.post(Inbound(text="b")))
-                shown = await app.usage(actor)
+                shown = await session_usage(app, actor)
             report = await usage_report(home.environ)
     assert (first["cache_hit_rate"], second["cache_hit_rate"]) == (0.0, pytest.approx(9_990 / 10_400))
     assert first["cache_saved_usd"] + second["cache_saved_usd"] == pytest.approx(gain(ttl), abs=1e-8)
@@ -83,7 +83,7 @@ async def test_epochs_are_listed_with_what_they_cost() -> None:
             async with App(home.environ, Options(cwd=str(home.cwd), model="claude-opus-5")) as app:
                 actor = await app.open_session("s")
                 await actor.post(Inbound(text="b"))
-                shown = await app.usage(actor)
+                shown = await session_usage(app, actor)
     old, new = shown["epochs"]
     assert (old["uncached_bytes"], old["first_prompt_tokens"]) == (None, 10_000)
     assert new["reason"] == "another model"
@@ -105,7 +105,7 @@ async def test_a_model_without_a_price_saves_an_unknown_amount() -> None:
                 actor = await app.open_session()
                 for text in "ab":
                     await actor.post(Inbound(text=text))
-                shown = await app.usage(actor)
+                shown = await session_usage(app, actor)
             printed = await home.run(sys.executable, "-m", "hermes", "usage")
             as_json = json.loads((await home.run(sys.executable, "-m", "hermes", "usage", "--json")).stdout)
     assert shown["cache_saved_usd"] is None

@@ -3,11 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.app.charts import Row, bar, columns, fitted, spark, width
-from hermes.app.context_bar import FREE, KINDS, RESULTS, SYSTEM, TOOLS, YOURS, Share, picture, shares
-from hermes.app.prompting import Size
+from hermes.commands.views.context_bar import picture
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import TextPart, ToolResultPart, ToolStatus
+from hermes.markup.charts import Row, bar, columns, fitted, spark, width
+from hermes.sessions.context_usage import FREE, KINDS, RESULTS, SYSTEM, TOOLS, YOURS, Share, shares
+from hermes.sessions.system_prompt import Size
 
 
 def test_a_bar_is_exact_to_an_eighth_and_shows_what_is_little() -> None:

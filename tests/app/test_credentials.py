@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.auth import Auth
-from hermes.app.options import Options
-from hermes.app.wiring import App
+from hermes.admin.auth import Auth
 from hermes.config.auth_file import AuthEntry, add_entry, read_entries, remove_entry
 from hermes.config.home import Home
 from hermes.config.load import load_settings
@@ -20,6 +18,8 @@ from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.events import Event, Retrying
 from hermes.providers.resolve import ModelChoice, configured, resolve
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.clock import ManualClock
 from hermes.testing.home import Finished, TempHome
 from hermes.testing.recorded import RecordedRequest

@@ -11,11 +11,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from hermes.app.checks import OK, PROBLEM, WARNING, Check, examine_home
-from hermes.app.insight_lines import insight_lines
-from hermes.app.insights import insights
-from hermes.app.logs import Wanted, follow_log, read_log, since
-from hermes.app.status import status
+from hermes.admin.doctor import OK, PROBLEM, WARNING, Check, examine_home
+from hermes.admin.insights import insights
+from hermes.admin.logs import Wanted, follow_log, read_log, since
+from hermes.admin.status import status
+from hermes.commands.views.insights import insight_lines
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.runtime.locks import session_lock

@@ -5,12 +5,12 @@ import gc
 import weakref
 from pathlib import Path
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.config.trusted import change_trust
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import RoundsModel

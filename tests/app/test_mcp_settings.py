@@ -9,19 +9,19 @@ import pytest
 from blockbuster import BlockBuster
 from test_blocking import CHEAP, MEASURED
 
-from hermes.app.mcp import chosen, open_servers
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.config.home import Home
 from hermes.config.settings import McpServerSettings, McpTrust, Settings
 from hermes.core.errors import ConfigError, ToolError
+from hermes.execution.supervisor import Wardens
+from hermes.mcp.server import Spec
 from hermes.runtime.mailbox import Inbound
-from hermes.safety.secrets import Redactor
+from hermes.safety.secrets.redactor import Redactor
+from hermes.sessions.app import App
+from hermes.sessions.mcp_servers import chosen, open_servers
+from hermes.sessions.options import Options
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer
-from hermes.tools.backends.wardens import Wardens
-from hermes.tools.mcp.server import Spec
 
 PROGRAM = Path(__file__).parent.parent / "tools" / "mcp_program.py"
 TOKEN = "tok-" + os.urandom(12).hex()
@@ -106,7 +106,7 @@ async def test_a_turn_with_a_server_does_not_block_and_leaves_no_secret() -> Non
                 guard = BlockBuster("hermes")
                 waits = [function for name, function in guard.functions.items() if name not in CHEAP]
                 for function in waits:
-                    for file, names in {**MEASURED, "hermes/tools/mcp/stdio.py": {"_put"}}.items():
+                    for file, names in {**MEASURED, "hermes/mcp/stdio.py": {"_put"}}.items():
                         function.can_block_in(file, names)
                 actor = await app.open_session()
                 for function in waits:

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.app.openai_form import closed_history, from_openai, to_openai
 from hermes.core.errors import UsageError
 from hermes.core.messages import Message, Role, program_message, user_message
 from hermes.core.parts import ImagePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from hermes.sessions.formats.openai_format import closed_history, from_openai, to_openai
 
 CALLS = [{"id": name, "type": "function", "function": {"name": "t", "arguments": "{}"}} for name in ("a", "b")]
 

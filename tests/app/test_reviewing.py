@@ -6,10 +6,8 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from hermes.app.memory import open_desk as memory_desk
-from hermes.app.options import Options
-from hermes.app.skills import open_desk as skill_desk
-from hermes.app.wiring import App
+from hermes.admin.memory import open_desk as memory_desk
+from hermes.admin.skills import open_desk as skill_desk
 from hermes.core.events import Event, Notice
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import Provenance, Source, TextPart, ToolResultPart
@@ -17,6 +15,8 @@ from hermes.core.stream import Failure
 from hermes.llm.auxiliary import SideTask
 from hermes.memory.review import Findings, Material, conversation, review
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hermes.app.secrets import redactor_for
 from hermes.cli.log import FaultLog
 from hermes.config.auth_file import AuthEntry, add_entry
 from hermes.config.home import Home
 from hermes.config.load import load_settings
 from hermes.llm.report import read_body
-from hermes.safety.secrets import Redactor
+from hermes.safety.secrets.redactor import Redactor
+from hermes.sessions.secrets import redactor_for
 from hermes.util.text import shown_address
 
 

@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.options import Options
-from hermes.app.spending import DEFAULT_OUTPUT
-from hermes.app.wiring import App
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import ConfigError
@@ -28,6 +25,9 @@ from hermes.llm.prices import known_price
 from hermes.providers.records import provider_names, record
 from hermes.providers.resolve import ModelChoice, resolve
 from hermes.runtime.actor import Inbound, SessionActor
+from hermes.sessions.app import App
+from hermes.sessions.model.spending import DEFAULT_OUTPUT
+from hermes.sessions.options import Options
 from hermes.store.rows import SpendTotal
 from hermes.store.store import Store
 from hermes.testing.home import TempHome

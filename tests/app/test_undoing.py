@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.options import Options
-from hermes.app.sessions import stored_sessions
-from hermes.app.undoing import UndoDesk
-from hermes.app.wiring import App
+from hermes.admin.sessions import stored_sessions
 from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.core.events import EpochBegan, Event, Notice
 from hermes.core.messages import user_message
@@ -19,6 +16,9 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
+from hermes.sessions.undo import UndoDesk
 from hermes.store.transcript import Entry
 from hermes.testing.home import TempHome
 from hermes.testing.legal import problems

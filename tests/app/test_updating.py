@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.updating import CLONE, PIP, UNKNOWN, Installation, Ran, Runner, Updater, this_installation
+from hermes.admin.update import CLONE, PIP, UNKNOWN, Installation, Ran, Runner, Updater, this_installation
 from hermes.core.errors import BusyError, StoreError, UsageError
 from hermes.runtime.locks import session_lock
 from hermes.testing.home import TempHome

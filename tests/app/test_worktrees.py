@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.git import Git
-from hermes.app.worktrees import Worktrees
+from hermes.admin.git import Git
+from hermes.admin.worktrees import Worktrees
 from hermes.config.trusted import change_trust, trusted_folders
 from hermes.core.errors import BusyError, UsageError
 from hermes.testing.home import TempHome

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.core.events import ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import AnswerScope
+from hermes.execution.sandbox.backend import SandboxBackend
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
-from hermes.tools.backends.sandbox import SandboxBackend
 from hermes.tools.session import ToolContext
 
 NO = AnswerScope.DENY

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.clock import ManualClock
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say, StreamError

@@ -11,8 +11,8 @@ from tools.conftest import Journal, make_context
 from hermes.core.parts import Provenance, Source, ToolStatus
 from hermes.testing.script import Call
 from hermes.tools.executor import Batch, Executor
+from hermes.tools.permissions.policy_gate import Policy, RuleGate
 from hermes.tools.registry import Toolbox
-from hermes.tools.rulegate import Policy, RuleGate
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import PathUse, tool

@@ -20,13 +20,13 @@ import pytest
 import pytest_asyncio
 from escapes import ALL, BWRAP, LANDLOCK, Escape
 
+from hermes.execution.base import Command, Network
+from hermes.execution.local import LocalBackend
+from hermes.execution.sandbox.backend import SandboxBackend
+from hermes.execution.sandbox.policy import SandboxPolicy
+from hermes.execution.sandbox.probe import Held, Probe, Way
+from hermes.execution.supervisor import Wardens
 from hermes.safety.places import Places
-from hermes.tools.backends.base import Command, Network
-from hermes.tools.backends.local import LocalBackend
-from hermes.tools.backends.sandbox import SandboxBackend
-from hermes.tools.backends.sandbox_policy import SandboxPolicy
-from hermes.tools.backends.sandbox_probe import Held, Probe, Way
-from hermes.tools.backends.wardens import Wardens
 
 CANARY = "canary" + hashlib.sha256(b"sandbox").hexdigest()[:20]
 PROBES = {way: Probe(os.environ, (Way(way),)) for way in (BWRAP, LANDLOCK)}

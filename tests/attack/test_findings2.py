@@ -12,11 +12,11 @@ from attack.obedient import NO, ONCE, SESSION, Scene, says, scene
 
 from hermes.core.events import ApprovalAsked
 from hermes.core.outcomes import AnswerScope
-from hermes.safety.findings import Verdict
+from hermes.execution.sandbox import planted_files
+from hermes.safety.shell.findings import Verdict
 from hermes.testing.script import Call
-from hermes.tools.backends import plants
 from hermes.tools.builtin.terminal import terminal
-from hermes.tools.rulegate import Policy, RuleGate
+from hermes.tools.permissions.policy_gate import Policy, RuleGate
 
 _EVIL = "[core]\\n\\trepositoryformatversion = 0\\n\\tfsmonitor = touch pwned\\n"
 
@@ -92,7 +92,7 @@ async def test_a_repository_in_a_repository_is_looked_at() -> None:
 
 
 async def test_many_folders_hide_no_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plants, "_MOST_FOLDERS", 50)
+    monkeypatch.setattr(planted_files, "_MOST_FOLDERS", 50)
     async with scene() as one:
         program = (
             "import os, subprocess\n[os.mkdir(f'f{i}') for i in range(60)]\n"

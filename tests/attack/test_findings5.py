@@ -11,9 +11,9 @@ import msgspec
 import pytest
 from attack.obedient import SESSION, says, scene
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.skills.catalogue import Catalogue, Roots
 from hermes.testing.home import TempHome
 from hermes.testing.obey import ObedientModel
@@ -343,7 +343,7 @@ def test_a_difference_is_shown_in_time() -> None:
 
 @pytest.mark.parametrize("lead", ["\n", "\r"])
 def test_a_redacted_argument_stays_json(lead: str) -> None:
-    from hermes.safety.secrets import Redactor
+    from hermes.safety.secrets.redactor import Redactor
 
     raw = msgspec.json.encode({"content": f"x{lead}{TOKEN}"}).decode()
     msgspec.json.decode(Redactor().redact(raw))
@@ -524,7 +524,7 @@ async def test_the_same_change_that_waits_names_the_strangers_of_the_second_aske
         (one.home.cwd / "README.md").write_text(EVIL)
         await one.call("read_file", path="README.md")
         await one.call("memory", action="add", target="memory", content=EVIL)
-        from hermes.app.memory import open_desk
+        from hermes.admin.memory import open_desk
 
         async with open_desk(one.home.environ) as desk:
             (row,) = await desk.pending()

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.homes.recognise import home_at
-from hermes.app.homes.takeover import preview, take_over
-from hermes.app.options import Options
-from hermes.app.wiring import App
-from hermes.app.worktrees import Worktrees
+from hermes.admin.migrate.detect import home_at
+from hermes.admin.migrate.importer import preview, take_over
+from hermes.admin.worktrees import Worktrees
 from hermes.config.trusted import change_trust
 from hermes.core.errors import HermesError
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer

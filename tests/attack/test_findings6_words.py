@@ -9,13 +9,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "e2e"))
 
 from screen import on_a_terminal
 
-from hermes.app.charts import folded, width
-from hermes.app.desk import Surface
-from hermes.app.slash import registry
-from hermes.app.usage_lines import cost_line, epoch_line
 from hermes.cli.output import Flow
+from hermes.commands.context import Surface
+from hermes.commands.registry import registry
+from hermes.commands.views.usage import cost_line, epoch_line
+from hermes.i18n.messages import CHINESE, ENGLISH, speak, translated
+from hermes.markup.charts import folded, width
 from hermes.testing.home import TempHome
-from hermes.util.say import CHINESE, ENGLISH, speak, translated
 from hermes.util.text import visible
 
 
@@ -130,7 +130,7 @@ async def test_the_plain_chat_offers_to_set_a_model_up_in_the_persons_language(t
 
 PLAIN = """
 from hermes.cli.chat import run
-from hermes.util.say import speak
+from hermes.i18n.messages import speak
 speak("zh")
 raise SystemExit(run(["--plain"], servers=()))
 """

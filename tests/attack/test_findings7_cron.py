@@ -1,6 +1,6 @@
 """Findings about jobs whose words go to chats."""
 
-from hermes.app.cron_open import open_cron
+from hermes.admin.cron import open_cron
 from hermes.cron.jobs import Wish
 from hermes.testing.chats.ntfy import Fake
 from hermes.testing.script import Say

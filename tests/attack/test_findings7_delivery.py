@@ -5,8 +5,8 @@ import asyncio
 import apsw
 import pytest
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.chats.telegram import Fake
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say

@@ -5,8 +5,8 @@ import contextlib
 
 import pytest
 
-from hermes.gateway.mail.sender import vouched
-from hermes.gateway.telegram.webhook import Webhook
+from hermes.gateway.platforms.email.authentication import vouched
+from hermes.gateway.platforms.telegram.webhook import Webhook
 
 OURS = "mx.here.test"
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from hermes.safety.commands import analyse
-from hermes.safety.findings import Verdict
+from hermes.safety.globs import covers
 from hermes.safety.paths import read_refused
-from hermes.safety.patterns import covers
 from hermes.safety.places import Places
+from hermes.safety.shell.commands import analyse
+from hermes.safety.shell.findings import Verdict
 
 PLACES = Places(home="/home/u", hermes="/home/u/.hermes", workspace="/home/u/proj")
 

@@ -7,9 +7,9 @@ import pytest
 from attack.obedient import scene
 from attack.test_findings5 import TOKEN, skill
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.memory import open_desk
-from hermes.app.options import Options
-from hermes.app.wiring import App
+from hermes.admin.memory import open_desk
 from hermes.core.events import ApprovalAsked, Event, Notice
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.home import TempHome
 from hermes.testing.obey import ObedientModel
 from hermes.testing.server import ScriptedServer

@@ -14,6 +14,7 @@ from hermes.config.home import Home, folder_of
 from hermes.core.errors import NotFoundError
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import user_message
+from hermes.execution.sandbox.backend import SandboxBackend
 from hermes.store.rows import NewSession, Search
 from hermes.store.store import Store
 from hermes.testing.chats.telegram import Fake
@@ -21,7 +22,6 @@ from hermes.testing.home import TempHome
 from hermes.testing.obey import ObedientModel
 from hermes.testing.script import ScriptedModel
 from hermes.testing.server import ScriptedServer
-from hermes.tools.backends.sandbox import SandboxBackend
 from hermes.util.clock import SystemClock
 from tests.gateway.running import Running, home_for, running
 
@@ -147,7 +147,7 @@ async def test_commands_of_a_user_see_nothing_of_the_machine() -> None:
 
 
 async def _boxed(on: Stage) -> bool:
-    from hermes.tools.backends.sandbox_probe import Probe
+    from hermes.execution.sandbox.probe import Probe
 
     return bool((await Probe(on.home.environ).held()).usable)
 

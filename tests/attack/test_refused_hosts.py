@@ -11,10 +11,10 @@ import pytest_asyncio
 from attack.obedient import NO, ONCE, Scene, says, scene
 
 from hermes.core.events import Refused
+from hermes.execution.sandbox.probe import Probe, Way
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Reply, Say
 from hermes.testing.server import ScriptedServer
-from hermes.tools.backends.sandbox_probe import Probe, Way
 
 
 @pytest_asyncio.fixture

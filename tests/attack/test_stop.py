@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.core.events import Event, MessageAppended, RequestEnded, RequestStarted, TurnEnded, TurnStarted
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes

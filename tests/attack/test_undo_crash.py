@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Delivery, Reply, Say
@@ -18,8 +18,8 @@ from hermes.util.clock import SystemClock
 MANY = 1_200
 SCRIPT = """
 import asyncio, os, sys
-from hermes.app.options import Options
-from hermes.app.wiring import App
+from hermes.sessions.options import Options
+from hermes.sessions.app import App
 from hermes.runtime.mailbox import Inbound
 
 async def main(name, what):

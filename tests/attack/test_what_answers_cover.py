@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from attack.obedient import ALWAYS, NO, ONCE, SESSION, Scene, says, scene
 
-from hermes.app.approvals import pending_approvals
-from hermes.cli.ask import question_text
+from hermes.admin.approvals import pending_approvals
+from hermes.cli.plain.prompts import question_text
 from hermes.core.events import ApprovalAnswered, ApprovalAsked
 from hermes.runtime.mailbox import Inbound
 from hermes.testing.script import Call, Say

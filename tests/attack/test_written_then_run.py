@@ -6,7 +6,7 @@ import pytest
 from attack.obedient import ONCE, SESSION, Scene, says, scene
 
 from hermes.core.events import ApprovalAsked
-from hermes.tools.weighing import weigh
+from hermes.tools.permissions.evaluate import weigh
 
 PAYLOAD = "touch {home}/pwned\n"
 PYTHON = "open('{home}/pwned', 'w').close()\n"

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.arguments import Parser, broken
-from hermes.cli.main import VERBS, help_text
-from hermes.cli.tree import parser_of
-from hermes.util.say import CHINESE, ENGLISH, speak
+from hermes.cli.command_tree import parser_of
+from hermes.cli.main import help_text
+from hermes.cli.verbs import VERBS
+from hermes.i18n.messages import CHINESE, ENGLISH, speak
 
 _ENGLISH = re.compile(r"(?:\b[a-z']{2,}\b ){2}[a-z']{2,}\b")
 """Three small words in a row: prose, and no name, command or option."""

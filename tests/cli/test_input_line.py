@@ -7,9 +7,9 @@ from prompt_toolkit.completion import DummyCompleter
 
 from hermes.cli.tui.clipboard import copy_text
 from hermes.cli.tui.composer import Composer, Past
-from hermes.cli.tui.look import Look
 from hermes.cli.tui.progress import Deeds
-from hermes.cli.tui.work import Work
+from hermes.cli.tui.style import Look
+from hermes.cli.tui.turn_state import Work
 from hermes.config.display import DisplaySettings, ToolProgress
 from hermes.core.events import ToolEnded, ToolStarted
 from hermes.core.parts import ToolStatus

@@ -3,9 +3,9 @@
 import pytest
 from prompt_toolkit.styles import Style
 
-from hermes.cli.screen.skins import DEFAULT, SKINS
-from hermes.cli.screen.theme import Depth, depth_of
-from hermes.cli.tui.look import Look
+from hermes.cli.render.skins import DEFAULT, SKINS
+from hermes.cli.render.theme import Depth, depth_of
+from hermes.cli.tui.style import Look
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.app.markdown.cells import cut, lines_of, safe, width_of
-from hermes.cli.screen.diff import shown as shown_diff
-from hermes.cli.screen.markdown import Markdown
-from hermes.cli.screen.theme import Depth, Theme
-from hermes.cli.tui.look import Look
+from hermes.cli.render.diff import shown as shown_diff
+from hermes.cli.render.markdown import Markdown
+from hermes.cli.render.theme import Depth, Theme
+from hermes.cli.tui.style import Look
 from hermes.config.display import DisplaySettings
+from hermes.markup.cells import cut, lines_of, safe, width_of
 
 COLOURED = Theme({}, Depth.TRUE)
 BARE = Theme({}, Depth.PLAIN)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from hermes.app.markdown.cells import cut, width_of
-from hermes.cli.screen.markdown import Markdown
-from hermes.cli.screen.theme import Depth, Theme
+from hermes.cli.render.markdown import Markdown
+from hermes.cli.render.theme import Depth, Theme
+from hermes.markup.cells import cut, width_of
 
 PLAIN = Theme({}, Depth.PLAIN)
 """No colours, so that lines can be read here; boxes and marks as ever."""

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.core.events import Event, TurnEnded
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.desk import RecordingDesk
 from hermes.testing.home import TempHome
 from hermes.testing.script import Model, Reply

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from chats import chat
 
-from hermes.app.command import Command, Group
-from hermes.app.desk import Surface
-from hermes.app.slash import all_commands, registry
-from hermes.app.wiring import App
-from hermes.cli.plain_desk import PlainDesk, PlainTerminal
-from hermes.cli.terminal import Key
+from hermes.cli.plain.command_context import PlainDesk, PlainTerminal
+from hermes.cli.plain.terminal import Key
+from hermes.commands.command import Command, Group
+from hermes.commands.context import Surface
+from hermes.commands.registry import all_commands, registry
 from hermes.core.errors import HermesError
 from hermes.runtime.actor import SessionActor
+from hermes.sessions.app import App
 from hermes.testing.script import Say
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -61,7 +61,7 @@ async def test_it_runs_on_a_fresh_session(command: Command) -> None:
     async with chat([Say("done")]) as here:
         await quietly(here.desk.type(f"/{command.name}"), needs_words=command.name in NOTHING_BEHIND)
         if command.complete is not None:
-            from hermes.app.command import Call
+            from hermes.commands.command import Call
 
             call = Call(here.desk, command.name, "", registry(Surface.TERMINAL))
             with contextlib.suppress(HermesError):

@@ -4,11 +4,11 @@ import asyncio
 
 from chats import Chat, chat
 
-from hermes.app.goals import ACTIVE, PAUSED, REACHED, Pursuit
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.core.events import Notice
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.background.goals import ACTIVE, PAUSED, REACHED, Pursuit
+from hermes.sessions.options import Options
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say
 

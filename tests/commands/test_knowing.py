@@ -5,13 +5,13 @@ import asyncio
 import pytest
 from chats import chat
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.config.trusted import trusted_folders
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.events import ApprovalAsked
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.script import Call, Say
 
 

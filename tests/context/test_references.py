@@ -6,12 +6,12 @@ import subprocess
 import msgspec
 import pytest
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.context.references import references
 from hermes.core.events import Event, Notice
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer

@@ -1,9 +1,9 @@
 """A folder's own words are told when the work gets there, once, and only where somebody vouches for them."""
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.config.trusted import change_trust
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Call, Say

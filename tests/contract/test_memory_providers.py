@@ -9,8 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.core.events import Event
 from hermes.core.frame import ToolSchema
 from hermes.core.messages import user_message
@@ -19,6 +17,8 @@ from hermes.memory.memory import FAILURES, NOTE, RECALLED, Memory
 from hermes.memory.provided import provided_tools
 from hermes.memory.provider import MemoryProvider, Recalled, Setup, TurnStart, open_provider, provider_names
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest

@@ -30,14 +30,14 @@ def test_the_values_import_no_io() -> None:
 
 
 def test_the_runtime_stays_small_and_without_heavy_libraries() -> None:
-    loaded = modules_after("import hermes.runtime.actor, hermes.app.wiring")
+    loaded = modules_after("import hermes.runtime.actor, hermes.sessions.app")
     assert len(loaded) <= 350
     assert not {"httpx2", "anyio", "yaml", "xllamacpp", "rich", "pydantic", "importlib.metadata"} & loaded
 
 
 def test_help_imports_next_to_nothing() -> None:
     loaded = modules_after("from hermes.cli.main import main; main(['--help'])")
-    assert not {"asyncio", "msgspec", "argparse", "hermes.app.wiring"} & loaded
+    assert not {"asyncio", "msgspec", "argparse", "hermes.sessions.app"} & loaded
 
 
 def described(struct: type) -> list[tuple[str, type]]:

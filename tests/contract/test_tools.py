@@ -9,11 +9,11 @@ import pytest
 from hermes.core.events import Event
 from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import Intent
+from hermes.execution.local import LocalBackend
 from hermes.safety.places import Places
-from hermes.tools.backends.local import LocalBackend
 from hermes.tools.executor import Batch, Executor
+from hermes.tools.permissions.policy_gate import RuleGate
 from hermes.tools.registry import Registry, Toolbox
-from hermes.tools.rulegate import RuleGate
 from hermes.tools.schema import ArgumentsError
 from hermes.tools.session import ToolContext, ToolState
 from hermes.tools.tool import Parallel, Tool

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli.main import VERBS, help_text
-from hermes.cli.tree import Place, parser_of, places
+from hermes.cli.command_tree import Place, parser_of, places
+from hermes.cli.main import help_text
+from hermes.cli.verbs import VERBS
 from hermes.testing.home import TempHome
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -14,12 +14,12 @@ from hermes.cron.execution import Means
 from hermes.cron.job import Job
 from hermes.cron.jobs import Grounds, Jobs, Wish
 from hermes.cron.output import Outputs
-from hermes.cron.running import Outcome, Prompt
+from hermes.cron.runner import Outcome, Prompt
 from hermes.cron.scheduler import Scheduler
 from hermes.cron.scripts import Scripts
 from hermes.store.store import Store
 from hermes.testing.clock import ManualClock
-from hermes.util.owner import this_process
+from hermes.util.process_identity import this_process
 
 PLATFORMS = ("telegram", "matrix")
 

@@ -6,16 +6,16 @@ import sys
 
 from msgspec import structs
 
-from hermes.app.cron_base import gateway_running, machine_zone
-from hermes.app.cron_open import desk_of, open_cron
-from hermes.app.options import Options
-from hermes.app.wiring import App
+from hermes.admin.cron import desk_of, open_cron
 from hermes.config.settings import CronSettings, Settings
 from hermes.core.events import ApprovalAsked, Event
 from hermes.core.outcomes import AnswerScope
 from hermes.cron.jobs import Wish
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.features.cron_deps import gateway_running, machine_zone
+from hermes.sessions.options import Options
 from hermes.testing.home import Finished, TempHome
 from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say
 from hermes.testing.server import ScriptedServer

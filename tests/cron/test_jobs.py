@@ -12,7 +12,7 @@ import pytest
 from hermes.core.errors import HermesError
 from hermes.core.parts import Source
 from hermes.cron.jobs import Maker, Wish
-from hermes.cron.running import Outcome
+from hermes.cron.runner import Outcome
 from hermes.store.jobs import JobState
 
 from .rig import Rig, refused, rigged

@@ -13,9 +13,9 @@ from msgspec import structs
 from hermes.core.errors import BusyError
 from hermes.cron.job import CatchUp, Overlap
 from hermes.cron.jobs import Wish
-from hermes.cron.running import Outcome
+from hermes.cron.runner import Outcome
 from hermes.store.jobs import End, InstantState, JobState
-from hermes.util.owner import this_process
+from hermes.util.process_identity import this_process
 
 from .rig import Rig, refused, rigged
 
@@ -325,7 +325,7 @@ async def test_closing_ends_runs_by_name(rig: Rig, repeatable: bool) -> None:
 
 async def test_a_claim_is_taken_over_only_when_its_process_and_its_lease_have_ended(rig: Rig) -> None:
     dead = subprocess.run(
-        [sys.executable, "-c", "from hermes.util.owner import this_process; print(this_process())"],
+        [sys.executable, "-c", "from hermes.util.process_identity import this_process; print(this_process())"],
         check=True, capture_output=True, text=True,
     ).stdout.strip()  # fmt: skip
     jobs = [await rig.add("0 9 * * *", name=name) for name in ("dead", "living")]

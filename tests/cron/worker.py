@@ -14,11 +14,11 @@ from hermes.core.parts import TextPart
 from hermes.cron.execution import Means
 from hermes.cron.job import Job
 from hermes.cron.output import Outputs
-from hermes.cron.running import NoCourier, Outcome, Prompt
+from hermes.cron.runner import NoCourier, Outcome, Prompt
 from hermes.cron.scheduler import Scheduler
 from hermes.cron.scripts import Scripts
 from hermes.store.store import Store
-from hermes.util.owner import this_process
+from hermes.util.process_identity import this_process
 
 FASTER = 600
 """Seconds of its time in a second."""

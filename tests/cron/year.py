@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from hermes.cron.job import CatchUp, Job, Overlap
 from hermes.cron.jobs import Wish
-from hermes.cron.running import Outcome
+from hermes.cron.runner import Outcome
 from hermes.store.jobs import InstantRow
 
 from .rig import Rig, rigged

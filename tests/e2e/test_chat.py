@@ -368,7 +368,7 @@ async def test_deleting_asks_with_id_title_and_size_and_only_a_whole_title_is_a_
 
 OFFERED = """
 import sys
-from hermes.app.servers import FoundServer
+from hermes.admin.models.local_servers import FoundServer
 from hermes.cli.chat import run
 servers = tuple(FoundServer("ollama", "Ollama", int(port)) for port in sys.argv[1:])
 sys.exit(run([], servers=servers))
@@ -403,9 +403,9 @@ async def listing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 CHOSEN = """
 import asyncio, os, sys
-from hermes.app.options import Options
-from hermes.app.servers import FoundServer
-from hermes.cli.offer import offer_server
+from hermes.sessions.options import Options
+from hermes.admin.models.local_servers import FoundServer
+from hermes.cli.plain.offer_model import offer_server
 terminal = os.open("/dev/tty", os.O_RDWR)
 servers = tuple(FoundServer("vllm", f"Server {port}", int(port)) for port in sys.argv[1:])
 print("chosen:", asyncio.run(offer_server(Options(), dict(os.environ), terminal, servers)).model + ".")

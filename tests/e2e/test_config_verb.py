@@ -9,7 +9,7 @@ import pytest
 import yaml
 from screen import on_a_terminal
 
-from hermes.app.configuration import get, put, unset
+from hermes.admin.config import get, put, unset
 from hermes.config.keys import every_key
 from hermes.core.errors import UsageError
 from hermes.testing.home import Finished, TempHome

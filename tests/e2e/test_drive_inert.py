@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from screen import Screen, on_a_terminal
 from tmux import NEEDED, POLL, in_tmux
 
-from hermes.cli.tui.look import Look
+from hermes.cli.tui.style import Look
 from hermes.cli.tui.view import View
 from hermes.config.display import DisplaySettings, ToolProgress
 from hermes.core.events import (

@@ -10,14 +10,14 @@ import pytest
 import yaml
 from screen import Screen, on_a_terminal
 
-from hermes.app.setup import whole_address
+from hermes.admin.models.setup import whole_address
 from hermes.testing.home import Finished, TempHome
 from hermes.testing.script import Fail, Reply, Say
 from hermes.testing.server import ScriptedServer
 
 ENGLISH = {"LANG": "en_US.UTF-8"}
 SETUP = (
-    "import sys; from hermes.app.servers import FoundServer; from hermes.cli.setup import run;"
+    "import sys; from hermes.admin.models.local_servers import FoundServer; from hermes.cli.commands.setup import run;"
     "sys.exit(run(sys.argv[2:], servers=(FoundServer('{name}', 'My server', {port}),) if {port} else ()))"
 )
 

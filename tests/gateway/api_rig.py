@@ -12,7 +12,7 @@ import openai
 from msgspec import Struct
 
 from hermes.gateway.gateway import Gateway
-from hermes.gateway.platforms.api_server import ApiServer
+from hermes.gateway.platforms.api_server.adapter import ApiServer
 from hermes.testing.home import TempHome
 from hermes.testing.script import Model, Reply
 from hermes.testing.server import ScriptedServer

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.gateway.gateway import Gateway
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.chats.fake import FakeChat
 from hermes.testing.home import TempHome
 from hermes.testing.server import ScriptedServer

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from hermes.gateway.people import Role
+from hermes.gateway.people.identity import Role
 from hermes.testing.chats.telegram import Fake
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Reply, Say, ScriptedModel

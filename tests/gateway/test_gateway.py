@@ -3,8 +3,7 @@
 import re
 import time
 
-from hermes.app.cron import CronDesk
-from hermes.app.cron_open import open_cron
+from hermes.admin.cron import CronDesk, open_cron
 from hermes.testing.chats.fake import Failing
 from hermes.testing.chats.ntfy import Fake
 from hermes.testing.chats.telegram import Fake as Telegram

@@ -2,12 +2,11 @@
 
 import pytest
 
-from hermes.app.cron import CronDesk
-from hermes.app.cron_open import open_cron
-from hermes.app.options import Options
-from hermes.app.wiring import App
+from hermes.admin.cron import CronDesk, open_cron
 from hermes.core.errors import ConfigError
 from hermes.gateway.gateway import check_settings
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for

@@ -7,9 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes.core.chats import MediaKind
-from hermes.gateway.mail.letter import MailError, address_of, read_file, read_letter
-from hermes.gateway.mail.sender import vouched
-from hermes.gateway.mail.writing import Draft, answer_subject, bare_subject, is_own, own_id, without_quote, written
+from hermes.gateway.platforms.email.authentication import vouched
+from hermes.gateway.platforms.email.composer import (
+    Draft,
+    answer_subject,
+    bare_subject,
+    is_own,
+    own_id,
+    without_quote,
+    written,
+)
+from hermes.gateway.platforms.email.message import MailError, address_of, read_file, read_letter
 
 AUTH = "mx.here.test"
 

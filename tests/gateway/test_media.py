@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.leaving import refusing
 from hermes.config.home import Home
 from hermes.core.chats import MediaKind
 from hermes.gateway.text.media import MediaRefusedError, Rules, Sendable, open_file, take
+from hermes.sessions.egress_filter import refusing
 
 
 @pytest.fixture

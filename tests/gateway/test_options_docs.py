@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.webhooks import Route
+from hermes.admin.webhooks import Route
 from hermes.gateway.accounts import descriptor, platform_names
-from hermes.gateway.api.options import KeySettings
+from hermes.gateway.platforms.api_server.options import KeySettings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = {"api_server": "api-server.md", "webhook": "webhooks.md"}

@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec import Struct
 
-from hermes.app.options import Options
-from hermes.app.people import THE_OWNER, Person, Role, options_for, rights, together
-from hermes.app.people_desk import PeopleDesk
+from hermes.admin.people.admin import PeopleDesk
+from hermes.admin.people.identity import THE_OWNER, Person, Role, options_for, rights, together
 from hermes.config.gateway import GatewaySettings, RoleSettings
 from hermes.config.home import folder_of
 from hermes.core.errors import BusyError, NotFoundError, UsageError
+from hermes.sessions.options import Options
 from hermes.testing.chats.fake import Shown
 from hermes.testing.chats.telegram import Fake
 from hermes.testing.clock import ManualClock

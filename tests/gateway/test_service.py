@@ -13,12 +13,12 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from hermes.app.services import running
-from hermes.app.services.log import FILES, LARGEST, GatewayLog, line_now, log_lines
-from hermes.app.services.notify import Notifier
-from hermes.app.services.service import Kind, Service, kind_here, lines_of
-from hermes.app.services.storm import MOST, Starts
-from hermes.app.services.units import Wish, launchd_plist, systemd_unit
+from hermes.admin.service import process as process_module
+from hermes.admin.service.log import FILES, LARGEST, GatewayLog, line_now, log_lines
+from hermes.admin.service.restart_limit import MOST, Starts
+from hermes.admin.service.sd_notify import Notifier
+from hermes.admin.service.service import Kind, Service, kind_here, lines_of
+from hermes.admin.service.units import Wish, launchd_plist, systemd_unit
 from hermes.config.gateway import AccountSettings, ChannelSettings
 from hermes.config.home import Home
 from hermes.core.errors import NotFoundError
@@ -133,7 +133,7 @@ async def test_it_is_started_shown_reloaded_and_ended() -> None:
         with home_for(server, {"ntfy": chat}) as home:
             code, out, err = await hermes(home, "gateway", "start")
             assert code == 0 and "The gateway runs" in out, err
-            pid = running.gateway_pid(Home(home.hermes))
+            pid = process_module.gateway_pid(Home(home.hermes))
             assert pid
             try:
                 assert (await hermes(home, "gateway", "start"))[0] == 75
@@ -149,7 +149,7 @@ async def test_it_is_started_shown_reloaded_and_ended() -> None:
             finally:
                 code, out, err = await hermes(home, "gateway", "stop")
             assert code == 0 and "has ended" in out, err
-            assert running.gateway_pid(Home(home.hermes)) is None
+            assert process_module.gateway_pid(Home(home.hermes)) is None
             assert (await hermes(home, "gateway", "stop"))[1] == "No gateway runs.\n"
             code, out, _ = await hermes(home, "gateway", "status")
             assert code == 1 and "No gateway runs" in out
@@ -312,7 +312,8 @@ async def test_a_process_that_reads_nothing_gets_no_socket_of_ours() -> None:
 
 
 def test_nothing_needs_a_gateway_to_be_imported() -> None:
-    code = "import sys, hermes.cli.gateway; sys.exit('hermes.gateway.run' in sys.modules or 'aiohttp' in sys.modules)"
+    code = "import sys, hermes.cli.commands.gateway.gateway\n"
+    code += "sys.exit('hermes.gateway.run' in sys.modules or 'aiohttp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 0
 
 

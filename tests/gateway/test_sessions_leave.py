@@ -3,7 +3,7 @@
 import asyncio
 import gc
 
-from hermes.gateway import sessions
+from hermes.gateway import session_pool
 from hermes.testing.chats.telegram import Fake
 from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer
@@ -49,4 +49,4 @@ async def test_heavy_conversations_make_room_but_not_those_that_hold_something()
                         await asyncio.sleep(0.05)
                 (left,) = it.gateway.sessions.live
                 assert str(it.app.live(left.actor).tools.state.cwd) == "/tmp"
-    assert sessions.MOST_BYTES < 20_000_000
+    assert session_pool.MOST_BYTES < 20_000_000

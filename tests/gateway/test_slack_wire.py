@@ -12,7 +12,7 @@ from chat_account import Account, account, to
 
 from hermes.core.chats import Attachment, Button, ChatKind, MediaKind, Place
 from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError
-from hermes.gateway.platforms.slack import PLATFORM, SECTION
+from hermes.gateway.platforms.slack.adapter import PLATFORM, SECTION
 from hermes.gateway.text.split import split
 from hermes.testing.chats.fake import Failing
 from hermes.testing.chats.slack import Fake

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from hermes.core.chats import ChatKind, MediaKind, Outgoing, Place
 from hermes.gateway.platform import Fault, Platform, PlatformError, PlatformRefusedError, SendError
-from hermes.gateway.telegram.webhook import Webhook
+from hermes.gateway.platforms.telegram.webhook import Webhook
 from hermes.testing.chats.fake import Failing
 from hermes.testing.chats.listener import Listener
 from hermes.testing.chats.rig import Rig, rigged
@@ -233,7 +233,7 @@ async def test_a_dead_long_poll_is_noticed(rig: Rig, monkeypatch: pytest.MonkeyP
 
     silent = Listener([web.post("/{path:.*}", answer)])
     await silent.start()
-    monkeypatch.setattr("hermes.gateway.platforms.telegram._LATE", 0.1)
+    monkeypatch.setattr("hermes.gateway.platforms.telegram.adapter._LATE", 0.1)
     try:
         platform = await rig.open(base_url=silent.url, poll_seconds=0)
         async with contextlib.aclosing(platform.receive()) as batches:

@@ -9,16 +9,16 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
 
-from hermes.app.options import Options
-from hermes.app.ports import frames
-from hermes.app.ports.hosting import host
-from hermes.app.ports.reachable import joined
-from hermes.app.ports.wire import Wire
-from hermes.app.wiring import App
 from hermes.core.events import ApprovalAsked, Event, Level, TurnEnded
 from hermes.core.outcomes import AnswerScope
+from hermes.ipc import frames
+from hermes.ipc.connection import Wire
+from hermes.ipc.hosted_session import host
+from hermes.ipc.session_server import joined
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.chats.ntfy import Fake
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Delivery, Say

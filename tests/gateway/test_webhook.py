@@ -13,7 +13,7 @@ import pytest
 from msgspec import Struct
 
 from hermes.cli.main import main
-from hermes.gateway.platforms.webhook import Webhook
+from hermes.gateway.platforms.webhook.adapter import Webhook
 from hermes.testing.chats.ntfy import Fake
 from hermes.testing.home import TempHome
 from hermes.testing.script import Delivery, Say

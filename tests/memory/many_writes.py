@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hermes.memory.files import Notebook, Target
 from hermes.memory.journal import MemoryJournal, Operation, Origin
-from hermes.safety.secrets import Redactor
+from hermes.safety.secrets.redactor import Redactor
 from hermes.store.revisions import Author
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from hermes.app.memory import open_desk
-from hermes.app.options import Options
-from hermes.app.wiring import App
+from hermes.admin.memory import open_desk
 from hermes.core.events import Event, Notice
 from hermes.memory.tool import memory_tool
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Call, Reply, Say

@@ -3,7 +3,7 @@
 import json
 import sys
 
-from hermes.app.memory import open_desk
+from hermes.admin.memory import open_desk
 from hermes.memory.files import Change, Target
 from hermes.memory.journal import Origin
 from hermes.store.revisions import Author

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Mapping
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import Provenance, Source, TextPart, ToolResultPart
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.store.rows import NewSession
 from hermes.store.store import Store
 from hermes.testing.home import TempHome

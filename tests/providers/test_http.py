@@ -18,8 +18,8 @@ from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts, HttpTransport
 from hermes.providers.direct import DirectTransport
 from hermes.providers.exchange import target
-from hermes.providers.framing import Chunked
 from hermes.providers.http import Transport, http_transport
+from hermes.providers.http_framing import Chunked
 from hermes.providers.proxied import Httpx2Transport
 from hermes.providers.proxies import proxy_for
 

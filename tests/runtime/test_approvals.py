@@ -10,7 +10,7 @@ from hermes.runtime.approvals import Approvals
 from hermes.store.approvals import Given
 from hermes.store.rows import NewSession
 from hermes.store.store import Store
-from hermes.tools.gate import NOBODY, TIMED_OUT, Answer, ApprovalRequest
+from hermes.tools.permissions.gate import NOBODY, TIMED_OUT, Answer, ApprovalRequest
 from hermes.util.clock import SystemClock
 
 ASKED = ApprovalRequest(

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 import pytest
 from planted import is_summary
 
-from hermes.app.options import Options
-from hermes.app.sessions import stored_sessions
-from hermes.app.wiring import App
+from hermes.admin.sessions import stored_sessions
 from hermes.core.errors import BusyError
 from hermes.core.events import EpochBegan, Event, Notice
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.store.rows import MessageState, StoredMessage
 from hermes.store.store import Store
 from hermes.testing.home import TempHome

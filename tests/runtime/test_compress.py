@@ -2,12 +2,12 @@
 
 import asyncio
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.core.events import EpochBegan, Event, Notice
 from hermes.core.messages import Role
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.store.rows import MessageState
 from hermes.store.store import Store
 from hermes.testing.home import TempHome

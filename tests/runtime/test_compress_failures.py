@@ -5,13 +5,13 @@ import asyncio
 import pytest
 from planted import is_summary
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.core.events import EpochBegan, Event, MessageAppended, Notice
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Provenance, Source, TextPart, ToolCallPart, ToolResultPart
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.store.transcript import encode
 from hermes.testing.home import TempHome
 from hermes.testing.legal import problems

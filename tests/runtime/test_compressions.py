@@ -16,11 +16,11 @@ from planted import (
     user_text,
 )
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.core.events import EpochBegan, Event, MessageAppended
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.store.store import Store
 from hermes.store.transcript import encode
 from hermes.testing.home import TempHome

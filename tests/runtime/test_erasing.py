@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.core.errors import UsageError
 from hermes.core.messages import user_message
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.store.rows import MessageState
 from hermes.store.store import Store
 from hermes.testing.home import TempHome

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from planted import converse, extract, is_summary, plant_files, user_text
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import BusyError
 from hermes.core.events import EpochBegan, Event
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Reply, Say, ScriptedModel

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.core.errors import BusyError
 from hermes.core.events import Event, Queued, ToolStarted
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import LIMIT, Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes

@@ -6,13 +6,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.config.trusted import change_trust
 from hermes.core.errors import ConfigError
 from hermes.core.messages import Message, Role
 from hermes.core.parts import TextPart
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Say

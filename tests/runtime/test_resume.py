@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from hermes.agent import words
-from hermes.app.options import Options
-from hermes.app.wiring import App
+from hermes.agent import prompts
 from hermes.core.errors import StoreError
 from hermes.core.events import Event, RequestStarted, TurnResumed
 from hermes.core.messages import FinishReason, Message, Role, program_message, user_message
@@ -17,6 +15,8 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.store.store import Store
 from hermes.store.transcript import Entry
 from hermes.store.turns import Owner
@@ -153,13 +153,13 @@ async def test_an_answer_that_was_written_only_lacks_its_end() -> None:
 async def test_an_answer_in_pieces_goes_on(asked: bool) -> None:
     messages = [ASKED, said("one ", FinishReason.LENGTH)]
     if asked:
-        messages.append(program_message(Role.USER, words.CONTINUE_TEXT))
+        messages.append(program_message(Role.USER, prompts.CONTINUE_TEXT))
     outcome = await resumed(Left(messages), [Say("two")])
     assert (outcome.reason, outcome.text) == (ExitReason.TEXT_RESPONSE, "one two")
 
 
 async def test_what_was_said_before_a_truncated_call_is_no_piece_of_the_answer() -> None:
-    note = program_message(Role.USER, words.CALL_CUT.format(names="write_file"))
+    note = program_message(Role.USER, prompts.CALL_CUT.format(names="write_file"))
     outcome = await resumed(Left([ASKED, said("I write it now", FinishReason.LENGTH), note]), [Say("done")])
     assert (outcome.reason, outcome.text) == (ExitReason.TEXT_RESPONSE, "done")
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from hermes.safety.commands import analyse
-from hermes.safety.findings import Verdict
 from hermes.safety.places import Places
+from hermes.safety.shell.commands import analyse
+from hermes.safety.shell.findings import Verdict
 
 PLACES = Places(home="/home/dev", hermes="/home/dev/.hermes", workspace="/home/dev/project")
 

@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from hermes.safety.commands import analyse
-from hermes.safety.findings import Finding, Verdict
-from hermes.safety.patterns import covers, literal
+from hermes.safety.globs import covers, literal
 from hermes.safety.places import Places
+from hermes.safety.shell.commands import analyse
+from hermes.safety.shell.findings import Finding, Verdict
 
 PLACES = Places(home="/home/ann", hermes="/home/ann/.hermes", workspace="/home/ann/proj")
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.safety.commands import analyse
-from hermes.safety.findings import Verdict
+from hermes.safety.shell.commands import analyse
+from hermes.safety.shell.findings import Verdict
 
 from .score import PLACES, judged, score
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from hermes.safety.commands import analyse
-from hermes.safety.findings import EffectKind, Verdict
 from hermes.safety.places import Places
+from hermes.safety.shell.commands import analyse
+from hermes.safety.shell.findings import EffectKind, Verdict
 
 PLACES = Places(home="/home/dev", hermes="/home/dev/.hermes", workspace="/home/dev/project")
 

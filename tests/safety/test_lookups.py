@@ -2,8 +2,8 @@
 
 import pytest
 
-from hermes.safety.commands import analyse
-from hermes.safety.findings import EffectKind, Verdict
+from hermes.safety.shell.commands import analyse
+from hermes.safety.shell.findings import EffectKind, Verdict
 
 from .score import PLACES
 

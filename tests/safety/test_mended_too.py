@@ -2,9 +2,9 @@
 
 import pytest
 
-from hermes.safety.commands import analyse
-from hermes.safety.findings import Verdict
 from hermes.safety.places import Places
+from hermes.safety.shell.commands import analyse
+from hermes.safety.shell.findings import Verdict
 
 PLACES = Places(home="/home/ann", hermes="/home/ann/.hermes", workspace="/home/ann/proj")
 

@@ -8,9 +8,9 @@ import pytest
 from tools.conftest import make_context
 
 from hermes.core.errors import ToolError
-from hermes.safety.findings import Verdict
-from hermes.safety.path_judge import judge_path, opened_refused
+from hermes.safety.path_policy import judge_path, opened_refused
 from hermes.safety.places import Places
+from hermes.safety.shell.findings import Verdict
 from hermes.tools.files import open_regular, save
 from hermes.tools.session import ToolContext
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.safety.commands import analyse
 from hermes.safety.environment import holds_secret, public_environment
 from hermes.safety.paths import is_root_like, read_refused, write_refused
 from hermes.safety.places import Places
-from hermes.safety.words import words as word_set
+from hermes.safety.shell.commands import analyse
+from hermes.safety.shell.words import words as word_set
 
 PLACES = Places(
     home="/home/ann", hermes="/home/ann/.hermes", workspace="/home/ann/proj", own=("/home/ann/.hermes/spill",)

@@ -4,9 +4,9 @@ import pytest
 from attack.obedient import ONCE, SESSION, says, scene
 
 from hermes.core.errors import ConfigError
-from hermes.safety.findings import Verdict
-from hermes.safety.patterns import covers
+from hermes.safety.globs import covers
 from hermes.safety.policy import Rule, checked, said_by
+from hermes.safety.shell.findings import Verdict
 
 
 def test_a_rule_whose_examples_do_not_hold_is_refused() -> None:

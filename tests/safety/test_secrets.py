@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.safety.redacting import RedactingStream
-from hermes.safety.secrets import Redactor, Refusal
+from hermes.safety.secrets.redaction import RedactingStream
+from hermes.safety.secrets.redactor import Redactor, Refusal
 
 LETTERS = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"

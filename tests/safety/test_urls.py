@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hermes.safety.addresses import judge_address
-from hermes.safety.findings import Verdict
+from hermes.safety.shell.findings import Verdict
 from hermes.safety.urls import UrlPolicy, UrlRefusedError, judge_url, resolve_pinned
 
 REFUSED = {

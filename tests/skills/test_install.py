@@ -15,7 +15,7 @@ from certificates import certificate
 from making import put, text
 from tools.websites import moved, page, site
 
-from hermes.app.skills import open_desk
+from hermes.admin.skills import open_desk
 from hermes.core.errors import ToolError, UsageError
 from hermes.skills.install import from_bytes, from_path
 from hermes.testing.home import Finished, TempHome

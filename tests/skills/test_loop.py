@@ -1,9 +1,9 @@
 """A skill's whole life through the real loop: proposed, approved, used by `/name`, improved, rolled back."""
 
-from hermes.app.options import Options
-from hermes.app.skills import open_desk
-from hermes.app.wiring import App
+from hermes.admin.skills import open_desk
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.skills.use import used_skills
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from making import put, text
 
-from hermes.app.options import Options
-from hermes.app.skills import open_desk
-from hermes.app.wiring import App
+from hermes.admin.skills import open_desk
 from hermes.core.parts import Provenance, Source, TextPart
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.skills.tool import skill_tools
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest

@@ -14,10 +14,10 @@ import apsw
 import pytest
 
 from hermes.core.errors import BusyError, StoreError, StoreFullError
-from hermes.store import connection as connections
-from hermes.store import worker
-from hermes.store.db import Database
-from hermes.store.migrations import Schema
+from hermes.store.sqlite import connection as connections
+from hermes.store.sqlite import worker
+from hermes.store.sqlite.database import Database
+from hermes.store.sqlite.migrations import Schema
 
 NUMBERS = Schema(application_id=77, steps=("CREATE TABLE n (id INTEGER PRIMARY KEY, x NOT NULL, CHECK (x <> 'bad'))",))
 
@@ -176,8 +176,8 @@ CHILD = """
 import asyncio, os, resource, sys
 from pathlib import Path
 from hermes.core.errors import HermesError, StoreFullError
-from hermes.store.db import Database
-from hermes.store.migrations import Schema
+from hermes.store.sqlite.database import Database
+from hermes.store.sqlite.migrations import Schema
 
 NUMBERS = Schema(application_id=77, steps=("CREATE TABLE n (id INTEGER PRIMARY KEY, x NOT NULL, CHECK (x <> 'bad'))",))
 

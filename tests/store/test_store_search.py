@@ -18,8 +18,8 @@ from store_contract import StepClock, begun, found, said
 from hermes.core.errors import StoreError
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import ToolCallPart, ToolResultPart
-from hermes.store import words
 from hermes.store.rows import Search
+from hermes.store.search import text as text_module
 from hermes.store.store import FOLLOW_EVERY, Store
 
 
@@ -147,7 +147,7 @@ async def test_limits_by_source(store: Store) -> None:
 
 
 async def test_long_texts_are_found_up_to_the_limit(store: Store) -> None:
-    text = "start " + "x " * (words.TEXT_LIMIT // 2) + "beyond"
+    text = "start " + "x " * (text_module.TEXT_LIMIT // 2) + "beyond"
     (identity,) = await store.append(
         "s1", 1, None, [Message(role=Role.TOOL, parts=(ToolResultPart(call_id="c", name="t", text=text),))]
     )
@@ -164,10 +164,10 @@ async def test_arguments_are_found_as_text_not_as_json(store: Store) -> None:
 
 def test_a_snippet_shows_the_place_on_one_line() -> None:
     text = "a" * 500 + "\n\n the  Needle\there " + "b" * 500
-    line = words.snippet(text, ["needle"])
+    line = text_module.snippet(text, ["needle"])
     assert "the Needle here" in line and "\n" not in line and len(line) <= 162
-    assert words.snippet("short", ["absent"]) == "short"
-    assert words.snippet("", ["x"]) == ""
+    assert text_module.snippet("short", ["absent"]) == "short"
+    assert text_module.snippet("", ["x"]) == ""
 
 
 QUERIES = st.one_of(
@@ -193,14 +193,14 @@ def test_no_question_is_an_error(asked: "Asker", query: str, newest: bool) -> No
 def test_what_was_said_is_found_by_its_own_words(text: str) -> None:
     database = apsw.Connection(":memory:")
     database.execute("CREATE VIRTUAL TABLE t USING fts5 (text, pairs, tokenize='unicode61')")
-    database.execute("INSERT INTO t VALUES (?, ?)", words.index_text(user_message(text)))
-    for term in words.terms(text)[:5]:
+    database.execute("INSERT INTO t VALUES (?, ?)", text_module.index_text(user_message(text)))
+    for term in text_module.terms(text)[:5]:
         for expression in {term.exact, term.loose}:
             assert database.execute("SELECT count(*) FROM t WHERE t MATCH ?", (expression,)).get in {0, 1}
     for piece in "天气", "python":
-        together = words.index_text(user_message(f"{text} {piece}"))
+        together = text_module.index_text(user_message(f"{text} {piece}"))
         database.execute("UPDATE t SET text = ?, pairs = ?", together)
-        (term,) = words.terms(piece)
+        (term,) = text_module.terms(piece)
         assert database.execute("SELECT count(*) FROM t WHERE t MATCH ?", (term.loose,)).get == 1
 
 

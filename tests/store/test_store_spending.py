@@ -18,7 +18,7 @@ from hermes.store.rows import Cap, Held, NewSession, NoRoom, Spender, Spent, Wis
 from hermes.store.schema import HERMES
 from hermes.store.store import Store
 from hermes.testing.clock import ManualClock
-from hermes.util.owner import is_alive, this_process
+from hermes.util.process_identity import is_alive, this_process
 
 DAY = 86_400.0
 PRICE = Price(input=3.0, output=15.0, cache_read=0.3, cache_write=3.75)
@@ -196,7 +196,7 @@ async def test_a_clock_that_goes_back_opens_no_day_twice(tmp_path: Path) -> None
 
 
 async def test_what_a_dead_process_held_is_settled_at_its_worst(tmp_path: Path) -> None:
-    script = "from hermes.util.owner import this_process; print(this_process())"
+    script = "from hermes.util.process_identity import this_process; print(this_process())"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     gone, own = done.stdout.strip(), this_process()
     assert is_alive(own) and not is_alive(gone)

@@ -18,8 +18,9 @@ from hermes.core.messages import user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
-from hermes.store import db, schema
-from hermes.store.migrations import Schema
+from hermes.store import schema
+from hermes.store.sqlite import database as database_module
+from hermes.store.sqlite.migrations import Schema
 from hermes.store.store import Store
 
 
@@ -231,7 +232,7 @@ async def test_a_new_step_is_applied_after_a_backup(home: Path, opener: Opener) 
     newer = Schema(
         schema.HERMES.application_id, (*schema.HERMES.steps, "CREATE TABLE later (x); INSERT INTO later VALUES (7)")
     )
-    database = await db.Database.open(home / "hermes.db", newer)
+    database = await database_module.Database.open(home / "hermes.db", newer)
     assert await database.read(lambda connection: connection.execute("SELECT x FROM later").get) == 7
     await database.close()
     (backup,) = (home / "backups").iterdir()
@@ -252,7 +253,7 @@ async def test_a_step_that_fails_leaves_the_file_as_it_was(home: Path, opener: O
         schema.HERMES.application_id, (*schema.HERMES.steps, "CREATE TABLE later (x); SELECT * FROM nowhere")
     )
     with pytest.raises(StoreError, match="nowhere"):
-        await db.Database.open(home / "hermes.db", broken)
+        await database_module.Database.open(home / "hermes.db", broken)
     again = await opener()
     assert await again.session("s1") is not None
 

@@ -11,12 +11,12 @@ from hermes.core.events import Event
 from hermes.core.outcomes import AnswerScope
 from hermes.core.parts import ToolCallPart, ToolResultPart
 from hermes.core.protocols import Intent
+from hermes.execution.local import LocalBackend
 from hermes.safety.places import Places
-from hermes.tools.backends.local import LocalBackend
 from hermes.tools.executor import Batch, Executor
-from hermes.tools.gate import Answer, ApprovalRequest
+from hermes.tools.permissions.gate import Answer, ApprovalRequest
+from hermes.tools.permissions.policy_gate import Policy, RuleGate
 from hermes.tools.registry import Registry, Toolbox
-from hermes.tools.rulegate import Policy, RuleGate
 from hermes.tools.session import ToolContext, ToolState
 from hermes.tools.taint import Trust
 from hermes.util.clock import SystemClock

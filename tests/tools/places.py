@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.tools.backends.docker import DockerPlace
-from hermes.tools.backends.ssh import SshPlace
+from hermes.execution.docker import DockerPlace
+from hermes.execution.ssh.backend import SshPlace
 
 _ENGINE_OPTIONS: tuple[tuple[str, ...], ...] = ((), ("--runtime", "runc", "--cgroup-manager", "cgroupfs"))
 _LIMITS = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024")

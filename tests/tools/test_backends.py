@@ -13,13 +13,13 @@ import pytest
 
 from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus
+from hermes.execution.base import Command, Exit, Running, Stopped, TerminalBackend
+from hermes.execution.docker import DockerBackend, DockerPlace
+from hermes.execution.local import LocalBackend
+from hermes.execution.sandbox.backend import SandboxBackend
+from hermes.execution.sandbox.probe import Way
+from hermes.execution.ssh.backend import SshBackend
 from hermes.safety.places import Places
-from hermes.tools.backends.base import Command, Exit, Running, Stopped, TerminalBackend
-from hermes.tools.backends.docker import DockerBackend, DockerPlace
-from hermes.tools.backends.local import LocalBackend
-from hermes.tools.backends.sandbox import SandboxBackend
-from hermes.tools.backends.sandbox_probe import Way
-from hermes.tools.backends.ssh import SshBackend
 from hermes.tools.registry import Registry
 
 from .conftest import Session, make_context

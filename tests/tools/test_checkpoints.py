@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from hermes.checkpoints.file_state import Looker
+from hermes.checkpoints.ignore_rules import Ignored, parsed
+from hermes.checkpoints.object_store import ObjectStore, digest_of
+from hermes.checkpoints.recorder import Ground, Keeper
+from hermes.checkpoints.retention import Keep, tidy
+from hermes.checkpoints.scan import Bounds, Listing, Scan, decoded, encoded
 from hermes.core.checkpoints import FileChange, FileState, Kind, NewCheckpoint
 from hermes.safety.places import Places
 from hermes.store.rows import NewSession
 from hermes.store.store import Store
 from hermes.testing.clock import ManualClock
-from hermes.tools.checkpoints.ignored import Ignored, parsed
-from hermes.tools.checkpoints.keeper import Ground, Keeper
-from hermes.tools.checkpoints.objects import ObjectStore, digest_of
-from hermes.tools.checkpoints.scan import Bounds, Listing, Scan, decoded, encoded
-from hermes.tools.checkpoints.states import Looker
-from hermes.tools.checkpoints.tidy import Keep, tidy
 
 
 def places(folder: Path) -> Places:

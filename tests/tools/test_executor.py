@@ -12,8 +12,8 @@ from hermes.core.errors import StoreError, ToolError
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Refused, ToolEnded, ToolStarted
 from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.tools.executor import Batch, Executor
+from hermes.tools.permissions.policy_gate import RuleGate
 from hermes.tools.registry import Toolbox
-from hermes.tools.rulegate import RuleGate
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, PathUse, Redirect, tool
 

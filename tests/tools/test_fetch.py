@@ -12,7 +12,7 @@ from certificates import certificate
 
 from hermes.core.errors import ToolError
 from hermes.safety.urls import UrlPolicy
-from hermes.tools.web.fetch import Fetcher, FetchLimits
+from hermes.web.fetch import Fetcher, FetchLimits
 
 from .websites import Site, moved, page, site
 

@@ -8,10 +8,10 @@ import pytest
 
 from hermes.core.messages import Message, Role
 from hermes.core.parts import Provenance, Source, TextPart
-from hermes.safety.findings import Verdict
-from hermes.tools.gate import Decision
+from hermes.safety.shell.findings import Verdict
+from hermes.tools.permissions.gate import Decision
+from hermes.tools.permissions.policy_gate import Policy, RuleGate
 from hermes.tools.registry import Registry
-from hermes.tools.rulegate import Policy, RuleGate
 from hermes.tools.session import ToolContext
 
 from .conftest import Session, make_context

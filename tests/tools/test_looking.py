@@ -2,9 +2,9 @@
 
 import pytest
 
-from hermes.safety.commands import analyse
 from hermes.safety.places import Places
-from hermes.tools.looking import only_looks
+from hermes.safety.shell.commands import analyse
+from hermes.tools.permissions.read_only import only_looks
 
 PLACES = Places(home="/home/u", hermes="/home/u/.hermes", workspace="/home/u/w")
 

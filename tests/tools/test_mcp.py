@@ -15,13 +15,13 @@ import pytest
 
 from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus
-from hermes.tools.backends.wardens import Wardens
-from hermes.tools.mcp.definitions import Definition
-from hermes.tools.mcp.results import output
-from hermes.tools.mcp.rpc import RpcError
-from hermes.tools.mcp.server import Server, Spec
-from hermes.tools.mcp.servers import Servers, Surroundings
-from hermes.tools.mcp.stdio import LOG_BYTES, Lines
+from hermes.execution.supervisor import Wardens
+from hermes.mcp.definitions import Definition
+from hermes.mcp.results import output
+from hermes.mcp.rpc import RpcError
+from hermes.mcp.server import Server, Spec
+from hermes.mcp.servers import Servers, Surroundings
+from hermes.mcp.stdio import LOG_BYTES, Lines
 
 HERE = Path(__file__).parent
 CANARY = "canary-" + os.urandom(8).hex()

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from hermes.core.messages import Message, Role
 from hermes.core.outcomes import AnswerScope
 from hermes.core.parts import Provenance, Source, TextPart, ToolCallPart, ToolResultPart, ToolStatus
+from hermes.mcp.definitions import definitions, server_name
+from hermes.mcp.server import Spec
 from hermes.tools.executor import Batch, Executor
-from hermes.tools.mcp.definitions import definitions, server_name
-from hermes.tools.mcp.server import Spec
+from hermes.tools.permissions.policy_gate import Policy, RuleGate
 from hermes.tools.registry import Registry
-from hermes.tools.rulegate import Policy, RuleGate
 from tests.tools.conftest import Journal, Person, make_context
 from tests.tools.test_mcp import HERE, running, until
 

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from hermes.tools.web.charset import decoded
-from hermes.tools.web.fetch import Page
-from hermes.tools.web.hidden import hides, hiding_selectors
-from hermes.tools.web.markdown import convert
-from hermes.tools.web.pages import bare, from_html, readable, text_of
+from hermes.web.charset import decoded
+from hermes.web.fetch import Page
+from hermes.web.hidden_text import hides, hiding_selectors
+from hermes.web.html_to_markdown import convert
+from hermes.web.pages import bare, from_html, readable, text_of
 
 URL = "https://example.com/docs/page"
 

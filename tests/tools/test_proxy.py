@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from hermes.execution.base import Command, Network, Permit
+from hermes.execution.sandbox.backend import SandboxBackend
+from hermes.execution.sandbox.egress_proxy import Hosts, Proxy, Refused, refused_address
+from hermes.execution.sandbox.policy import SandboxPolicy
+from hermes.execution.sandbox.probe import Probe, Way
 from hermes.safety.places import Places
-from hermes.tools.backends.base import Command, Network, Permit
-from hermes.tools.backends.proxy import Hosts, Proxy, Refused, refused_address
-from hermes.tools.backends.sandbox import SandboxBackend
-from hermes.tools.backends.sandbox_policy import SandboxPolicy
-from hermes.tools.backends.sandbox_probe import Probe, Way
 
 from .test_terminal import until
 

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from hermes.core.errors import ToolError
+from hermes.execution.base import Command, Exit, Network, Stopped
+from hermes.execution.sandbox.backend import SandboxBackend, SandboxRunning
+from hermes.execution.sandbox.planted_files import Plants, harmless
+from hermes.execution.sandbox.policy import Kind, Layout, SandboxPolicy, lay_out
+from hermes.execution.sandbox.probe import Held, Probe, Way, probe
+from hermes.execution.sandbox.seatbelt import profile
 from hermes.safety.places import Places
-from hermes.tools.backends.base import Command, Exit, Network, Stopped
-from hermes.tools.backends.plants import Plants, harmless
-from hermes.tools.backends.sandbox import SandboxBackend, SandboxRunning
-from hermes.tools.backends.sandbox_policy import Kind, Layout, SandboxPolicy, lay_out
-from hermes.tools.backends.sandbox_probe import Held, Probe, Way, probe
-from hermes.tools.backends.sandbox_seatbelt import profile
 
 from .test_terminal import runs, until
 

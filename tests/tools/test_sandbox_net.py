@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ToolError
+from hermes.execution.base import Command, Exit, Network, Stopped
+from hermes.execution.sandbox.backend import SandboxBackend, SandboxRunning
+from hermes.execution.sandbox.network import make_loopback
+from hermes.execution.sandbox.policy import SandboxPolicy
+from hermes.execution.sandbox.probe import Probe, Way
+from hermes.execution.sandbox.tmpdir import Room
+from hermes.execution.supervisor import Wardens
 from hermes.safety.places import Places
-from hermes.tools.backends.base import Command, Exit, Network, Stopped
-from hermes.tools.backends.sandbox import SandboxBackend, SandboxRunning
-from hermes.tools.backends.sandbox_net import make_loopback
-from hermes.tools.backends.sandbox_policy import SandboxPolicy
-from hermes.tools.backends.sandbox_probe import Probe, Way
-from hermes.tools.backends.sandbox_room import Room
-from hermes.tools.backends.wardens import Wardens
 
 from .test_proxy import Door, Site, site
 from .test_terminal import until
@@ -214,9 +214,9 @@ def _namespaces() -> list[os.stat_result]:
 KILLED = """
 import asyncio, os, sys
 from hermes.safety.places import Places
-from hermes.tools.backends.base import Command, Network
-from hermes.tools.backends.sandbox import SandboxBackend
-from hermes.tools.backends.sandbox_policy import SandboxPolicy
+from hermes.execution.base import Command, Network
+from hermes.execution.sandbox.backend import SandboxBackend
+from hermes.execution.sandbox.policy import SandboxPolicy
 
 
 async def main() -> None:

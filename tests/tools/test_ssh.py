@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ToolError
+from hermes.execution.base import Command, Exit, Stopped
+from hermes.execution.ssh.backend import SshBackend
 from hermes.safety.places import Places
-from hermes.tools.backends.base import Command, Exit, Stopped
-from hermes.tools.backends.ssh import SshBackend
 
 from .places import Host, sshd
 from .test_sandbox import policy
@@ -212,8 +212,8 @@ async def test_a_far_side_that_does_not_answer_makes_a_stop_uncertain(host: Host
 _VICTIM = """
 import asyncio, os, sys
 from hermes.safety.places import Places
-from hermes.tools.backends.base import Command
-from hermes.tools.backends.ssh import SshBackend, SshPlace
+from hermes.execution.base import Command
+from hermes.execution.ssh.backend import SshBackend, SshPlace
 port, key, config, far, work, home = sys.argv[1:]
 async def main():
     places = Places(home=home, hermes=home + "/.hermes", workspace=work)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.parts import ToolCallPart, ToolStatus
-from hermes.tools.backends.local import LocalBackend
+from hermes.execution.local import LocalBackend
 from hermes.tools.executor import Batch
 from hermes.tools.registry import Registry
 from hermes.tools.session import Limits

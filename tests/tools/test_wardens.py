@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus
+from hermes.execution import supervisor_main
+from hermes.execution.base import Command, Exit, Stopped
+from hermes.execution.local import LocalBackend, LocalRunning
+from hermes.execution.supervisor import Wardens
 from hermes.runtime.locks import session_lock
-from hermes.tools.backends import warden
-from hermes.tools.backends.base import Command, Exit, Stopped
-from hermes.tools.backends.local import LocalBackend, LocalRunning
-from hermes.tools.backends.wardens import Wardens
 
 from .conftest import Session
 from .test_terminal import runs, until
@@ -104,7 +104,7 @@ async def test_a_command_gets_its_streams_only(backend: LocalBackend, tmp_path: 
         for one in (backend, holding):
             assert (await run(one, tmp_path, "ls /proc/$$/fd; true"))[1].split() == ["0", "1", "2"]
             found = (await run(one, tmp_path, "ls /proc/$$/fd", hold_state=True))[1].split()
-            assert found == ["0", "1", "2", str(warden.NOTE)]
+            assert found == ["0", "1", "2", str(supervisor_main.NOTE)]
         await holding.close()
 
 
@@ -155,8 +155,8 @@ async def test_a_hundred_commands_leave_nothing(backend: LocalBackend, tmp_path:
     assert len(os.listdir("/proc/self/fd")) <= handles + 1
     helper = backend._wardens.helper
     assert helper is not None
-    await until(lambda: len(warden.children(helper)) <= 2)
-    assert all(runs(pid) and not warden.children(pid) for pid in warden.children(helper))
+    await until(lambda: len(supervisor_main.children(helper)) <= 2)
+    assert all(runs(pid) and not supervisor_main.children(pid) for pid in supervisor_main.children(helper))
 
 
 async def test_a_terminal_controls_and_brings_ctrl_c(backend: LocalBackend, tmp_path: Path) -> None:
@@ -211,9 +211,9 @@ async def test_an_idle_warden_that_was_killed_is_passed_over(backend: LocalBacke
     await run(backend, tmp_path, "true")
     helper = backend._wardens.helper
     assert helper is not None
-    for pid in warden.children(helper):
+    for pid in supervisor_main.children(helper):
         os.kill(pid, signal.SIGKILL)
-    await until(lambda: not warden.children(helper))
+    await until(lambda: not supervisor_main.children(helper))
     assert (await run(backend, tmp_path, "echo on"))[1] == "on\n"
 
 
@@ -428,8 +428,8 @@ LOCKED = """
 import asyncio, os, sys
 from pathlib import Path
 from hermes.runtime.locks import session_lock
-from hermes.tools.backends.base import Command
-from hermes.tools.backends.local import LocalBackend
+from hermes.execution.base import Command
+from hermes.execution.local import LocalBackend
 
 async def main():
     async with session_lock(Path(sys.argv[1]), "s") as handle:

@@ -12,8 +12,8 @@ from hermes.core.errors import ToolError
 from hermes.core.parts import Provenance, Source, ToolStatus
 from hermes.tools.builtin.web_extract import web_extract
 from hermes.tools.registry import Registry
-from hermes.tools.web.access import WebAccess
-from hermes.tools.web.search import choose, engine, engine_names
+from hermes.web.access import WebAccess
+from hermes.web.search import choose, engine, engine_names
 
 from .conftest import Session, make_context
 from .websites import Site, moved, page, site
@@ -225,7 +225,7 @@ def test_which_engine_is_asked() -> None:
 
 
 def test_a_query_fills_no_template() -> None:
-    from hermes.tools.web.search import Search
+    from hermes.web.search import Search
 
     search = Search(engine=engine("tavily"), base="https://e.example.com", key="KEY", query="{key} {limit}", limit=3)
     assert json.loads(search.body()) == {"query": "{key} {limit}", "max_results": 3}

@@ -18,13 +18,13 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parent)]
 
 from faults import FAULTS, READ_SECONDS, Script, Turn, script_of  # noqa: E402 - runs as a script too
 
-from hermes.app.options import Options  # noqa: E402
-from hermes.app.wiring import App  # noqa: E402
 from hermes.core.events import EpochBegan, Event, TurnEnded  # noqa: E402
 from hermes.core.protocols import HttpTimeouts  # noqa: E402
 from hermes.core.stream import TextDelta  # noqa: E402
 from hermes.runtime.actor import SessionActor  # noqa: E402
 from hermes.runtime.mailbox import Inbound  # noqa: E402
+from hermes.sessions.app import App  # noqa: E402
+from hermes.sessions.options import Options  # noqa: E402
 from hermes.store.store import Store  # noqa: E402
 from hermes.testing.clock import ManualClock  # noqa: E402
 from hermes.testing.home import TempHome  # noqa: E402

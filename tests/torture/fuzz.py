@@ -30,8 +30,8 @@ FILLED = 16
 
 
 def analyser() -> Callable[[str], None]:
-    from hermes.safety.commands import analyse
     from hermes.safety.places import Places
+    from hermes.safety.shell.commands import analyse
 
     places = Places(home="/home/dev", hermes="/home/dev/.hermes", workspace="/home/dev/project")
 
@@ -44,8 +44,8 @@ def analyser() -> Callable[[str], None]:
 
 
 def redactor() -> Callable[[str], None]:
-    from hermes.safety.redacting import RedactingStream
-    from hermes.safety.secrets import Redactor
+    from hermes.safety.secrets.redaction import RedactingStream
+    from hermes.safety.secrets.redactor import Redactor
 
     letters = base64.b64encode(bytes(range(7, 250, 3))).decode()
     values = {f"SECRET_{at}": letters[at : at + 20 + at] for at in range(4)}
@@ -69,7 +69,7 @@ def timed(target: str, text: str) -> float:
     if target == "analyser":
         judge = analyser()
     else:
-        from hermes.safety.secrets import Redactor
+        from hermes.safety.secrets.redactor import Redactor
 
         judge = Redactor({"SECRET": base64.b64encode(bytes(range(7, 60))).decode()}).redact
     best = 9.0

@@ -19,12 +19,12 @@ from msgspec import Struct, field
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.config.trusted import change_trust
 from hermes.core.events import EpochBegan, Event, RequestEnded, RequestStarted
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.conversation import StepRole
 from hermes.testing.home import TempHome
 from hermes.testing.legal import problems

@@ -22,14 +22,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from world import MARK, end_marked, hermes, marked, say
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.core.events import Event, Retrying, ToolStarted
 from hermes.core.outcomes import ExitReason
 from hermes.core.protocols import HttpTimeouts
 from hermes.core.stream import TextDelta
 from hermes.providers.http import http_transport
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.testing.conversation import StepRole
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest

@@ -7,12 +7,12 @@ import sys
 import pytest
 from world import hermes
 
-from hermes.app.options import Options
-from hermes.app.wiring import App
 from hermes.core.events import Event, MessageAppended, RequestStarted, Retrying, ToolStarted, TurnStarted
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
 from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.options import Options
 from hermes.store.store import Store
 from hermes.testing.clock import ManualClock
 from hermes.testing.home import TempHome

@@ -19,11 +19,11 @@ from msgspec import to_builtins
 from tools.places import Host, check_wanted, image, sshd
 from world import hermes, kill
 
+from hermes.execution.docker import DockerPlace
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
-from hermes.tools.backends.docker import DockerPlace
 
 LATE = Delivery(delay=60)
 

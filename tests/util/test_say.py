@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from hermes.util.local import compact, moment, number, span
-from hermes.util.say import CHINESE, ENGLISH, language_of, phrase, say, say_many, speak, spoken
+from hermes.i18n.formats import compact, moment, number, span
+from hermes.i18n.messages import CHINESE, ENGLISH, language_of, phrase, say, say_many, speak, spoken
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from hermes.util.catalogue import translations
-from hermes.util.recognise import recognised
-from hermes.util.say import CHINESE, ENGLISH, full_stop, joined, phrase, speak, translated
+from hermes.i18n.catalog import translations
+from hermes.i18n.messages import CHINESE, ENGLISH, full_stop, joined, phrase, speak, translated
+from hermes.i18n.recognizer import recognised
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "words.py"
 

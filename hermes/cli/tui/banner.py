@@ -2,7 +2,7 @@
 
 import sys
 
-from hermes.util.say import say
+from hermes.i18n.messages import say
 from hermes.util.text import escaped
 
 

@@ -7,18 +7,19 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 
 from msgspec import structs
 
-from hermes.app.command import parse
-from hermes.app.desk import Option, Surface
-from hermes.app.slash import registry
+from hermes.admin.skills import skill_admin
+from hermes.cli.tui.command_context import ChatDesk
 from hermes.cli.tui.completion import ChatCompleter
 from hermes.cli.tui.composer import Draft, Past
-from hermes.cli.tui.desk import ChatDesk
-from hermes.cli.tui.look import Look
 from hermes.cli.tui.output import Paper
 from hermes.cli.tui.questions import Questions
 from hermes.cli.tui.screen import Screen, Wishes
+from hermes.cli.tui.style import Look
+from hermes.commands.command import parse
+from hermes.commands.context import Option, Surface
+from hermes.commands.registry import registry
 from hermes.core.errors import HermesError
-from hermes.util.say import say, translated
+from hermes.i18n.messages import say, translated
 from hermes.util.text import inert, one_line
 
 STOPPED = 130
@@ -89,7 +90,7 @@ class Chat:
 
     async def _learn(self, desk: ChatDesk) -> None:
         """What is good to know and takes a moment: the skills, and the model's window where nobody has said it."""
-        self._skills = [Option(name, say("a skill")) for name in await desk.app.skills().names()]
+        self._skills = [Option(name, say("a skill")) for name in await skill_admin(desk.app).names()]
         if self.screen.status.window is None and (window := await desk.app.context_length()) is not None:
             self.screen.status = structs.replace(self.screen.status, window=window)
             self.screen.changed()
@@ -162,7 +163,7 @@ class Chat:
             else:
                 await commands.run(desk, name, text)
             return
-        skills = await desk.app.skills().names()
+        skills = await skill_admin(desk.app).names()
         if name in skills:
             self._say(desk, draft)
             return

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from hermes.core.messages import PERSON
 from hermes.core.parts import ImagePart
-from hermes.util.say import say
+from hermes.i18n.messages import say
 
 _SECONDS = 3.0
 _MOST_BY_TERMINAL = 74_994

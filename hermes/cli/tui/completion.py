@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from hermes.app.command import Call, Command, Group, Registry
-from hermes.app.desk import Desk, Option, Surface
-from hermes.app.slash import registry
+from hermes.commands.command import Call, Command, Group, Registry
+from hermes.commands.context import Desk, Option, Surface
+from hermes.commands.registry import registry
 from hermes.core.errors import HermesError
-from hermes.util.say import say
+from hermes.i18n.messages import say
 from hermes.util.text import escaped
 
 MOST = 200

@@ -16,10 +16,10 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import History
 
-from hermes.app.pictures import read_picture
 from hermes.core.errors import UsageError
 from hermes.core.parts import ImagePart
-from hermes.util.say import say, say_many
+from hermes.i18n.messages import say, say_many
+from hermes.sessions.image_files import read_picture
 
 LONG_LINES, LONG_CHARACTERS = 12, 1_200
 """A paste above either stands in the line as a mark, and goes out as it is."""

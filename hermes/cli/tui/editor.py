@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping
 
 from hermes.core.errors import UsageError
-from hermes.util.say import phrase
+from hermes.i18n.messages import phrase
 
 
 def edited(text: str, environ: Mapping[str, str]) -> str | None:

@@ -13,7 +13,7 @@ from prompt_toolkit.layout.menus import CompletionsMenuControl
 from prompt_toolkit.layout.processors import AppendAutoSuggestion, BeforeInput, HighlightIncrementalSearchProcessor
 
 from hermes.cli.tui.composer import Composer
-from hermes.util.say import say
+from hermes.i18n.messages import say
 
 _MOST_COMPLETIONS = 8
 

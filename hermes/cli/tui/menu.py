@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from hermes.app.desk import Option
-from hermes.util.say import say
+from hermes.commands.context import Option
+from hermes.i18n.messages import say
 
 QUIET = 0.6
 """Seconds without a key after which a menu listens."""

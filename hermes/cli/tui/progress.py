@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from hermes.core.events import ToolEnded
 from hermes.core.parts import ToolStatus
-from hermes.util.say import say, say_many
+from hermes.i18n.messages import say, say_many
 from hermes.util.text import one_line
 
 CHANGING = ("patch", "write_file")

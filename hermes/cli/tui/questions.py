@@ -5,16 +5,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hermes.app.desk import Option
-from hermes.cli.tui.look import Look
 from hermes.cli.tui.menu import Menus
+from hermes.cli.tui.style import Look
+from hermes.commands.context import Option
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import AnswerScope
-from hermes.util.say import say, translated
+from hermes.i18n.messages import say, translated
 from hermes.util.text import escaped, excerpt, is_long, one_line, visible
 
 if TYPE_CHECKING:
-    from hermes.app.port import SessionPort
+    from hermes.sessions.port import SessionPort
 
 _THIS = "this call"
 _WITHDRAWN = "withdrawn"

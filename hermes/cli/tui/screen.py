@@ -18,14 +18,14 @@ from hermes.cli.tui import typeahead
 from hermes.cli.tui.composer import Composer
 from hermes.cli.tui.keys import Actions, bindings
 from hermes.cli.tui.layout import Faces, layout
-from hermes.cli.tui.look import Look
 from hermes.cli.tui.menu import QUIET, Menus
 from hermes.cli.tui.output import Paper
 from hermes.cli.tui.painted import fragments
 from hermes.cli.tui.status import Status, fitted, parts
+from hermes.cli.tui.style import Look
 from hermes.cli.tui.view import View
 from hermes.config.display import EditingMode
-from hermes.util.say import say
+from hermes.i18n.messages import say
 from hermes.util.text import inert, one_line
 
 T = TypeVar("T")

@@ -9,17 +9,17 @@ from functools import partial
 
 from msgspec import Struct
 
-from hermes.app.options import Options
 from hermes.cli.log import FaultLog
-from hermes.cli.screen.theme import depth_of
+from hermes.cli.render.theme import depth_of
 from hermes.cli.tui.chat import Chat
+from hermes.cli.tui.command_context import ChatDesk
 from hermes.cli.tui.composer import Past
-from hermes.cli.tui.desk import ChatDesk
-from hermes.cli.tui.look import Look
 from hermes.cli.tui.output import Paper
+from hermes.cli.tui.style import Look
 from hermes.config.display import DisplaySettings
 from hermes.config.home import Home
-from hermes.util.say import say, translated
+from hermes.i18n.messages import say, translated
+from hermes.sessions.options import Options
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -58,11 +58,11 @@ async def _opened(
 ) -> ChatDesk:
     """Open the program and the first session, while the input line takes keys already."""
     await asyncio.to_thread(_import_what_sessions_need)
-    from hermes.app.wiring import App
-    from hermes.cli.tui.talk import Talk
+    from hermes.cli.tui.session import Talk
+    from hermes.sessions.app import App
 
     app = await stack.enter_async_context(App(environ, wanted.options))
-    from hermes.app.ports.reachable import reachable
+    from hermes.ipc.session_server import reachable
 
     await stack.enter_async_context(reachable(app))
     log.redact = app.redact
@@ -80,7 +80,7 @@ async def _opened(
 
 async def _farewell(chat: Chat, desk: ChatDesk) -> None:
     """Say how to go on with the session, or delete it where that is wanted."""
-    from hermes.app.ports.reachable import said_something
+    from hermes.ipc.session_server import said_something
     from hermes.runtime.actor import SessionActor
 
     actor = desk.port
@@ -88,7 +88,7 @@ async def _farewell(chat: Chat, desk: ChatDesk) -> None:
         if said_something(actor):
             chat.screen.tell("notice", say("hermes --resume {id} goes on with it.", id=actor.session_id))
         return
-    from hermes.app.sessions import Sessions
+    from hermes.admin.sessions import Sessions
 
     await desk.app.close_session(actor)
     on = desk.app.premises
@@ -103,7 +103,12 @@ def _by_now(log: FaultLog) -> Callable[[str], str]:
 
 def _import_what_sessions_need() -> None:
     """In a thread: the input line answers meanwhile."""
-    for name in ("hermes.app.wiring", "hermes.app.premises", "hermes.app.birth", "hermes.app.toolbox"):
+    for name in (
+        "hermes.sessions.app",
+        "hermes.sessions.services",
+        "hermes.sessions.session_builder",
+        "hermes.sessions.session_tools",
+    ):
         importlib.import_module(name)
 
 

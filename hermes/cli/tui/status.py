@@ -5,8 +5,8 @@ from msgspec import Struct, structs
 from hermes.core.events import EpochBegan, Event, RequestEnded, TurnEnded
 from hermes.core.money import Certainty, Cost
 from hermes.core.usage import Usage
-from hermes.util.local import compact
-from hermes.util.say import say
+from hermes.i18n.formats import compact
+from hermes.i18n.messages import say
 from hermes.util.text import escaped, one_line
 
 _FULL = 0.8

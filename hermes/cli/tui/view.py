@@ -7,10 +7,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from hermes.app.usage_lines import epoch_line
-from hermes.cli.tui.look import Look
-from hermes.cli.tui.speech import Speech
-from hermes.cli.tui.work import Work
+from hermes.cli.tui.answer_text import Speech
+from hermes.cli.tui.style import Look
+from hermes.cli.tui.turn_state import Work
+from hermes.commands.views.usage import epoch_line
 from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -32,8 +32,8 @@ from hermes.core.events import (
 )
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
-from hermes.util.local import moment, span
-from hermes.util.say import phrase, say, translated
+from hermes.i18n.formats import moment, span
+from hermes.i18n.messages import phrase, say, translated
 from hermes.util.text import inert, one_line, sentence
 
 SLICE = 0.008

@@ -9,9 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from urllib.parse import quote as percent
 
-from hermes.app.markdown.blocks import Kind
-from hermes.app.markdown.inline import Span
-from hermes.gateway.text.parts import Part, addressed, aligned, bars, is_marker, marks, parts_of, quotes
+from hermes.markup.blocks import Kind
+from hermes.markup.document import Part, addressed, aligned, bars, is_marker, marks, parts_of, quotes
+from hermes.markup.inline import Span
 
 _LINKED = re.compile(r"(?:https?://[^\s<>]+|mailto:[^\s<>]+)$", re.IGNORECASE)
 _CALL = re.compile(r"@(?=(?:everyone|here|channel|all|room)\b)", re.IGNORECASE)

@@ -10,9 +10,9 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from hermes.app.markdown.blocks import Kind
-from hermes.app.markdown.containers import QUOTE
-from hermes.gateway.text.parts import Part, addressed, aligned, bars, is_marker, marks, parts_of, quotes
+from hermes.markup.blocks import Kind
+from hermes.markup.containers import QUOTE
+from hermes.markup.document import Part, addressed, aligned, bars, is_marker, marks, parts_of, quotes
 
 MOST = 100
 """Marked ranges that Telegram keeps of a message."""

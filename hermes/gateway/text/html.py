@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from html import escape
 
-from hermes.app.markdown.blocks import Kind
-from hermes.app.markdown.containers import QUOTE
-from hermes.app.markdown.inline import Span, spans_of
 from hermes.gateway.text.dialect import leads, tame
-from hermes.gateway.text.parts import Part, is_marker, parts_of
+from hermes.markup.blocks import Kind
+from hermes.markup.containers import QUOTE
+from hermes.markup.document import Part, is_marker, parts_of
+from hermes.markup.inline import Span, spans_of
 
 _TAGS = (("strong", "strong"), ("emphasis", "em"), ("strike", "del"))
 _PAGE = (

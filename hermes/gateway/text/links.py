@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from hermes.app.markdown.blocks import Kind
-from hermes.app.markdown.inline import Span, spans_of
-from hermes.gateway.text.parts import Part, parts_of
-from hermes.gateway.text.source import apart
+from hermes.markup.blocks import Kind
+from hermes.markup.document import Part, parts_of
+from hermes.markup.inline import Span, spans_of
+from hermes.markup.source_spans import apart
 
 _LINK = re.compile(
     r"""!?\[((?:[^\[\]\\]|\\.|\[[^\[\]]*\])*)\]

@@ -15,8 +15,8 @@ from msgspec import Struct
 from hermes.core.chats import MediaKind
 from hermes.core.errors import HermesError
 from hermes.gateway.platform import Fault, SendError
-from hermes.gateway.text.source import apart
-from hermes.util.say import phrase, say, translated
+from hermes.i18n.messages import phrase, say, translated
+from hermes.markup.source_spans import apart
 from hermes.util.text import escaped
 
 _KINDS = {

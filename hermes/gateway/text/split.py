@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 
-from hermes.gateway.text.source import BLANK, NEVER, NONE, Frame, lines_of, whole_of
+from hermes.markup.source_spans import BLANK, NEVER, NONE, Frame, lines_of, whole_of
 from hermes.util.text import clean_surrogates
 
 SMALLEST = 16

@@ -1,8 +1,8 @@
 """The small model that comes with Hermes, started in this process."""
 
 from hermes.core.money import FREE
+from hermes.i18n.messages import phrase
 from hermes.providers.wire import ProviderRecord, Quirks
-from hermes.util.say import phrase
 
 RECORD = ProviderRecord(
     name="local",

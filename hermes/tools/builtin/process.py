@@ -4,7 +4,7 @@ import asyncio
 from typing import Annotated, Literal
 
 from hermes.core.errors import ToolError
-from hermes.tools.backends.base import Stopped
+from hermes.execution.base import Stopped
 from hermes.tools.output import cut
 from hermes.tools.processes import Process
 from hermes.tools.schema import Arguments

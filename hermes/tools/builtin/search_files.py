@@ -159,9 +159,9 @@ def _wanted(path: str, job: _Job) -> bool:
 
 
 def _secret(root: Path, name: str, places: Places) -> bool:
-    from hermes.safety.findings import Verdict
-    from hermes.safety.path_judge import judge_path
+    from hermes.safety.path_policy import judge_path
     from hermes.safety.paths import read_refused
+    from hermes.safety.shell.findings import Verdict
 
     path = os.path.normpath(root if root.is_file() else root / name)
     if read_refused(path, places):

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus
-from hermes.tools.backends.base import Command, Exit, Network, Running, Stopped
+from hermes.execution.base import Command, Exit, Network, Running, Stopped
 from hermes.tools.output import HeadTail, cut
 from hermes.tools.session import Opening, ToolContext, ToolState
 from hermes.tools.tool import ToolOutput, tool
@@ -103,7 +103,7 @@ async def _foreground(ctx: ToolContext, order: Command, seconds: float, *, keep_
         ctx.state.processes.adopt(order, running, ended, ctx.clock.now())
         notes.append("it left processes running, whose output is lost; use background for those")
     if ctx.backend.name == "sandbox" and _SETTINGS_KEPT.search(text):
-        from hermes.tools.settings_of_git import BRANCH_DONE, WHAT_TO_DO
+        from hermes.tools.permissions.git_config import BRANCH_DONE, WHAT_TO_DO
 
         notes.append(BRANCH_DONE if _BRANCH_DONE.search(text) else WHAT_TO_DO)
     if ended.code != 0:
@@ -115,7 +115,7 @@ def _reached(running: Running, ended: Exit, order: Command, text: str) -> frozen
     """The hosts that something came from; None where nobody saw that."""
     if running.heard is not None or not ended.code:
         return running.heard
-    from hermes.tools.silence import reached_nobody
+    from hermes.tools.exit_hints import reached_nobody
 
     return frozenset() if reached_nobody(order.text, ended.code, text) else None
 

@@ -12,10 +12,10 @@ from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.spill import write_spill
 from hermes.tools.tool import Parallel, ToolOutput, tool
-from hermes.tools.web.access import NO_WEB
+from hermes.web.access import NO_WEB
 
 if TYPE_CHECKING:
-    from hermes.tools.web.fetch import Fetcher
+    from hermes.web.fetch import Fetcher
 
 MAX_URLS = 5
 LIMIT = 15_000
@@ -72,7 +72,7 @@ class _Read(Struct, frozen=True):
 
 
 async def _read(fetcher: "Fetcher", url: str) -> _Read:
-    from hermes.tools.web.pages import readable, text_of
+    from hermes.web.pages import readable, text_of
 
     try:
         page = await fetcher.fetch(url, wanted=readable)

@@ -7,7 +7,7 @@ from hermes.core.errors import ToolError
 from hermes.core.parts import Provenance, Source
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, ToolOutput, tool
-from hermes.tools.web.access import NO_WEB
+from hermes.web.access import NO_WEB
 
 LIMIT = 5
 
@@ -24,7 +24,7 @@ async def web_search(
     limit: Annotated[int, "Results to give, at most 20."] = LIMIT,
 ) -> ToolOutput:
     """Search the web. Gives titles, addresses and a few words of each; read a page with web_extract."""
-    from hermes.tools.web.search import MAX_RESULTS, Search, ask, choose
+    from hermes.web.search import MAX_RESULTS, Search, ask, choose
 
     query = " ".join(query.split())
     if not query:

@@ -1,0 +1,207 @@
+"""Administration of keys, shared by every front-end. Nothing here gives a key away."""
+
+import os
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from msgspec import structs
+
+from hermes.config.auth_file import AuthEntry, add_entry, read_entries, remove_entry
+from hermes.config.environment import with_dotenv
+from hermes.config.home import Home, locate_home
+from hermes.config.load import load_settings
+from hermes.config.settings import Settings
+from hermes.core.errors import ConfigError, NotFoundError, UsageError
+from hermes.core.protocols import KeyLedger
+from hermes.llm.key_slots import KeyState, ending_of
+from hermes.llm.key_sources import command_words
+from hermes.llm.pool import KeyPool
+from hermes.plugins import suggestion
+from hermes.providers.key_variables import sound_key
+from hermes.providers.records import ALIASES, KEYS, provider_names, record
+from hermes.providers.resolve import ModelChoice, at_own_address, resolve
+from hermes.providers.wire import Endpoint
+from hermes.sessions.formats.openai_format import Plain
+from hermes.sessions.model.credentials import Credentials, pool_name, with_stored
+from hermes.sessions.model.endpoint import choose_model
+from hermes.sessions.options import Options
+from hermes.store.store import Store
+from hermes.util.clock import SystemClock
+from hermes.util.text import inert, one_line
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_SERVER = re.compile(r"[a-z0-9.\-\[\]:]+", re.ASCII)
+_LONGEST_LABEL = 60
+
+
+@asynccontextmanager
+async def stored_keys(environ: Mapping[str, str]) -> "AsyncIterator[Auth]":
+    """The keys of this home. Looking creates nothing: without a database nothing is known of any key."""
+    home = locate_home(environ)
+    home.check()
+    if not home.database.exists():
+        yield Auth(home, environ, None)
+        return
+    store = await Store.open(home.root, SystemClock())
+    try:
+        yield Auth(home, environ, store)
+    finally:
+        await store.close()
+
+
+class Auth:
+    """What can be done with keys."""
+
+    def __init__(self, home: Home, environ: Mapping[str, str], ledger: KeyLedger | None) -> None:
+        self._home = home
+        self._environ = with_dotenv(environ, home.env_file)
+        self._settings: Settings = load_settings(home).settings
+        self._ledger = ledger
+        self._credentials = Credentials(home, environ, self._settings, SystemClock(), ledger)
+
+    async def rows(self) -> list[Plain]:
+        """Every key, by provider: where it is from and how it stands."""
+        choice = with_stored(choose_model(self._settings.model, Options()), self._home)
+        endpoint = self._configured(choice)
+        rows: list[Plain] = []
+        for name in self._names(endpoint):
+            rows += await self._provider_rows(name, choice, endpoint)
+        return rows
+
+    def add(self, provider: str, entry: AuthEntry) -> Plain:
+        """Keep a key, or where to find it; `entry` needs no id and no label. Raises UsageError for what is no key."""
+        name = self.provider(provider)
+        _check(entry)
+        self._home.ensure()
+        kept = read_entries(self._home).get(name, ())
+        if entry.key and any(other.key == entry.key for other in kept):
+            raise UsageError(f"This key of {name} is there already.", "`hermes auth list` shows it.")
+        label = self._label(entry, [other.label for other in kept])
+        new = structs.replace(entry, id=os.urandom(6).hex(), label=label)
+        add_entry(self._home, name, new)
+        return {"provider": name, "label": label, "kind": entry.kind, "ending": ending_of(entry.key)}
+
+    async def remove(self, provider: str, which: str) -> Plain:
+        """Forget an entry of `auth.json`. Raises NotFoundError, and UsageError for one that stands elsewhere."""
+        row = await self.find(provider, which)
+        slot = str(row["slot"])
+        if not slot.startswith("auth:"):
+            where = "config.yaml" if slot.startswith("given:") else "`.env` or the environment"
+            raise UsageError(f"{row['label']} is not in auth.json.", f"Take it out of {where}.")
+        remove_entry(self._home, str(row["provider"]), slot.removeprefix("auth:"))
+        if self._ledger is not None:
+            await self._ledger.clear_keys(str(row["provider"]), slot)
+        return row
+
+    async def reset(self, provider: str = "", which: str = "") -> int:
+        """Have keys tried again at once: one, a provider's, or all; how many cooldowns ended. Counts of uses stay."""
+        if which:
+            row = await self.find(provider, which)
+            name, slot = str(row["provider"]), str(row["slot"])
+        else:
+            name, slot = self.provider(provider) if provider else "", ""
+        if self._ledger is None:
+            return 0
+        return await self._ledger.clear_keys(name or None, slot or None)
+
+    async def find(self, provider: str, which: str) -> Plain:
+        """The provider's key of that label or number. Raises NotFoundError with the nearest label."""
+        name = self.provider(provider)
+        rows = [row for row in await self.rows() if row["provider"] == name]
+        found = next((row for row in rows if which in (row["label"], str(row["number"]))), None)
+        if found is None:
+            near = suggestion(which, [str(row["label"]) for row in rows])
+            raise NotFoundError(f"{name} has no key {which!r}.", near or "`hermes auth list` shows them.")
+        return found
+
+    def provider(self, given: str) -> str:
+        """The provider's own name; a server of one's own is `custom:HOST` or `custom:HOST:PORT`. Raises UsageError."""
+        name, _, server = given.strip().lower().partition(":")
+        name = ALIASES.get(name, name)
+        if name not in provider_names():
+            try:
+                name = record(name).name
+            except ConfigError as error:
+                near = suggestion(name, [*provider_names(), *ALIASES])
+                raise UsageError(error.message, near or f"Known are: {', '.join(provider_names())}.") from None
+        if name == "local":
+            raise UsageError("The embedded model needs no key.")
+        if name != "custom":
+            return name
+        if not _SERVER.fullmatch(server):
+            raise UsageError(
+                "A key for a server of one's own goes to that server only.", "Name it: custom:HOST or custom:HOST:PORT."
+            )
+        return f"custom:{server}"
+
+    def _configured(self, choice: ModelChoice) -> Endpoint | None:
+        """The endpoint that the settings lead to; None when they lead nowhere."""
+        try:
+            return resolve(choice, self._environ)
+        except ConfigError:
+            return None
+
+    def _names(self, endpoint: Endpoint | None) -> Sequence[str]:
+        """Every pool that may have a key: those that decide when nothing is named first."""
+        used = [pool_name(endpoint)] if endpoint is not None else []
+        named = [name for name in provider_names() if name not in ("custom", "local")]
+        return list(dict.fromkeys([*used, *KEYS, *named, *read_entries(self._home)]))
+
+    async def _provider_rows(self, name: str, choice: ModelChoice, endpoint: Endpoint | None) -> list[Plain]:
+        found = record(name.partition(":")[0])
+        here = endpoint is not None and pool_name(endpoint) == name
+        own = at_own_address(choice, self._environ) if here else found.name != "custom"
+        slots = self._credentials.slots(name, found, own_address=own, variables=here or found.name != "custom")
+        pool = self._credentials.pool(name, slots, found.title)
+        states = await pool.report() if slots else []
+        if here:
+            states = [*await self._given(choice, endpoint), *states]
+        return [
+            {"provider": name, "number": number, "strategy": pool.strategy.value, **structs.asdict(state)}
+            for number, state in enumerate(states, 1)
+        ]
+
+    async def _given(self, choice: ModelChoice, endpoint: Endpoint | None) -> Sequence[KeyState]:
+        """The key that `model.api_key` names, which is used in the place of all others."""
+        if not choice.api_key or endpoint is None:
+            return []
+        pool = self._credentials.keys(endpoint, choice)
+        states = await pool.report() if isinstance(pool, KeyPool) else []
+        return [
+            structs.replace(state, label="model.api_key", source="config.yaml, in place of all") for state in states
+        ]
+
+    def _label(self, entry: AuthEntry, taken: Sequence[str]) -> str:
+        """The entry's label, or one of our own that nobody has."""
+        label = one_line(inert(entry.label), _LONGEST_LABEL)
+        if label in taken:
+            raise UsageError(f"There is a key of the label {label!r} already.", "Choose another --label.")
+        if label.isdecimal():
+            raise UsageError(
+                "A label of digits only would be taken for a number in the list.", "Choose another --label."
+            )
+        if label:
+            return label
+        base = {"env": entry.name, "command": entry.command.split()[0] if entry.command else "", "keyring": "keyring"}
+        stem = os.path.basename(base.get(entry.kind, "") or "key")
+        numbered = (f"{stem}-{number}" for number in range(1, len(taken) + 2))
+        return next(label for label in ([stem] if stem != "key" else []) + list(numbered) if label not in taken)
+
+
+def _check(entry: AuthEntry) -> None:
+    """Refuse an entry that can never give a key."""
+    match entry.kind:
+        case "key":
+            if not entry.key:
+                raise UsageError("No key was given.")
+            if not sound_key(entry.key):
+                raise UsageError("What was given holds a space, a line break or a typographic sign, which no key does.")
+        case "env":
+            if not _VARIABLE.fullmatch(entry.name):
+                raise UsageError("--env takes the name of a variable, not a key.", "Such as: --env MY_SECOND_KEY")
+        case "command":
+            command_words(entry.command)
+        case _:
+            if not entry.service or not entry.user:
+                raise UsageError("--keyring takes SERVICE/USER.", "Such as: --keyring hermes/openrouter")

@@ -1,0 +1,116 @@
+"""Git, run for Hermes itself: nothing that a repository brings along is run by it.
+
+Hooks, filters, the file system monitor and pagers are switched off on the command line, which comes before every
+setting of the repository; the person's own settings stay. Differences, which a repository's programs may show, are
+never asked for.
+"""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hermes.core.errors import NotFoundError, StoreError, UsageError
+from hermes.i18n.messages import phrase
+from hermes.util.text import one_line, visible
+
+_SECONDS = 120.0
+_ALWAYS = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.pager=cat",
+    "core.attributesFile=/dev/null",
+    "protocol.ext.allow=never",
+    "log.showSignature=false",
+    "submodule.recurse=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+)
+_OF_THE_REPOSITORY = ("local", "worktree")
+_ASKED = r"^(filter\..*|remote\..*\.promisor|extensions\.partialclone)$"
+
+
+class Git:
+    """Git in one folder. Methods raise StoreError with git's own words when it fails."""
+
+    def __init__(
+        self, folder: Path, environ: Mapping[str, str], *, seconds: float = _SECONDS, trusted: bool = False
+    ) -> None:
+        self.folder = folder
+        self._trusted = trusted
+        self._seconds = seconds
+        kept = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
+        self._environ = kept | {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+        self._off: list[str] | None = None
+
+    def run(self, *arguments: str) -> str:
+        """What git prints, without the last line's end."""
+        code, said, wrong = self.tried(*arguments)
+        if code:
+            raise StoreError(
+                phrase("git {verb} failed: {what}", verb=arguments[0], what=one_line(wrong or said, 300) or str(code))
+            )
+        return said
+
+    def tried(self, *arguments: str) -> tuple[int, str, str]:
+        """The exit code and what git prints, on standard output and on standard error."""
+        return self._git([*self._switches(), *arguments])
+
+    def _switches(self) -> Sequence[str]:
+        """The options that switch off what the repository's own settings would run."""
+        if self._off is None:
+            off = list(_ALWAYS)
+            code, said, _ = self._git(["config", "-z", "--show-scope", "--name-only", "--get-regexp", _ASKED])
+            words = said.split("\0") if not code else []
+            for scope, name in zip(words[::2], words[1::2], strict=False):
+                if scope not in _OF_THE_REPOSITORY:
+                    continue
+                if name.startswith("filter."):
+                    self._must_be_plain(name)
+                    off.append(f"{name}={'false' if name.endswith('.required') else ''}")
+                elif not self._trusted:
+                    raise self._refused(name)
+            self._off = [word for setting in off for word in ("-c", setting)]
+        return self._off
+
+    def _must_be_plain(self, name: str) -> None:
+        """Raise for a name that cannot be switched off: git would read it in another way on the command line."""
+        if "=" in name or not name.isprintable():
+            raise self._refused(name)
+
+    def _refused(self, name: str) -> StoreError:
+        what = one_line(visible(name), 100)
+        return StoreError(
+            phrase("A setting of the repository {folder} could run programs: {what}.", folder=self.folder, what=what),
+            phrase("Take it out of .git/config, or use the repository without Hermes' worktrees."),
+        )
+
+    def _git(self, arguments: Sequence[str]) -> tuple[int, str, str]:
+        try:
+            done = subprocess.run(
+                ["git", "--no-pager", *arguments],
+                cwd=self.folder,
+                env=self._environ,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=self._seconds,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise NotFoundError(phrase("git is not installed."), phrase("Install it and try again.")) from None
+        except subprocess.TimeoutExpired:
+            raise StoreError(phrase("git did not end within {seconds} s.", seconds=f"{self._seconds:g}")) from None
+        except OSError as error:
+            raise StoreError(phrase("git cannot be run: {reason}.", reason=error.strerror)) from None
+        out, wrong = (os.fsdecode(text).rstrip("\n") for text in (done.stdout, done.stderr))
+        return done.returncode, out, wrong
+
+
+def repository_of(folder: Path, environ: Mapping[str, str]) -> Path:
+    """The top of the work tree that a folder is in. Raises UsageError where there is none."""
+    code, top, _ = Git(folder, environ).tried("rev-parse", "--show-toplevel")
+    if code or not top:
+        raise UsageError(
+            phrase("{folder} is in no git repository.", folder=folder), phrase("Go to one, or leave --worktree out.")
+        )
+    return Path(top)

@@ -1,0 +1,181 @@
+"""The log files of a home as entries, and following them as they grow and are begun anew."""
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from hermes.config.home import Home
+from hermes.core.errors import UsageError
+from hermes.i18n.messages import phrase
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+_FILES = ("errors.old.log", "errors.log")
+_HEAD = re.compile(
+    r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3}) (?P<pid>\d+) (?P<level>[A-Z]+) (?P<source>\S+): (?P<text>.*)"
+)
+_AGO = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_POLL = 0.2
+_LARGEST = 16 << 20
+"""Bytes of one file that are read, its end."""
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One entry of a log with all its lines. `at` is in seconds since the epoch, None where a line has no time."""
+
+    at: float | None
+    level: str
+    source: str
+    pid: int | None
+    text: str
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """Which entries are wanted: of this level or a graver one, of a session, since a moment."""
+
+    level: str = ""
+    session: str = ""
+    since: float = 0.0
+
+    def has(self, entry: Entry) -> bool:
+        """Whether an entry is."""
+        if self.level and entry.level in LEVELS and LEVELS.index(entry.level) < LEVELS.index(self.level):
+            return False
+        if self.since and (entry.at is None or entry.at < self.since):
+            return False
+        return not self.session or self.session in entry.text
+
+
+def since(text: str, now: float) -> float:
+    """The moment that `2h`, `30m`, `7d` or a date means. Raises UsageError."""
+    found = _AGO.fullmatch(text.strip())
+    if found is not None:
+        return now - float(found[1]) * _UNITS[found[2]]
+    try:
+        return datetime.fromisoformat(text.strip()).timestamp()
+    except (ValueError, OverflowError):
+        raise UsageError(
+            phrase("{text!r} is no time.", text=text[:40]), phrase("Write it as 30m, 2h, 7d, or 2026-11-01.")
+        ) from None
+
+
+def read_log(home: Home, wanted: Wanted, count: int) -> list[Entry]:
+    """The last `count` entries that are wanted, the oldest first; none where there is no log."""
+    found: list[Entry] = []
+    for name in _FILES:
+        found += [one for one in entries(file_lines(home.logs / name), "errors") if wanted.has(one)]
+    for file in sorted(home.logs.glob("mcp-*.log")):
+        found += [one for one in entries(file_lines(file), file.stem) if wanted.has(one)]
+    found.sort(key=lambda one: one.at or 0.0)  # stable: what has no time stays in its file's order, in front
+    return found[-count:] if count else []
+
+
+async def follow_log(home: Home, wanted: Wanted) -> AsyncIterator[Entry]:
+    """Entries that are written from now on, without an end. A file that is begun anew is followed on."""
+    file = home.logs / _FILES[1]
+    tail = Tail(file)
+    try:
+        while True:
+            for entry in entries(tail.more(), "errors"):
+                if wanted.has(entry):
+                    yield entry
+            await asyncio.sleep(_POLL)
+    finally:
+        tail.close()
+
+
+def entries(lines: Iterable[str], source: str) -> Iterator[Entry]:
+    """Lines as entries: what does not begin with a time belongs to the entry before, or is one of its own."""
+    head: re.Match[str] | None = None
+    body: list[str] = []
+    for line in lines:
+        found = _HEAD.fullmatch(line)
+        if found is not None:
+            if head is not None:
+                yield _entry(head, body)
+            head, body = found, [found["text"]]
+        elif head is not None:
+            body.append(line)
+        elif line.strip():
+            yield Entry(at=None, level="", source=source, pid=None, text=line)
+    if head is not None:
+        yield _entry(head, body)
+
+
+def _entry(head: re.Match[str], body: list[str]) -> Entry:
+    moment = time.mktime(time.strptime(head["at"], "%Y-%m-%d %H:%M:%S")) + int(head["ms"]) / 1000
+    text = "\n".join(body).rstrip()
+    return Entry(at=moment, level=head["level"].lower(), source=head["source"], pid=int(head["pid"]), text=text)
+
+
+def file_lines(file: Path) -> list[str]:
+    """The lines of the end of a file; none where it cannot be read."""
+    try:
+        with open(file, "rb", opener=_plain) as opened:
+            size = os.fstat(opened.fileno()).st_size
+            opened.seek(max(size - _LARGEST, 0))
+            return opened.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+
+
+class Tail:
+    """What a file gains, in whole lines, also when another one takes its name."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._handle = self._open()
+        self._rest = b""
+        if self._handle >= 0:
+            os.lseek(self._handle, 0, os.SEEK_END)
+
+    def more(self) -> list[str]:
+        """The lines that were added since."""
+        gained = self._read()
+        if self._replaced():
+            gained += self._read()
+            self.close()
+            self._handle = self._open()
+            gained += self._read()
+        text = self._rest + gained
+        whole, newline, self._rest = text.rpartition(b"\n")
+        return whole.decode("utf-8", "replace").splitlines() if newline else []
+
+    def close(self) -> None:
+        """Let the file go."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def _open(self) -> int:
+        try:
+            return _plain(str(self._file), os.O_RDONLY)
+        except OSError:
+            return -1
+
+    def _read(self) -> bytes:
+        if self._handle < 0:
+            return b""
+        if os.lseek(self._handle, 0, os.SEEK_CUR) > os.fstat(self._handle).st_size:
+            os.lseek(self._handle, 0, os.SEEK_SET)  # it was emptied
+        pieces = []
+        while piece := os.read(self._handle, 1 << 16):
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def _replaced(self) -> bool:
+        try:
+            there = os.stat(self._file)
+        except OSError:
+            return False
+        return self._handle < 0 or not os.path.samestat(there, os.fstat(self._handle))
+
+
+def _plain(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)

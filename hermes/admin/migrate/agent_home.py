@@ -1,0 +1,340 @@
+"""A home of hermes-agent: `state.db`, `config.yaml`, `.env`, `SOUL.md`, `memories/`, `skills/`.
+
+The layout is that of its documentation (developer guide, Session Storage). Its database is opened by SQLite alone, for
+reading, and copied at once: everything is read from the copy.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+import apsw
+
+from hermes.admin.migrate.foreign_home import (
+    Holdings,
+    Left,
+    OldHome,
+    decoded,
+    is_link,
+    skill_folders,
+    sound_id,
+    typed_messages,
+    without_links,
+    words_below,
+)
+from hermes.config.environment import parse_dotenv
+from hermes.config.faults import type_faults
+from hermes.config.load import known_part, parse_document
+from hermes.config.settings import Settings
+from hermes.core.errors import ConfigError, StoreError
+from hermes.core.usage import Usage
+from hermes.i18n.messages import phrase, say, say_many
+from hermes.memory.files import parted
+from hermes.providers.records import ALIASES, KEYS, provider_names
+from hermes.sessions.formats.openai_format import Plain
+from hermes.store.imported_sessions import OldSession
+from hermes.store.rows import NewSession
+from hermes.util.text import one_line
+
+SOURCE = "hermes-agent"
+_TAKEN = re.compile(
+    r"model\.(?:default|provider|base_url|context_length|max_tokens|temperature)"
+    r"|agent\.(?:max_turns|api_max_retries|tool_delay|reasoning_effort|personality)"
+    r"|personalities(?:\..*)?|display\..*|compression\..*|prompt_caching\..*|credential_pool_strategies(?:\..*)?"
+    r"|memory\.(?:enabled|user_profile_enabled|write_approval|memory_char_limit|user_char_limit|nudge_interval)"
+    r"|skills\.(?:write_approval|creation_nudge_interval|disabled)"
+    r"|context_file_max_chars|tool_output\.max_chars|goals\.max_turns|web\.search_backend|mcp_servers\..*",
+    re.DOTALL,
+)
+"""The settings that are taken. Whatever else there is may loosen what holds the agent, or lead elsewhere."""
+_OF_A_SERVER = ("command", "args", "env", "cwd", "url", "headers", "timeout", "connect_timeout", "tools")
+_VARIABLES = re.compile(r"CUSTOM_API_KEY|BRAVE_\w*KEY|TAVILY_API_KEY")
+_ADDRESS = re.compile(r"\w+_(?:URL|HOST|ENDPOINT)|\w*PROXY", re.IGNORECASE)
+_WANTED = ("id", "role", "content", "tool_call_id", "tool_calls", "tool_name", "timestamp", "reasoning")
+
+
+class AgentHome(OldHome):
+    """One of them; `same` says that Hermes lives in it too."""
+
+    title = "hermes-agent"
+    source = SOURCE
+
+    def __init__(self, root: Path, *, same: bool) -> None:
+        self.root = root
+        self.same = same
+
+    def holdings(self) -> Holdings:
+        """What is in it; where Hermes lives too, only the sessions have to be taken."""
+        left: list[Left] = []
+        count = messages = size = 0
+        file = self.root / "state.db"
+        try:
+            with _source(file) as database:
+                count, messages = _counted(database)
+                size = file.stat().st_size
+        except StoreError as error:
+            left.append(Left("state.db", str(error)))
+        if self.same:
+            what = say("config.yaml, .env, SOUL.md, memories and skills")
+            left.append(Left(what, say("they stand in this folder and are used as they are")))
+            return Holdings(
+                title=self.title,
+                root=self.root,
+                sessions=count,
+                messages=messages,
+                bytes=size,
+                left=tuple(left),
+            )
+        skills, own = _skills(self.root, left)
+        if own:
+            left.append(Left(say_many("{n} skill", "{n} skills", own), say("they came with that program")))
+        return Holdings(
+            title=self.title,
+            root=self.root,
+            settings=self._settings(left),
+            env=self._env(left),
+            identity=words_below(self.root, "SOUL.md", left),
+            memory=parted(words_below(self.root, "memories/MEMORY.md", left)),
+            user=parted(words_below(self.root, "memories/USER.md", left)),
+            skills=tuple(skills),
+            sessions=count,
+            messages=messages,
+            bytes=size,
+            left=(*left, *self._others()),
+        )
+
+    def sessions(self) -> Iterator[OldSession]:
+        """All sessions in which something was said, oldest first."""
+        with _copied(self.root / "state.db") as database:
+            known = _columns(database, "sessions")
+            rows = list(database.execute("SELECT * FROM sessions ORDER BY started_at, id")) if known else []
+            for row in rows:
+                old = _session(database, dict(zip(known, row, strict=True)))
+                if old is not None:
+                    yield old
+
+    def _settings(self, left: list[Left]) -> dict[tuple[str, ...], object]:
+        file = self.root / "config.yaml"
+        try:
+            document = parse_document(words_below(self.root, file.name, left).encode(), file)
+        except ConfigError as error:
+            left.append(Left("config.yaml", str(error)))
+            return {}
+        known = known_part(document)
+        strange = [name for name in document if name not in Settings.__struct_fields__]
+        if strange:
+            left.append(Left("config.yaml: " + ", ".join(strange), say("this version does not act on it")))
+        for fault in type_faults(known):
+            left.append(Left(f"config.yaml: {fault.key}", fault.message))
+            _drop(known, re.split(r"[.\[]", fault.key))
+        servers = known.pop("mcp_servers", None)
+        found = dict(_leaves((), known, Settings)) | _servers(servers)
+        _without_unknown_provider(found, left)
+        taken = {path: value for path, value in found.items() if _TAKEN.fullmatch(".".join(path))}
+        if len(taken) < len(found):
+            names = ", ".join(".".join(path) for path in found if path not in taken)
+            left.append(Left("config.yaml: " + names, say("what may be done, and where things go, is said anew here")))
+        return taken
+
+    def _env(self, left: list[Left]) -> dict[str, str]:
+        found = parse_dotenv(words_below(self.root, ".env", left))
+        addresses = [name for name in found if _ADDRESS.fullmatch(name)]
+        if addresses:
+            names = ", ".join(addresses)
+            left.append(Left(f".env: {names}", say("an address says where keys and words go: give it anew")))
+        used = {name: value for name, value in found.items() if name not in addresses and _is_used(name)}
+        others = len(found) - len(used) - len(addresses)
+        if others:
+            what = say_many("{n} variable of .env", "{n} variables of .env", others)
+            left.append(Left(what, say("Hermes does not read them")))
+        return used
+
+    def _others(self) -> Iterator[Left]:
+        if (self.root / "sessions").is_dir():
+            yield Left("sessions/", say("what was said stands in state.db"))
+        if (self.root / "auth.json").exists():
+            yield Left("auth.json", say("sign-ins belong to that program; add keys with `hermes auth add`"))
+        if (self.root / "cron").is_dir():
+            yield Left("cron/", say("jobs are not taken over: `hermes cron add` makes them anew"))
+
+
+@contextlib.contextmanager
+def _source(file: Path) -> Iterator[apsw.Connection]:
+    """The database, opened for reading. Raises StoreError.
+
+    With a log beside it another process may be writing: then SQLite's own locks are used. Without one nothing but the
+    file itself is touched.
+    """
+    if not file.exists():
+        raise StoreError(phrase("There is no {file}.", file=file))
+    if any(is_link(file.parent, Path(f"{file}{end}")) for end in ("", "-wal", "-shm")):
+        raise StoreError(phrase("{file} is a link, and links are not followed.", file=file))
+    source: apsw.Connection | None = None
+    try:
+        quiet = "" if os.path.exists(f"{file}-wal") else "&immutable=1"
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        source = apsw.Connection(f"file:{quote(str(file))}?mode=ro{quiet}", flags=flags)
+        source.set_busy_timeout(5_000)
+        yield source
+    except apsw.Error as error:
+        raise StoreError(phrase("{file} cannot be read: {why}.", file=file, why=one_line(str(error)))) from None
+    finally:
+        if source is not None:
+            source.close()
+
+
+@contextlib.contextmanager
+def _copied(file: Path) -> Iterator[apsw.Connection]:
+    """A copy of the database in a folder of its own, gone at the end. Raises StoreError."""
+    folder = tempfile.mkdtemp(prefix="hermes-copy-")
+    copy = apsw.Connection(os.path.join(folder, "copy.db"))
+    try:
+        with _source(file) as source, copy.backup("main", source, "main") as backup:
+            backup.step(-1)
+        if _columns(copy, "messages"):
+            copy.execute("CREATE INDEX IF NOT EXISTS by_session ON messages (session_id)").fetchall()
+        yield copy
+    finally:
+        copy.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _columns(database: apsw.Connection, table: str) -> list[str]:
+    return [str(row[1]) for row in database.execute(f"PRAGMA table_info({table})")]  # a name of our own
+
+
+def _counted(database: apsw.Connection) -> tuple[int, int]:
+    spoken = "role IN ('user', 'assistant', 'tool')"
+    row = database.execute(f"SELECT count(DISTINCT session_id), count(*) FROM messages WHERE {spoken}").fetchone()  # noqa: S608
+    return (int(row[0]), int(row[1])) if row else (0, 0)
+
+
+def _session(database: apsw.Connection, row: Mapping[str, object]) -> OldSession | None:
+    name = sound_id(_text(row, "id"))
+    began = _number(row.get("started_at"))
+    messages = typed_messages(list(_said(database, row.get("id"), began)))
+    if not name or not messages:
+        return None
+    tokens = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+    return OldSession(
+        session=NewSession(
+            id=name,
+            source=f"{SOURCE}/{one_line(_text(row, 'source') or 'cli', 40)}",
+            title=one_line(_text(row, "title"), 120),
+            model=_text(row, "model"),
+            cwd=_text(row, "cwd"),
+        ),
+        began_at=began or messages[0].at,
+        ended_at=_number(row.get("ended_at")) or messages[-1].at,
+        usage=Usage(*(_whole(row.get(column)) for column in tokens)).bounded(),
+        messages=messages,
+    )
+
+
+def _said(database: apsw.Connection, session_id: object, began: float) -> Iterator[tuple[float, Plain]]:
+    """The messages of a session that stand, with their times."""
+    columns = _columns(database, "messages")
+    wanted = [column for column in _WANTED if column in columns]
+    active = " AND active = 1" if "active" in columns else ""
+    query = f"SELECT {', '.join(wanted)} FROM messages WHERE session_id = ?{active} ORDER BY id"  # noqa: S608 - names of our own
+    for values in database.execute(query, (session_id,)):
+        row = dict(zip(wanted, values, strict=True))
+        if row.get("role") in ("user", "assistant", "tool"):
+            yield _number(row.get("timestamp")) or began, _plain(row)
+
+
+def _plain(row: Mapping[str, object]) -> Plain:
+    """A row as a chat message; content that is a list stands as JSON in it."""
+    content = row.get("content")
+    text = content if isinstance(content, str) else ""
+    parts = decoded(text) if text.startswith('[{"') else None
+    message: Plain = {"role": row.get("role"), "content": parts if isinstance(parts, list) else text}
+    calls = decoded(row.get("tool_calls"))
+    if isinstance(calls, list):
+        message["tool_calls"] = calls
+    if row.get("tool_call_id"):
+        message["tool_call_id"] = row["tool_call_id"]
+        message["content"] = text
+    if row.get("reasoning"):
+        message["reasoning"] = row["reasoning"]
+    return message
+
+
+def _servers(servers: object) -> dict[tuple[str, ...], object]:
+    """MCP servers as they are taken: none is used before the person switches it on, and each tool asks first."""
+    return {
+        ("mcp_servers", str(name)): {key: server[key] for key in _OF_A_SERVER if key in server}
+        | {"enabled": False, "trust": "ask"}
+        for name, server in (servers.items() if isinstance(servers, dict) else ())
+        if isinstance(server, dict)
+    }
+
+
+def _without_unknown_provider(found: dict[tuple[str, ...], object], left: list[Left]) -> None:
+    """Leave the whole model out where its provider is none that is known here."""
+    named = str(found.get(("model", "provider")) or "")
+    if not named or ALIASES.get(named.lower(), named.lower()) in provider_names():
+        return
+    model = one_line(str(found.get(("model", "default")) or named), 80)
+    left.append(Left(say("the model {name}", name=model), say("its provider is not known here")))
+    for path in [path for path in found if path[0] == "model"]:
+        del found[path]
+
+
+def _skills(home: Path, left: list[Left]) -> tuple[list[Path], int]:
+    """The person's own skills, and how many came with the program (its list names them)."""
+    manifest = words_below(home, "skills/.bundled_manifest", left)
+    bundled = {line.partition(":")[0].strip() for line in manifest.splitlines()}
+    folders = without_links(home, skill_folders(home / "skills"), left)
+    own = [folder for folder in folders if folder.name not in bundled]
+    return own, len(folders) - len(own)
+
+
+def _leaves(path: tuple[str, ...], value: object, typed: object) -> Iterator[tuple[tuple[str, ...], object]]:
+    """The single settings of a document, lists and named entries whole; only what has a type here."""
+    from hermes.config.keys import members
+
+    below = members(typed)
+    if not isinstance(value, dict) or below is None or "*" in below or not value:
+        if value not in (None, "", {}, []):
+            yield path, value
+        return
+    for name, inner in value.items():
+        if name in below:
+            yield from _leaves((*path, name), inner, below[name])
+
+
+def _drop(document: dict[str, object], steps: list[str]) -> None:
+    """Take out what is at a place, or as much above it as is a mapping."""
+    inner: object = document
+    for step in steps[:-1]:
+        below = inner.get(step) if isinstance(inner, dict) else None
+        if not isinstance(below, dict):
+            break
+        inner = below
+    else:
+        step = steps[-1]
+    if isinstance(inner, dict):
+        inner.pop(step, None)
+
+
+def _is_used(name: str) -> bool:
+    base = re.sub(r"_\d+$|S$", "", name)
+    return any(base in names or name in names for names in KEYS.values()) or _VARIABLES.fullmatch(name) is not None
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and 0 < value < 1e11 else 0.0
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _text(row: Mapping[str, object], name: str) -> str:
+    return str(row.get(name) or "")

@@ -1,0 +1,1 @@
+"""Models: choosing one, trying it, keeping the choice, changing it in a running session."""

@@ -1,0 +1,416 @@
+"""The model that answers: what is chosen and why, what there is to choose from, trying one, keeping the choice."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import msgspec
+from msgspec import Struct, structs
+
+from hermes.admin.config import change, writable_home
+from hermes.admin.sessions import open_store
+from hermes.config.environment import with_dotenv
+from hermes.config.home import Home, locate_home
+from hermes.config.load import load_settings
+from hermes.config.settings import ModelSettings, Settings
+from hermes.core.errors import ConfigError, TransportError, UsageError
+from hermes.core.frame import EpochFrame, Sampling
+from hermes.core.messages import user_message
+from hermes.core.money import FREE, NANO, Price, cost, shown
+from hermes.core.outcomes import FailureKind
+from hermes.core.protocols import HttpTimeouts
+from hermes.core.secret import KeyHolder
+from hermes.core.stream import Failure, StreamDelta
+from hermes.core.usage import Usage
+from hermes.i18n.messages import phrase, say
+from hermes.llm.client import ModelClient
+from hermes.llm.context_length import known_context_length
+from hermes.llm.lineage import Lineage
+from hermes.llm.metering import Meter, Unmetered
+from hermes.llm.prices import known_price
+from hermes.providers.records import KEYS, record
+from hermes.providers.resolve import ModelChoice, environment_keys, resolve
+from hermes.providers.wire import Endpoint
+from hermes.providers.wires import wire
+from hermes.sessions.formats.openai_format import Plain
+from hermes.sessions.model.credentials import Credentials, keyed, with_stored
+from hermes.sessions.model.endpoint import Model, choose_model, is_embedded, open_model
+from hermes.sessions.model.spending import Spending, own_prices
+from hermes.sessions.options import Options
+from hermes.util.clock import SystemClock
+from hermes.util.text import inert, one_line, shown_address
+
+LIST_SECONDS = 10.0
+"""For being told the models."""
+TEST_SECONDS = 90.0
+"""For one answer; a model that is not loaded yet takes its time."""
+_MOST_BYTES = 16 << 20
+_MOST_MODELS = 5_000
+_TEST = "This is a test of the connection. Answer with one word: ready"
+_TEST_TOKENS = 64
+_OWN_TO_A_PLACE = ("base_url", "api_key", "api_mode", "context_length")
+
+
+class Candidate(KeyHolder, frozen=True, kw_only=True):
+    """A choice that is not made yet; what is empty is as the settings have it, or found."""
+
+    model: str = ""
+    provider: str = ""
+    base_url: str = ""
+    api_key: str = ""
+
+
+class Listed(Struct, frozen=True):
+    """A model that a server names, with its window where it says so."""
+
+    name: str
+    context_length: int | None = None
+
+
+class Tried(Struct, frozen=True):
+    """What came of a test call. `cost` is in words; `problem` and `hint` are empty when it worked."""
+
+    seconds: float
+    cost: str
+    said: str
+    problem: str = ""
+    hint: str = ""
+
+
+class FoundKey(Struct, frozen=True):
+    """A place that holds a key of a provider: a variable, or an entry of `auth.json`. Never the key."""
+
+    provider: str
+    title: str
+    place: str
+
+
+def found_keys(environ: Mapping[str, str]) -> list[FoundKey]:
+    """Where keys are, in the order in which providers are preferred."""
+    home = locate_home(environ)
+    try:
+        dotenv = with_dotenv({}, home.env_file)
+    except OSError:
+        dotenv = {}
+    whole = with_dotenv(environ, home.env_file)
+    stored = with_stored(ModelChoice(), home).stored
+    found: list[FoundKey] = []
+    for name in KEYS:
+        known = record(name)
+        for place, _ in environment_keys(known, whole, own_address=False):
+            variable = place.partition("#")[0]
+            where = ".env" if variable in dotenv and not environ.get(variable) else say("the environment")
+            found.append(FoundKey(name, known.title, say("{variable} in {where}", variable=variable, where=where)))
+        if name in stored:
+            found.append(FoundKey(name, known.title, "auth.json"))
+    return found
+
+
+async def current(environ: Mapping[str, str], *, ask: bool = False) -> Plain:
+    """The model that would answer now, and what says so; with `ask` its server is asked for an unknown window.
+
+    Raises ConfigError when the settings lead nowhere.
+    """
+    home, settings, whole = _standing(environ)
+    choice = with_stored(choose_model(settings.model, Options()), home)
+    if is_embedded(choice, whole):
+        why = say("config.yaml") if settings.model.provider else say("nothing is configured")
+        return {
+            "model": "smollm2-135m-instruct",
+            "provider": "local",
+            "title": record("local").title,
+            "base_url": "",
+            "wire": "chat_completions",
+            "context_length": None,
+            "price": None,
+            "free": True,
+            "sources": {"provider": why, "model": why},
+        }
+    endpoint = resolve(choice, whole)
+    window = endpoint.context_length
+    if window is None and ask:
+        async with _opened(environ, Candidate()) as (model, _):
+            window = await known_context_length(model.endpoint, model.transport)
+    price = known_price(endpoint, own_prices(settings))
+    return {
+        "model": endpoint.model,
+        "provider": endpoint.record.name,
+        "title": endpoint.record.title,
+        "base_url": shown_address(endpoint.base_url),
+        "wire": endpoint.wire,
+        "context_length": window,
+        "price": None if price is None else {"input": price.input, "output": price.output, "as_of": price.as_of},
+        "free": price == FREE,
+        "sources": _sources(settings.model, endpoint, whole),
+    }
+
+
+async def model_names(environ: Mapping[str, str], candidate: Candidate) -> list[Listed]:
+    """The models that a provider or server names, sorted. Raises ConfigError in words that say what to do.
+
+    Takes `LIST_SECONDS` at the most.
+    """
+    async with _opened(environ, structs.replace(candidate, model=candidate.model or "-")) as (model, _):
+        where = model.endpoint.record.title
+        try:
+            async with asyncio.timeout(LIST_SECONDS):
+                status, body = await _asked(model)
+        except (TransportError, TimeoutError) as error:
+            why = error.message if isinstance(error, TransportError) else phrase("no answer in time.")
+            raise ConfigError(
+                phrase("{server} cannot be asked for its models: {why}", server=where, why=one_line(inert(why), 200)),
+                phrase("Is it running, and is the address right?"),
+            ) from None
+    return _listed(body, status, where)
+
+
+async def _asked(model: Model) -> tuple[int, bytes]:
+    """What a server answers to the question for its models."""
+    endpoint = model.endpoint
+    base = endpoint.base_url.rstrip("/")
+    base = f"{base}/v1" if endpoint.wire == "anthropic_messages" and not base.endswith("/v1") else base
+    headers = wire(endpoint.wire).headers(endpoint) | {"accept": "application/json"}
+    timeouts = HttpTimeouts(connect=5.0, read=LIST_SECONDS)
+    body = bytearray()
+    async with model.transport.open("GET", f"{base}/models", headers=headers, body=b"", timeouts=timeouts) as stream:
+        async for chunk in stream.chunks():
+            body += chunk
+            if len(body) > _MOST_BYTES:
+                raise ConfigError(
+                    phrase("{server} sent a list of models that is too long.", server=endpoint.record.title)
+                )
+        return stream.status, bytes(body)
+
+
+async def tried(environ: Mapping[str, str], candidate: Candidate) -> Tried:
+    """Make one small call, within the person's caps. Raises ConfigError for a choice that leads nowhere."""
+    home, settings, _ = _standing(environ)
+    clock = SystemClock()
+    async with _opened(environ, candidate) as (model, credentials), open_store(home) as store:
+        meter: Meter = Unmetered()
+        if store is not None and not home.foreign():
+            meter = Spending(settings, Options(), store, clock).meter_for("", Options())
+        keys = credentials.keys(model.endpoint, model.choice)
+        client = ModelClient(model.endpoint, model.transport, clock, keys=keys, meter=meter, retries=0)
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(TEST_SECONDS):
+                outcome = await client.answer(_question(model.endpoint), _ignore)
+        except TimeoutError:
+            outcome = Failure(kind=FailureKind.TIMEOUT, message=phrase("No answer in {n} s.", n=int(TEST_SECONDS)))
+        seconds = time.monotonic() - began
+        price = known_price(model.endpoint, own_prices(settings))
+        paid = _paid(outcome.usage, price)
+        if isinstance(outcome, Failure):
+            message, hint = explained(outcome, model.endpoint)
+            return Tried(seconds, paid, "", message, hint)
+        return Tried(seconds, paid, one_line(inert(outcome.message.text), 60))
+
+
+def checked(environ: Mapping[str, str], candidate: Candidate) -> Endpoint:
+    """Where a choice leads. Raises ConfigError when it leads nowhere."""
+    _, settings, whole = _standing(environ)
+    return resolve(_choice(environ, settings, candidate), whole)
+
+
+def keep(environ: Mapping[str, str], candidate: Candidate) -> list[str]:
+    """Write a choice into `config.yaml`, once it is known to lead somewhere; the keys that were changed.
+
+    With another provider or address what belonged to the old one (its key, address, wire) goes; with another model
+    the old one's window. Raises ConfigError, UsageError.
+    """
+    home = writable_home(environ)
+    settings = load_settings(home).settings.model
+    if candidate.provider.lower() != "local":
+        checked(environ, candidate)
+    changes, removed = _changes(settings, candidate)
+    if changes or removed:
+        change(home, changes, removed)
+    return [".".join(path) for path in (*changes, *removed)]
+
+
+def _changes(
+    settings: ModelSettings, candidate: Candidate
+) -> tuple[dict[tuple[str, ...], object], list[tuple[str, ...]]]:
+    """What a choice writes, and what goes."""
+    named = {
+        "default": candidate.model,
+        "provider": record(candidate.provider).name if candidate.provider else "",
+        "base_url": candidate.base_url,
+        "api_key": candidate.api_key,
+    }
+    fresh = {name: value for name, value in named.items() if value and value != getattr(settings, name)}
+    gone: tuple[str, ...] = ("context_length",) if "default" in fresh else ()
+    if _elsewhere(settings, candidate):
+        gone = _OWN_TO_A_PLACE
+    removed: list[tuple[str, ...]] = [("model", name) for name in gone if name not in fresh and getattr(settings, name)]
+    return {("model", name): value for name, value in fresh.items()}, removed
+
+
+def explained(failure: Failure, endpoint: Endpoint) -> tuple[str, str]:
+    """A failure in one sentence, and what to do about it."""
+    told = _TOLD.get(failure.kind)
+    names = " / ".join(endpoint.record.key_variables) or "model.api_key"
+    values = {"server": endpoint.record.title, "model": endpoint.model, "key": names}
+    if told is None:
+        return one_line(inert(failure.message), 300), failure.hint
+    message, hint = told
+    detail = one_line(inert(failure.message), 200)
+    said = say(message, **values)
+    return (f"{said} ({detail})" if detail else said), say(hint, **values)
+
+
+_KEY = phrase("Check the key in {key}; `hermes auth list` shows where keys come from.")
+_TOLD: dict[FailureKind, tuple[str, str]] = {
+    FailureKind.AUTH: (phrase("{server} does not accept the key."), _KEY),
+    FailureKind.AUTH_PERMANENT: (phrase("{server} says that the key is revoked."), _KEY),
+    FailureKind.BILLING: (
+        phrase("{server} says that the account has no credit."),
+        phrase("Add credit there, or choose another provider."),
+    ),
+    FailureKind.RATE_LIMIT: (
+        phrase("{server} limits how much is asked for now."),
+        phrase("Wait a little and try again."),
+    ),
+    FailureKind.MODEL_NOT_FOUND: (
+        phrase("{server} does not know the model {model}."),
+        phrase("`hermes model --list` shows those it has."),
+    ),
+    FailureKind.UNREACHABLE: (
+        phrase("{server} cannot be reached."),
+        phrase("Is it running, is the address right, and is this machine online?"),
+    ),
+    FailureKind.TLS: (
+        phrase("The certificate of {server} is not trusted."),
+        phrase("Behind a company's proxy set `model.ca_bundle` to its certificates."),
+    ),
+    FailureKind.TIMEOUT: (phrase("{server} took too long."), phrase("Try again; a local model may still be loading.")),
+    FailureKind.OVERLOADED: (phrase("{server} is overloaded."), phrase("Try again in a minute.")),
+    FailureKind.BAD_RESPONSE: (
+        phrase("What answered is not a model server of this kind."),
+        phrase("Check the address; it mostly ends in /v1. `model.api_mode` names the wire."),
+    ),
+}
+
+
+def _standing(environ: Mapping[str, str]) -> tuple[Home, Settings, dict[str, str]]:
+    home = locate_home(environ)
+    home.check()
+    return home, load_settings(home).settings, with_dotenv(environ, home.env_file)
+
+
+def _choice(environ: Mapping[str, str], settings: Settings, candidate: Candidate) -> ModelChoice:
+    home = locate_home(environ)
+    options = Options(
+        model=candidate.model, provider=candidate.provider, base_url=candidate.base_url, api_key=candidate.api_key
+    )
+    chosen = settings.model
+    if candidate.model not in ("", chosen.default):
+        chosen = structs.replace(chosen, context_length=None)
+    return with_stored(choose_model(chosen, options), home)
+
+
+@asynccontextmanager
+async def _opened(environ: Mapping[str, str], candidate: Candidate) -> AsyncIterator[tuple[Model, Credentials]]:
+    """The model of a choice, with a key in it, and where its keys come from."""
+    home, settings, whole = _standing(environ)
+    choice = _choice(environ, settings, candidate)
+    credentials = Credentials(home, environ, settings, SystemClock())
+    async with open_model(choice, whole, ca_file=settings.model.ca_bundle) as model:
+        endpoint = await keyed(model.endpoint, credentials.keys(model.endpoint, choice))
+        yield structs.replace(model, endpoint=endpoint), credentials
+
+
+def _listed(body: bytes, status: int, where: str) -> list[Listed]:
+    if status in (401, 403):
+        raise ConfigError(phrase("{server} does not accept the key.", server=where), phrase("Check the key."))
+    try:
+        value: object = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        value = None
+    rows = value.get("data", value.get("models")) if isinstance(value, dict) else value
+    if status != 200 or not isinstance(rows, list):
+        raise ConfigError(
+            phrase("{server} does not say which models it has ({status}).", server=where, status=status),
+            phrase("Type the model's name."),
+        )
+    found = {one.name: one for row in rows[:_MOST_MODELS] if (one := _model(row)) is not None}
+    return [found[name] for name in sorted(found, key=str.lower)]
+
+
+def _model(row: object) -> Listed | None:
+    name = (row.get("id") or row.get("name")) if isinstance(row, dict) else None
+    if not isinstance(row, dict) or not isinstance(name, str) or not name:
+        return None
+    window = row.get("context_length")
+    name = one_line(inert(name), 200).removeprefix("models/")
+    return Listed(name, window if isinstance(window, int) and window > 0 else None)
+
+
+def _question(endpoint: Endpoint) -> Lineage:
+    known = endpoint.record
+    frame = EpochFrame(
+        provider=known.name,
+        model=endpoint.model,
+        wire=endpoint.wire,
+        encoder_version=wire(endpoint.wire).version,
+        system=known.prompt,
+        sampling=Sampling(max_tokens=_TEST_TOKENS),
+    )
+    lineage = Lineage(frame, endpoint)
+    lineage.extend((user_message(_TEST),))
+    return lineage
+
+
+async def _ignore(_delta: StreamDelta | object) -> None:
+    """Nobody looks at the test's answer while it comes."""
+
+
+def _paid(usage: Usage | None, price: Price | None) -> str:
+    """What the call cost, in words."""
+    if price == FREE:
+        return say("nothing")
+    if usage is not None and usage.cost_usd is not None:
+        return shown(round(usage.cost_usd * NANO))
+    if usage is None or price is None:
+        return say("unknown: this model has no known price")
+    return shown(cost(usage, price))
+
+
+def _elsewhere(settings: ModelSettings, candidate: Candidate) -> bool:
+    """Whether a choice leads to another server than the settings do."""
+    provider = record(candidate.provider).name if candidate.provider else settings.provider
+    named = record(settings.provider).name if settings.provider else ""
+    return provider != named or bool(candidate.base_url and candidate.base_url != settings.base_url)
+
+
+def _sources(settings: ModelSettings, endpoint: Endpoint, environ: Mapping[str, str]) -> Plain:
+    """What says which provider and which model."""
+    file = "config.yaml"
+    by_key = next((place for place, _ in environment_keys(endpoint.record, environ, own_address=True)), "")
+    if settings.provider:
+        provider = f"{file} (model.provider)"
+    elif settings.base_url:
+        provider = f"{file} (model.base_url)"
+    elif endpoint.record.name == "custom" and environ.get("OPENAI_BASE_URL"):
+        provider = "OPENAI_BASE_URL"
+    else:
+        provider = by_key or "auth.json"
+    key = (
+        f"{file} (model.api_key)"
+        if settings.api_key
+        else by_key or (say("kept in auth.json") if endpoint.api_key else say("none needed"))
+    )
+    model = f"{file} (model.default)" if settings.default else say("the provider's own choice")
+    return {"provider": provider, "model": model, "key": key}
+
+
+def refuse_key(text: str) -> None:
+    """Raise UsageError for what can be no key."""
+    from hermes.providers.key_variables import sound_key
+
+    if not text:
+        raise UsageError(phrase("No key was given."))
+    if not sound_key(text):
+        raise UsageError(phrase("What was given holds a space, a line break or a typographic sign, which no key does."))

@@ -1,0 +1,1 @@
+"""Who may talk with Hermes, and as what."""

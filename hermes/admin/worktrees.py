@@ -1,0 +1,289 @@
+"""Git worktrees of their own for runs: `-w`. They lie in `~/.hermes-worktrees`, outside of the repository and the home.
+
+Beside each stands a record of what it is of, which nothing in the worktree can change.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from hermes.admin.git import Git, repository_of
+from hermes.config.home import locate_home
+from hermes.config.profiles import base_folder
+from hermes.config.trusted import change_trust, is_trusted, trusted_folders
+from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
+from hermes.i18n.messages import phrase, say, say_many
+from hermes.plugins import suggestion
+from hermes.sessions.formats.openai_format import Plain
+from hermes.sessions.open_sessions import is_held
+from hermes.tools.permissions.git_hooks import programs_around
+from hermes.util.atomic import write_atomic
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_ODD = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    """What a worktree is of: its repository, branch, and the commit that it began at."""
+
+    repository: str
+    branch: str
+    base: str
+    made_at: float
+
+
+class Worktree(Struct, frozen=True, kw_only=True):
+    """A worktree that is ready: `folder` is where the run stands in it, as it stood in the repository."""
+
+    name: str
+    folder: str
+    branch: str
+    fresh: bool
+
+
+class Worktrees:
+    """The worktrees of a person. Methods raise HermesError."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._root = base_folder(environ).with_name(".hermes-worktrees")
+
+    @contextlib.contextmanager
+    def using(self, folder: Path, name: str = "") -> Iterator[tuple[Worktree, list[str]]]:
+        """A worktree for a run that was started in `folder`: a new one, or the one of that name.
+
+        It comes with a list that afterwards holds what there is to say about it. One without changes and commits is
+        removed again, any other stays. It is trusted as the repository's folder is. Raises UsageError outside of a
+        repository, BusyError while another run uses the worktree.
+        """
+        top = repository_of(folder, self._environ)
+        self._must_be_safe(top)
+        name = self._checked(name) if name else self._named_after(top)
+        self._root.mkdir(mode=0o700, exist_ok=True)
+        said: list[str] = []
+        with self._lock(name):
+            record = self._record(name)
+            fresh = record is None
+            if record is None:
+                record = self._made(name, top)
+            elif Path(record.repository) != top:
+                raise UsageError(
+                    phrase("The worktree {name} is of {folder}.", name=name, folder=record.repository),
+                    phrase("Choose another name."),
+                )
+            root = self._root / name
+            inside = root / folder.resolve().relative_to(top.resolve())
+            stands = inside if inside.is_dir() else root
+            try:
+                yield Worktree(name=name, folder=str(stands), branch=record.branch, fresh=fresh), said
+            finally:
+                said += self._ended(name, record)
+
+    def rows(self) -> list[Plain]:
+        """Every worktree with what is in it, the newest first."""
+        return sorted((self._row(name) for name in self._names()), key=lambda row: -float(str(row["made_at"])))
+
+    def remove(self, name: str, *, force: bool = False) -> Plain:
+        """Remove a worktree. With changes or commits that are on no other branch only by `force`."""
+        if name not in self._names():
+            hint = suggestion(name, self._names()) or phrase("`hermes worktree list` shows those there are.")
+            raise NotFoundError(phrase("There is no worktree {name!r}.", name=name), hint)
+        with self._lock(name):
+            record = self._record(name)
+            assert record is not None
+            row = self._row(name)
+            if not force and (row["changes"] or row["commits"] or row["wrong"]):
+                raise UsageError(
+                    phrase("The worktree {name} holds work: {what}.", name=name, what=_work(row)),
+                    phrase("--force removes it with its branch all the same."),
+                )
+            self._take_away(name, record, force=True)
+        return row
+
+    def _must_be_safe(self, top: Path) -> None:
+        """Raise UsageError where git could run programs that a repository names, and nobody has vouched for it."""
+        if self._vouched(top):
+            return
+        found = programs_around(str(top))
+        if found == []:
+            return
+        names = ", ".join(os.path.relpath(one, top) for one in (found or ())[:5])
+        raise UsageError(
+            phrase(
+                "Git could run programs of {folder}: {what}.", folder=top, what=names or say("it is linked to others")
+            ),
+            phrase("Look at them; if they are yours, `hermes trust {folder}`.", folder=top),
+        )
+
+    def _git(self, top: Path) -> Git:
+        return Git(top, self._environ, trusted=self._vouched(top))
+
+    def _ended(self, name: str, record: Record) -> list[str]:
+        """What there is to say once a run is over; what is clean is taken away."""
+        try:
+            row = self._row(name)
+            if not row["wrong"] and not row["changes"] and not row["commits"]:
+                self._take_away(name, record, force=False)
+                return [say("The worktree {name} had no changes and is removed.", name=name)]
+        except HermesError as error:
+            return [str(error)]
+        lines = [
+            say(
+                "Work is left in {folder}, on the branch {branch}: {what}.",
+                folder=row["folder"],
+                branch=record.branch,
+                what=_work(row),
+            )
+        ]
+        if row["changes"]:
+            lines.append(say("To commit it: git -C {folder} add -A && git -C {folder} commit", folder=row["folder"]))
+        lines.append(say("To merge it: git -C {folder} merge {branch}", folder=record.repository, branch=record.branch))
+        lines.append(say("To remove it: hermes worktree remove {name} --force", name=name))
+        return lines
+
+    def _made(self, name: str, top: Path) -> Record:
+        git = self._git(top)
+        code, base, _ = git.tried("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        if code:
+            raise UsageError(phrase("{folder} has no commit yet.", folder=top), phrase("Commit something first."))
+        record = Record(repository=str(top), branch=f"hermes/{name}", base=base, made_at=time.time())
+        root = self._root / name
+        git.run("worktree", "add", "--quiet", "-b", record.branch, str(root), base)
+        try:
+            root.chmod(0o700)
+            write_atomic(self._file(name), msgspec.json.encode(record), mode=0o600)
+            self._trust(root, trusted=self._vouched(top))
+        except OSError as error:
+            raise StoreError(phrase("{path} cannot be written: {reason}.", path=root, reason=error.strerror)) from None
+        return record
+
+    def _take_away(self, name: str, record: Record, *, force: bool) -> None:
+        """Remove the folder, its branch where that has nothing of its own (or by `force`), and the record."""
+        root = self._root / name
+        if os.path.isdir(record.repository):
+            git = self._git(Path(record.repository))
+            code, _, _ = git.tried("worktree", "remove", *(["--force"] if force else []), str(root))
+            if code and not force:
+                return
+            if force:
+                shutil.rmtree(root, ignore_errors=True)
+                git.tried("worktree", "prune")
+            git.tried("branch", "--quiet", "-D", record.branch)
+        else:
+            shutil.rmtree(root, ignore_errors=True)
+        self._trust(root, trusted=False)
+        self._file(name).unlink(missing_ok=True)
+
+    def _row(self, name: str) -> Plain:
+        record = self._record(name)
+        assert record is not None
+        root = self._root / name
+        row: Plain = {
+            "name": name,
+            "folder": str(root),
+            "repository": record.repository,
+            "branch": record.branch,
+            "made_at": record.made_at,
+            "changes": 0,
+            "commits": 0,
+            "in_use": is_held(self._file(name, ".lock")),
+            "wrong": "",
+        }
+        try:
+            # The repository's own notion of the worktree counts: what stands in the worktree's `.git` may be anything.
+            git = self._inside(root, record)
+            row["changes"] = len(git.run("status", "--porcelain", "--untracked-files=all").splitlines())
+            commits = self._git(Path(record.repository)).run("rev-list", "--count", f"{record.base}..{record.branch}")
+            row["commits"] = int(commits)
+        except (HermesError, ValueError) as error:
+            row["wrong"] = str(error)
+        return row
+
+    def _inside(self, root: Path, record: Record) -> Git:
+        """Git for the worktree, told where its data lies by the repository and not by a file in the worktree."""
+        common = self._git(Path(record.repository)).run("rev-parse", "--path-format=absolute", "--git-common-dir")
+        for place in Path(common, "worktrees").iterdir() if Path(common, "worktrees").is_dir() else ():
+            with contextlib.suppress(OSError):
+                if Path((place / "gitdir").read_text("utf-8").strip()) == root / ".git":
+                    return _Placed(root, self._environ, place, trusted=self._vouched(Path(record.repository)))
+        raise StoreError(phrase("git knows no worktree at {folder}.", folder=root))
+
+    def _trust(self, root: Path, *, trusted: bool) -> None:
+        home = locate_home(self._environ)
+        if trusted:
+            home.ensure()
+        if home.trust_file.exists():
+            with contextlib.suppress(HermesError):
+                change_trust(home.trust_file, str(root), trusted=trusted)
+
+    def _vouched(self, top: Path) -> bool:
+        return is_trusted(os.path.realpath(top), trusted_folders(locate_home(self._environ).trust_file))
+
+    def _names(self) -> list[str]:
+        return sorted(one.stem for one in self._root.glob("*.json")) if self._root.is_dir() else []
+
+    def _record(self, name: str) -> Record | None:
+        try:
+            return msgspec.json.decode(self._file(name).read_bytes(), type=Record)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.MsgspecError):
+            raise StoreError(phrase("{file} cannot be read.", file=self._file(name)), phrase("Remove it.")) from None
+
+    def _file(self, name: str, suffix: str = ".json") -> Path:
+        return self._root / f"{name}{suffix}"
+
+    def _checked(self, name: str) -> str:
+        if not _NAME.fullmatch(name) or name.endswith((".json", ".lock", ".")) or ".." in name:
+            raise UsageError(
+                phrase("{name!r} cannot be a worktree's name.", name=name[:80]),
+                phrase("Use letters, digits, `_`, `-` and `.`, 64 at most."),
+            )
+        return name
+
+    def _named_after(self, top: Path) -> str:
+        stem = _ODD.sub("-", top.name).strip("-_")[:40] or "work"
+        return f"{stem}-{time.strftime('%m%d')}-{os.urandom(2).hex()}"
+
+    @contextlib.contextmanager
+    def _lock(self, name: str) -> Iterator[None]:
+        file = self._file(name, ".lock")
+        handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+            if not self._file(name).exists():
+                file.unlink(missing_ok=True)
+        except BlockingIOError:
+            raise BusyError(
+                phrase("The worktree {name} is in use by another run.", name=name), phrase("Choose another name.")
+            ) from None
+        finally:
+            os.close(handle)
+
+
+class _Placed(Git):
+    """Git with its folders named, so that none is looked for."""
+
+    def __init__(self, root: Path, environ: Mapping[str, str], place: Path, *, trusted: bool) -> None:
+        super().__init__(root, environ, trusted=trusted)
+        self._environ |= {"GIT_DIR": str(place), "GIT_WORK_TREE": str(root)}
+
+
+def _work(row: Plain) -> str:
+    """What a worktree holds, in words."""
+    changes, commits = int(str(row["changes"])), int(str(row["commits"]))
+    parts = [
+        *([say_many("{n} changed file", "{n} changed files", changes)] if changes else []),
+        *([say_many("{n} commit", "{n} commits", commits)] if commits else []),
+        *([str(row["wrong"])] if row["wrong"] else []),
+    ]
+    return ", ".join(parts)

@@ -1,0 +1,158 @@
+"""`hermes auth`: the keys of model providers. A key is never taken as an argument and never shown."""
+
+import argparse
+import asyncio
+import getpass
+import sys
+import time
+
+import msgspec
+
+from hermes.admin.auth import Auth, stored_keys
+from hermes.cli.arguments import Parser
+from hermes.cli.errors import failed
+from hermes.config.auth_file import AuthEntry
+from hermes.config.environment import process_environment
+from hermes.core.errors import HermesError, UsageError
+from hermes.i18n.messages import phrase, say, say_many, translated
+from hermes.markup.charts import padded
+from hermes.util.text import inert
+
+Plain = dict[str, object]
+_SAFE_WAYS = phrase(
+    "Leave the key out and Hermes asks for it, or use --key-stdin, --env, --command or --keyring. "
+    "Take the key that was typed for known, and replace it."
+)
+
+
+def run(arguments: list[str]) -> int:
+    """Parse and run one of the verbs."""
+    given = _parser().read(arguments)
+    try:
+        return asyncio.run(_run(given))
+    except HermesError as error:
+        return failed(error)
+
+
+def _parser() -> Parser:
+    made = Parser(
+        prog="hermes auth",
+        description="List, add, remove and reset the keys of model providers. Several keys of one provider are a pool: "
+        "one that is at its limit rests, and another is taken.",
+        epilog="example: hermes auth add openrouter --command 'op read op://vault/openrouter/key'",
+    )
+    verbs = made.add_subparsers(dest="verb", metavar="VERB")
+    listing = verbs.add_parser("list", help="every key: where it is from and how it stands (also without a verb)")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    add = verbs.add_parser(
+        "add", help="keep a key, or where to find one", description="Without an option the key is asked for."
+    )
+    add.add_argument("provider", help="such as openrouter; custom:HOST for a server of your own")
+    add.add_argument("--label", default="", metavar="L", help="what to call it")
+    add.add_argument(
+        "--organisation", default="", metavar="O", help="the account it belongs to; limits are shared there"
+    )
+    ways = add.add_mutually_exclusive_group()
+    ways.add_argument("--env", metavar="NAME", help="a variable that holds it")
+    ways.add_argument("--command", metavar="COMMAND", help="a program that prints it; run without a shell when needed")
+    ways.add_argument("--keyring", metavar="SERVICE/USER", help="an entry of the desktop's keyring")
+    ways.add_argument("--key-stdin", action="store_true", help="read it from standard input")
+    add.add_argument("typed", nargs="*", help=argparse.SUPPRESS)
+    add.add_argument("--api-key", "--key", dest="typed_option", help=argparse.SUPPRESS)
+    remove = verbs.add_parser("remove", help="forget a key that was added")
+    remove.add_argument("provider")
+    remove.add_argument("key", metavar="LABEL-OR-NUMBER", help="as `hermes auth list` shows it")
+    reset = verbs.add_parser("reset", help="have keys tried again at once that rest or were refused")
+    reset.add_argument("provider", nargs="?", default="", help="empty: all")
+    reset.add_argument("key", nargs="?", default="", metavar="LABEL-OR-NUMBER", help="empty: all of the provider")
+    return made
+
+
+async def _run(given: argparse.Namespace) -> int:
+    if given.verb == "add" and (given.typed or given.typed_option is not None):
+        raise UsageError(
+            "A key on the command line would stand in the shell's history and in the list of processes.", _SAFE_WAYS
+        )
+    async with stored_keys(process_environment()) as auth:
+        match given.verb:
+            case None | "list":
+                _show(await auth.rows(), as_json=getattr(given, "json", False))
+            case "add":
+                _add(auth, given)
+            case "remove":
+                row = await auth.remove(given.provider, given.key)
+                print(say("Removed {label} of {provider}.", label=inert(str(row["label"])), provider=row["provider"]))
+            case _:
+                ended = await auth.reset(given.provider, given.key)
+                said = say_many("{n} cooldown ended.", "{n} cooldowns ended.", ended)
+                print(said if ended else say("No key was resting."))
+    return 0
+
+
+def _add(auth: Auth, given: argparse.Namespace) -> None:
+    name = auth.provider(given.provider)  # said before the key is asked for
+    entry = AuthEntry(id="", kind="key", label=given.label, organisation=given.organisation)
+    added = auth.add(name, msgspec.structs.replace(entry, **_way(given, name)))
+    ending = say(", ends in {ending}", ending=added["ending"]) if added["ending"] else ""
+    label, provider = inert(str(added["label"])), added["provider"]
+    print(say("Added {label} to {provider}{ending}.", label=label, provider=provider, ending=ending))
+
+
+def _way(given: argparse.Namespace, name: str) -> dict[str, str]:
+    """The fields of the entry that say where the key is."""
+    if given.env is not None:
+        return {"kind": "env", "name": given.env}
+    if given.command is not None:
+        return {"kind": "command", "command": given.command}
+    if given.keyring is not None:
+        service, _, user = given.keyring.rpartition("/")
+        return {"kind": "keyring", "service": service, "user": user}
+    if given.key_stdin:
+        return {"key": sys.stdin.readline().strip()}
+    if not sys.stdin.isatty():
+        raise UsageError("There is no terminal to ask for the key.", "Give it on standard input with --key-stdin.")
+    try:
+        return {"key": getpass.getpass(say("Key for {name} (it is not shown):", name=name) + " ").strip()}
+    except EOFError:
+        return {"key": ""}
+
+
+def _show(rows: list[Plain], *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows)).decode() + "\n")
+        return
+    if not rows:
+        print(say("There are no keys yet. Add one: hermes auth add openrouter"))
+    before = ""
+    for row in rows:
+        if row["provider"] != before:
+            before = str(row["provider"])
+            many = sum(other["provider"] == before for other in rows) > 1
+            print(f"{before} ({row['strategy']})" if many else before)
+        print(_line(row))
+
+
+def _line(row: Plain) -> str:
+    ending = f"…{row['ending']}" if row["ending"] else ""
+    uses = say("{uses} uses", uses=row["uses"]) if row["uses"] else ""
+    label, source = inert(str(row["label"])), translated(str(row["source"]))
+    columns = (
+        f"{row['number']:>3}  {padded(label, 24)} {padded(source, 28)} {ending:<6} {padded(_state(row), 10)} {uses}"
+    )
+    return columns.rstrip()
+
+
+def _state(row: Plain) -> str:
+    """How the key stands, in words."""
+    only = say(", {model} only", model=row["model"]) if row["model"] else ""
+    if row["state"] == "cooling":
+        moment = time.localtime(float(str(row["until"])))
+        form = "%H:%M" if moment[:3] == time.localtime()[:3] else "%Y-%m-%d %H:%M"
+        return say(
+            "cooling until {time} ({reason}{only})",
+            time=time.strftime(form, moment),
+            reason=row["reason"],
+            only=only,
+        )
+    dead = say("dead ({reason}{only})", reason=row["reason"], only=only)
+    return dead if row["state"] == "dead" else say("ready")

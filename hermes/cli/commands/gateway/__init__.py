@@ -1,0 +1,1 @@
+"""The verbs about the gateway and the people who talk with it."""

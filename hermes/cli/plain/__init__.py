@@ -1,0 +1,1 @@
+"""The chat in plain lines, for terminals that can show no more."""

@@ -1,0 +1,44 @@
+"""Runs of text as lines of a terminal."""
+
+from collections.abc import Sequence
+
+from hermes.cli.render.theme import Theme
+from hermes.markup.cells import Range, lines_of
+from hermes.markup.inline import Run
+
+
+def wrapped(theme: Theme, runs: Sequence[Run], width: int, *, whole: bool = True) -> list[str]:
+    """The runs wrapped to `width` cells and painted; each line stands for itself."""
+    if len(runs) == 1:
+        text, style = runs[0]
+        return [theme.paint(style, text[start:end].rstrip(" ")) for start, end in lines_of(text, width, whole=whole)]
+    text = "".join([words for words, _ in runs])
+    return _painted(theme, runs, text, lines_of(text, width, whole=whole))
+
+
+def line(theme: Theme, runs: Sequence[Run]) -> str:
+    """The runs painted as one line."""
+    return "".join([theme.paint(style, words) for words, style in runs])
+
+
+def _painted(theme: Theme, runs: Sequence[Run], text: str, ranges: Sequence[Range]) -> list[str]:
+    found: list[str] = []
+    number, start = 0, 0
+    """The run that stands at the place reached, and where it begins."""
+    for begin, given in ranges:
+        end = given
+        while end > begin and text[end - 1] == " ":
+            end -= 1
+        pieces: list[str] = []
+        at = begin
+        while at < end:
+            words, style = runs[number]
+            stop = start + len(words)
+            if stop <= at:
+                number, start = number + 1, stop
+                continue
+            until = min(stop, end)
+            pieces.append(theme.paint(style, text[at:until]))
+            at = until
+        found.append("".join(pieces))
+    return found

@@ -1,0 +1,169 @@
+"""Styles by name, and the colours that a terminal can show."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from hermes.cli.render.skins import DEFAULT, SKINS
+from hermes.core.errors import UsageError
+from hermes.i18n.messages import phrase, say
+
+_NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "gray")
+_BASIC = {f"ansi{name}": number for number, name in enumerate(_NAMES)}
+_BASIC |= {f"ansibright{name}": number + 8 for number, name in enumerate(_NAMES[1:-1], 1)}
+_BASIC |= {"ansibrightblack": 8, "ansiwhite": 15}
+_ATTRIBUTES = {"bold": 1, "dim": 2, "italic": 3, "underline": 4, "reverse": 7, "strike": 9}
+_HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
+_BASIC_VALUES = (
+    (0, 0, 0), (170, 0, 0), (0, 170, 0), (170, 85, 0), (0, 0, 170), (170, 0, 170), (0, 170, 170), (170, 170, 170),
+    (85, 85, 85), (255, 85, 85), (85, 255, 85), (255, 255, 85), (85, 85, 255), (255, 85, 255), (85, 255, 255),
+    (255, 255, 255),
+)  # fmt: skip
+_STEPS = (0, 95, 135, 175, 215, 255)
+
+END = "\x1b[0m"
+
+
+class Depth(IntEnum):
+    """How many colours the terminal shows."""
+
+    PLAIN = 0
+    """No colours, and no bold, underlined or reversed text."""
+    NONE = 1
+    BASIC = 2
+    """16."""
+    INDEXED = 3
+    """256."""
+    TRUE = 4
+
+
+def depth_of(environ: Mapping[str, str]) -> Depth:
+    """What TERM, COLORTERM, NO_COLOR and FORCE_COLOR say (https://no-color.org, https://force-color.org)."""
+    term = environ.get("TERM", "")
+    if environ.get("NO_COLOR"):
+        return Depth.PLAIN if term in ("", "dumb") else Depth.NONE
+    forced = {"1": Depth.BASIC, "true": Depth.BASIC, "2": Depth.INDEXED, "3": Depth.TRUE}
+    if (wanted := environ.get("FORCE_COLOR", "")) in forced:
+        return forced[wanted]
+    if term in ("", "dumb"):
+        return Depth.PLAIN
+    if environ.get("COLORTERM", "") in ("truecolor", "24bit") or term.endswith(("-direct", "-truecolor")):
+        return Depth.TRUE
+    if "256" in term or term.startswith(("xterm-kitty", "alacritty", "foot", "wezterm", "ghostty")):
+        return Depth.INDEXED
+    return Depth.BASIC
+
+
+class Theme:
+    """The styles of a skin at a colour depth. A style is named by one or several parts, the later ones on top."""
+
+    def __init__(self, skin: Mapping[str, str], depth: Depth, *, plain: bool = False, unicode: bool = True) -> None:
+        self.depth = Depth.PLAIN if plain else depth
+        self.plain = plain
+        """Words instead of boxes and marks, for screen readers."""
+        self.unicode = unicode and not plain
+        self._skin = {**SKINS[DEFAULT], **skin}
+        self._known: dict[str, str] = {}
+
+    def begin(self, style: str) -> str:
+        """The sequence that turns the style on; empty when it shows as nothing."""
+        known = self._known.get(style)
+        if known is None:
+            known = self._known[style] = self._sequence(style)
+        return known
+
+    def paint(self, style: str, text: str) -> str:
+        """The text in that style."""
+        begin = self.begin(style)
+        return f"{begin}{text}{END}" if begin and text else text
+
+    def parts(self) -> dict[str, str]:
+        """All parts and their styles, as far as this terminal can show them, as prompt_toolkit writes styles."""
+        return {name: self._shown(spec) for name, spec in self._skin.items()}
+
+    def _shown(self, spec: str) -> str:
+        if self.depth is Depth.PLAIN:
+            return ""
+        if self.depth > Depth.NONE:
+            return spec
+        return " ".join(word for word in spec.split() if word.removeprefix("no") in _ATTRIBUTES)
+
+    def _sequence(self, style: str) -> str:
+        if self.depth is Depth.PLAIN:
+            return ""
+        attributes: dict[str, None] = {}
+        colours: dict[str, str] = {}
+        for name in style.split():
+            for word in self._skin.get(name, "").split():
+                if word in _ATTRIBUTES:
+                    attributes[word] = None
+                elif word.startswith("no"):
+                    attributes.pop(word[2:], None)
+                else:
+                    ground, _, colour = word.rpartition(":")
+                    colours[ground] = colour
+        codes = [str(_ATTRIBUTES[word]) for word in attributes]
+        if self.depth > Depth.NONE:
+            codes += [
+                code for ground, colour in colours.items() if (code := colour_code(colour, self.depth, ground == "bg"))
+            ]
+        return f"\x1b[{';'.join(codes)}m" if codes else ""
+
+
+def colour_code(colour: str, depth: Depth, ground: bool) -> str:
+    """The numbers of an SGR sequence for a colour: `#rrggbb`, a name such as `ansired`, or `default`."""
+    if colour in ("default", "ansidefault", ""):
+        return ""
+    if colour in _BASIC:
+        return _basic(_BASIC[colour], ground)
+    value = (int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16))
+    if depth is Depth.TRUE:
+        return f"{48 if ground else 38};2;{value[0]};{value[1]};{value[2]}"
+    if depth is Depth.INDEXED:
+        return f"{48 if ground else 38};5;{_indexed(value)}"
+    return _basic(min(range(16), key=lambda one: _distance(_BASIC_VALUES[one], value)), ground)
+
+
+def _basic(number: int, ground: bool) -> str:
+    return str((30 if number < 8 else 82) + number + (10 if ground else 0))
+
+
+def _indexed(value: tuple[int, int, int]) -> int:
+    """The nearest of the 216 colours and 24 greys of a terminal with 256."""
+    near = [min(range(6), key=lambda one: abs(_STEPS[one] - part)) for part in value]
+    cube = (_STEPS[near[0]], _STEPS[near[1]], _STEPS[near[2]])
+    grey = min(max(round((sum(value) / 3 - 8) / 10), 0), 23)
+    level = 8 + 10 * grey
+    if _distance((level, level, level), value) < _distance(cube, value):
+        return 232 + grey
+    return 16 + 36 * near[0] + 6 * near[1] + near[2]
+
+
+def _distance(one: tuple[int, int, int], other: tuple[int, int, int]) -> int:
+    return sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
+
+
+def skin_of(name: str, own: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
+    """The parts of a skin: one of the person's own, or a built-in one. Raises UsageError for an unknown name, part or
+    style."""
+    if name in own:
+        for part, spec in own[name].items():
+            _check(name, part, spec)
+        return own[name]
+    if name not in SKINS:
+        known = ", ".join([*SKINS, *own])
+        raise UsageError(phrase("There is no skin {name!r}.", name=name), phrase("Skins: {known}.", known=known))
+    return SKINS[name]
+
+
+def _check(skin: str, part: str, spec: str) -> None:
+    if part not in SKINS[DEFAULT]:
+        told = say("The skin {skin!r} names a part that does not exist: {part!r}.", skin=skin, part=part)
+        raise UsageError(told, phrase("Parts: {known}.", known=", ".join(SKINS[DEFAULT])))
+    for word in spec.split():
+        colour = word.removeprefix("bg:").removeprefix("fg:")
+        fits = word.removeprefix("no") in _ATTRIBUTES or colour in _BASIC or colour in ("default", "ansidefault")
+        if not fits and not (len(colour) == 7 and colour[0] == "#" and _HEX_DIGITS.issuperset(colour[1:])):
+            told = say("{word!r} is no style ({part} of the skin {skin!r}).", word=word, part=part, skin=skin)
+            raise UsageError(
+                told, phrase("Styles: bold, italic, underline, dim, reverse, strike, #rrggbb, bg:#rrggbb.")
+            )

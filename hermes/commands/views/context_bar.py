@@ -1,0 +1,70 @@
+"""The picture of what fills a model's window, for `/context`."""
+
+from collections.abc import Sequence
+
+from hermes.i18n.formats import compact
+from hermes.i18n.messages import say
+from hermes.markup.charts import fitted, width
+from hermes.sessions.context_usage import FREE, KINDS, Share
+
+_MARKS = "█▓▒░▚▞▤▥"
+
+
+_EMPTY = "·"
+
+
+def picture(parts: Sequence[Share], window: int | None, columns: int, *, words: bool = False) -> list[str]:
+    """A bar of everything and a legend, a line each; without a known window the bar shows what there is.
+
+    Every kind that is there has at least one column, so the shares are exact to a column, not the bar to the token.
+    """
+    used = sum(part.tokens for part in parts)
+    free = max(window - used, 0) if window else 0
+    shown = [*parts, *([Share(FREE, free)] if window else [])]
+    total = sum(part.tokens for part in shown) or 1
+    marks = {kind: _MARKS[number] for number, kind in enumerate(KINDS)} | {FREE: _EMPTY}
+    lines = []
+    if not words:
+        drawn = "".join(marks[part.kind] * count for part, count in zip(shown, _columns(shown, columns), strict=True))
+        lines += [drawn, ""]
+    names = max((width(say(part.kind)) for part in shown), default=0)
+    for part in shown:
+        share = f"{part.tokens / total:.0%}"
+        if words:
+            lines.append(
+                say("{kind}: {tokens} tokens, {share}", kind=say(part.kind), tokens=compact(part.tokens), share=share)
+            )
+        else:
+            lines.append(f"{marks[part.kind]} {fitted(say(part.kind), names)}  {compact(part.tokens):>6}  {share:>4}")
+    lines.append(_summary(used, window))
+    return lines
+
+
+def _summary(used: int, window: int | None) -> str:
+    if not window:
+        return say("About {used} tokens; how many fit is not known.", used=compact(used))
+    if used > window:
+        return say("About {used} tokens, more than the {window} that fit.", used=compact(used), window=compact(window))
+    return say(
+        "About {used} of {window} tokens ({share}).",
+        used=compact(used),
+        window=compact(window),
+        share=f"{used / window:.0%}",
+    )
+
+
+def _columns(parts: Sequence[Share], room: int) -> list[int]:
+    """How many columns each part gets: at least one, `room` in all, what remains to the largest remainders."""
+    total = sum(part.tokens for part in parts)
+    if not total:
+        return [0] * len(parts)
+    exact = [part.tokens / total * room for part in parts]
+    given = [max(int(one), 1 if part.tokens else 0) for one, part in zip(exact, parts, strict=True)]
+    order = sorted(range(len(parts)), key=lambda at: exact[at] - given[at], reverse=True)
+    for at in order:
+        if sum(given) >= room:
+            break
+        given[at] += 1
+    while sum(given) > room and max(given) > 1:
+        given[given.index(max(given))] -= 1
+    return given

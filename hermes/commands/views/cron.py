@@ -1,0 +1,71 @@
+"""Jobs and what became of them, as lines for a person."""
+
+from collections.abc import Sequence
+
+from hermes.i18n.formats import moment, span
+from hermes.i18n.messages import phrase, say, translated
+from hermes.sessions.formats.openai_format import Plain
+from hermes.util.text import one_line
+
+_STATES = {
+    "active": phrase("active"),
+    "paused": phrase("paused"),
+    "done": phrase("done"),
+    "unreadable": phrase("unreadable"),
+    "due": phrase("waits"),
+    "claimed": phrase("runs"),
+    "ran": phrase("ran"),
+    "skipped": phrase("skipped"),
+    "missed": phrase("missed"),
+    "failed": phrase("failed"),
+}
+
+
+def idle_line() -> str:
+    """What to know where nobody runs jobs."""
+    return say("Jobs run while `hermes gateway` runs, and none runs now.")
+
+
+def job_line(row: Plain) -> str:
+    """A job in a line."""
+    state = say(_STATES[str(row["state"])])
+    if row.get("wrong"):
+        return f"{row['id']}  {row['name']}  {state}: {one_line(str(row['wrong']))}"
+    at = row["next_at"]
+    due = say("next: {when}", when=moment(float(str(at)))) if at is not None else ""
+    parts = (row["id"], row["name"], state, f"{row['schedule']} ({row['zone']})", due)
+    return "  ".join(str(part) for part in parts if part)
+
+
+def job_lines(row: Plain) -> list[str]:
+    """A job with all that it has."""
+    spec = row["spec"]
+    assert isinstance(spec, dict)
+    more = {name: value for name, value in spec.items() if value not in (None, "", [], (), False)}
+    lines = [job_line(row), f"  {row['means']}"]
+    return lines + [f"  {name}: {_shown(value)}" for name, value in more.items()]
+
+
+def history_lines(rows: Sequence[Plain]) -> list[str]:
+    """What became of instants, a line each."""
+    return [_instant(row) for row in rows]
+
+
+def _instant(row: Plain) -> str:
+    when = moment(float(str(row["at"])))
+    if row["instants"] != 1:
+        last = moment(float(str(row["through"])))
+        when = say("{n} times, {first} to {last}", n=row["instants"], first=when, last=last)
+    state = say(_STATES[str(row["state"])])
+    why = translated(str(row["reason"])) if row["reason"] else ""
+    took = ""
+    if row["began_at"] is not None and row["ended_at"] is not None:
+        took = span(float(str(row["ended_at"])) - float(str(row["began_at"])))
+    wrong = say("not delivered: {why}", why=row["delivery_why"]) if row["delivery"] == "failed" else ""
+    owed = say("still to be delivered") if row["delivery"] == "owed" else ""
+    parts = (when, row["job"], state, why, took, wrong, owed)
+    return "  ".join(str(part) for part in parts if part)
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,110 @@
+"""What was used and what it cost as lines, for verbs and slash commands."""
+
+from hermes.i18n.messages import ENGLISH, phrase, say, say_many, spoken, translated
+from hermes.sessions.formats.openai_format import Plain
+from hermes.util.text import inert
+
+_SURE = {"reported": phrase("as reported"), "computed": phrase("by list price"), "upper_bound": phrase("at most")}
+
+
+def usage_lines(report: Plain) -> list[str]:
+    """One session's use, for `/usage`."""
+    if not report["calls"]:
+        return [say("Nothing was used in this session yet.")]
+    lines = [
+        say_many(
+            "{n} call, {read:,} tokens in, {written:,} out",
+            "{n} calls, {read:,} tokens in, {written:,} out",
+            int(str(report["calls"])),
+            read=report["input_tokens"],
+            written=report["output_tokens"],
+        ),
+        cost_line(report),
+        say(
+            "cache: {read:,} tokens read, {written:,} written{saved}",
+            read=report["cache_read_tokens"],
+            written=report["cache_write_tokens"],
+            saved=cached(report),
+        ),
+    ]
+    comma, stop = (", ", "; ") if spoken() == ENGLISH else ("，", "；")
+    epochs = report["epochs"]
+    for epoch in epochs if isinstance(epochs, list) else ():
+        cost: list[str] = []
+        if epoch["uncached_bytes"]:
+            cost.append(
+                say_many("{n} byte of it was sent anew", "{n} bytes of it were sent anew", epoch["uncached_bytes"])
+            )
+        if epoch["first_prompt_tokens"]:
+            cost.append(say("{n:,} tokens in its first request", n=epoch["first_prompt_tokens"]))
+        reason = translated(inert(str(epoch["reason"])))
+        lines.append(
+            "  "
+            + say(
+                "part {n} of the conversation: {what}",
+                n=epoch["number"],
+                what=stop.join(part for part in (reason, comma.join(cost)) if part),
+            )
+        )
+    return lines
+
+
+def limits(cap: Plain, usd_left: str = "", tokens_left: str = "") -> str:
+    """A cap's limits, with what is left of them where that is known."""
+    parts = []
+    if cap["usd"] is not None:
+        whole = usd(cap["usd"])
+        parts.append(say("{left} of {whole} left", left=usd(cap[usd_left]), whole=whole) if usd_left else whole)
+    if cap["tokens"] is not None:
+        many = cap["tokens"]
+        left = say("{left:,} of {whole:,} tokens left", left=cap[tokens_left], whole=many) if tokens_left else ""
+        parts.append(left or say("{n:,} tokens", n=many))
+    return ", ".join(parts)
+
+
+def cost_line(row: Plain) -> str:
+    """The line of a report that says what it cost."""
+    return sure(row) if row["calls_of_unknown_cost"] == row["calls"] else say("cost: {cost}", cost=sure(row))
+
+
+def epoch_line(reason: str, count: int) -> str:
+    """What is said when requests start from a fresh prefix; empty where nothing is sent anew by it."""
+    if not count:
+        return ""
+    return say_many(
+        "From here on the provider reads the conversation anew ({reason}): {n} byte.",
+        "From here on the provider reads the conversation anew ({reason}): {n} bytes.",
+        count,
+        reason=translated(inert(reason)),
+    )
+
+
+def sure(row: Plain) -> str:
+    """A sum of money, and how sure it is; of calls that have no known cost, only that."""
+    unknown, calls = int(str(row["calls_of_unknown_cost"])), int(str(row["calls"]))
+    if not unknown:
+        return say("{amount} ({how})", amount=usd(row["usd"]), how=say(_SURE[str(row["cost_status"])]))
+    if unknown == calls:
+        return say("cost not known: the model has no listed price")
+    return say_many(
+        "{usd} and {n} call of unknown cost", "{usd} and {n} calls of unknown cost", unknown, usd=usd(row["usd"])
+    )
+
+
+def cached(row: Plain) -> str:
+    """What of the prompts came from caches, and what that saved; empty where no provider told of a cache."""
+    if not row["cache_read_tokens"] and not row["cache_write_tokens"]:
+        return ""
+    rate, amount = float(str(row["cache_hit_rate"])), row["cache_saved_usd"]
+    if amount is None:
+        return say("; {rate:.0%} from cache", rate=rate)
+    gain = float(str(amount))
+    if gain < 0:
+        return say("; {rate:.0%} from cache, which cost {amount}", rate=rate, amount=usd(-gain))
+    return say("; {rate:.0%} from cache, which saved {amount}", rate=rate, amount=usd(gain))
+
+
+def usd(amount: object) -> str:
+    """Dollars with cents, and more digits for less than one."""
+    dollars = float(str(amount))
+    return f"{dollars:,.2f} USD" if dollars >= 1 or dollars == 0 else f"{dollars:.4f} USD"

@@ -1,0 +1,1 @@
+"""The sandbox: what a command may reach, and the mechanisms of the kernel that hold it."""

@@ -1,0 +1,1 @@
+"""Commands on another host over OpenSSH, and the workspace on both sides."""

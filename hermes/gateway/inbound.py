@@ -1,0 +1,108 @@
+"""What came in, as it is said to a session: words, pictures, files, and what is not the person's own."""
+
+import asyncio
+import logging
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from hermes.core.chats import Arrival, Attachment, MediaKind, Reply
+from hermes.core.errors import HermesError
+from hermes.core.parts import ImagePart, TextPart
+from hermes.gateway.accounts import Account
+from hermes.gateway.platform import MEDIA_LIMIT, PlatformError
+from hermes.runtime.mailbox import Inbound
+from hermes.sessions.image_files import read_picture
+from hermes.sessions.untrusted_text import others_words, program_note
+from hermes.util.text import inert, one_line
+
+_LOG = logging.getLogger(__name__)
+FETCH_SECONDS = 300.0
+LONGEST_TEXT = 1_000_000
+"""Characters of one message; what is longer is cut, and the agent is told."""
+_NAME = re.compile(r"[^\w.\- ]+")
+_KINDS = {
+    MediaKind.IMAGE: "picture",
+    MediaKind.VOICE: "voice message",
+    MediaKind.AUDIO: "audio file",
+    MediaKind.VIDEO: "video",
+    MediaKind.DOCUMENT: "file",
+}
+
+
+async def inbound_of(account: Account, arrivals: Sequence[Arrival], folder: Path, *, cwd: str, shared: bool) -> Inbound:
+    """One message made of everything that was said in a row. What cannot be fetched is said to the agent, and loses
+    nothing else."""
+    words: list[str] = []
+    images: list[ImagePart] = []
+    quoted: list[TextPart] = []
+    for arrival in arrivals:
+        text, title = _cut(arrival.text), account.plan.descriptor.title
+        sender = arrival.sender.name or arrival.sender.id
+        if arrival.reply is not None and arrival.reply.text:
+            quoted.append(_answered(arrival.reply, title))
+        if arrival.forwarded:
+            quoted.append(others_words(text, f"{title}: {sender}, forwarded"))
+        elif text.strip():
+            words.append(f"[{one_line(inert(sender), 60)}] {text}" if shared else text)
+        for number, attachment in enumerate(arrival.attachments):
+            picture, note = await _attached(account, attachment, folder / _name(arrival.event_id), number)
+            images += [picture] if picture is not None else []
+            quoted.append(program_note(note))
+    return Inbound(text="\n".join(words), images=tuple(images), cwd=cwd, quoted=tuple(quoted))
+
+
+def _answered(reply: Reply, title: str) -> TextPart:
+    """The message that somebody answers: the agent's own, or somebody else's words."""
+    if reply.own:
+        return program_note(f'[This answers your message: "{one_line(inert(reply.text), 300)}"]')
+    return others_words(reply.text, f"{title}: {reply.author or 'somebody'}, quoted")
+
+
+def _cut(text: str) -> str:
+    if len(text) <= LONGEST_TEXT:
+        return text
+    return f"{text[:LONGEST_TEXT]}\n[{len(text) - LONGEST_TEXT:,} more characters were cut off.]"
+
+
+async def _attached(
+    account: Account, attachment: Attachment, folder: Path, number: int
+) -> tuple[ImagePart | None, str]:
+    """A file that came along: the picture for the model where it is one, and a line about it."""
+    what, name = _KINDS[attachment.kind], _name(attachment.name) or f"{attachment.kind}-{number}"
+    if attachment.problem:
+        return None, f"[A {what} ({name}) came along and cannot be read: {one_line(inert(attachment.problem), 200)}]"
+    try:
+        path = Path(attachment.path) if attachment.path else await _fetched(account, attachment, folder, number, name)
+    except (HermesError, OSError, TimeoutError) as error:
+        why = one_line(inert(str(error) or type(error).__name__), 200)
+        return None, f"[A {what} ({name}) came along and could not be fetched: {why}]"
+    if attachment.kind is MediaKind.IMAGE:
+        try:
+            picture = await asyncio.to_thread(read_picture, path)
+        except HermesError as error:
+            return None, f"[A picture came along, saved as {path}; it cannot be shown: {error.args[0]}]"
+        return picture, f"[The picture is saved as {path}.]"
+    return None, f"[A {what} came along, saved as {path}.]"
+
+
+async def _fetched(account: Account, attachment: Attachment, folder: Path, number: int, name: str) -> Path:
+    if attachment.size is not None and attachment.size > MEDIA_LIMIT:
+        raise PlatformError(f"it is larger than {MEDIA_LIMIT >> 20} MB")
+    target = folder / f"{number}-{name}"
+    if await asyncio.to_thread(target.exists):
+        return target  # fetched before a restart: it is whole, since it is named last
+    await asyncio.to_thread(os.makedirs, folder, mode=0o700, exist_ok=True)
+    part = target.with_name(target.name + ".part")
+    async with asyncio.timeout(FETCH_SECONDS):
+        await account.platform.fetch(attachment, part)
+    await asyncio.to_thread(part.rename, target)
+    return target
+
+
+def _name(text: str) -> str:
+    """A name that is one plain file name, whatever the sender called it."""
+    plain = _NAME.sub("_", text.replace("/", "_").replace("\\", "_")).strip(". ")
+    stem, dot, suffix = plain.rpartition(".")
+    return f"{stem[:80]}{dot}{suffix[:12]}" if stem else plain[:80]

@@ -1,0 +1,1 @@
+"""Who talks in a chat, and what they may do and use."""

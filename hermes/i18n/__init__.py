@@ -1,0 +1,1 @@
+"""Messages for people: the text and its values, the catalog of translations, formats of numbers and times."""

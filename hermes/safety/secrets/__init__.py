@@ -1,0 +1,1 @@
+"""Secrets found in text, and taken out of it."""

@@ -1,0 +1,255 @@
+"""All rules by the name of the program, and what is judged of every call."""
+
+import re
+from collections.abc import Callable
+
+from hermes.safety.shell import dataflow
+from hermes.safety.shell.call import Call
+from hermes.safety.shell.findings import EffectKind
+from hermes.safety.shell.programs import (
+    archives,
+    builders,
+    builtins,
+    cloud_clis,
+    containers,
+    databases,
+    disks,
+    editing,
+    fetched,
+    files,
+    finding,
+    git,
+    interpreters,
+    keystores,
+    lookups,
+    machine,
+    network,
+    option_injection,
+    own,
+    packages,
+    plans,
+    processes,
+    services,
+    shells,
+    text,
+    unbounded_output,
+    windows,
+    wrappers,
+)
+from hermes.safety.shell.words import NONE, NOTHING, SECRET, STORED, Stream
+from hermes.safety.shell.words import words as word_set
+
+Rule = Callable[[Call], Stream | None]
+
+
+def vendors(call: Call) -> Stream | None:
+    """Programs of vendors: their verbs, and the statements that they hand on."""
+    cloud_clis.judge(call)
+    databases.carried(call)
+    return Stream(None, frozenset({STORED})) if call.name in cloud_clis.STORES else None
+
+
+RULES: dict[str, Rule] = {
+    **builders.RULES,
+    **dict.fromkeys(cloud_clis.PROGRAMS, vendors),
+    **windows.RULES,
+    **containers.RULES,
+    **databases.RULES,
+    **text.RULES,
+    **disks.RULES,
+    **files.RULES,
+    **editing.RULES,
+    **finding.RULES,
+    **archives.RULES,
+    **machine.RULES,
+    **packages.RULES,
+    **processes.RULES,
+    **services.RULES,
+    **network.RULES,
+    **interpreters.RULES,
+    **shells.RULES,
+    **wrappers.RULES,
+    **builtins.RULES,
+    **git.RULES,
+    **own.RULES,
+    "bun": interpreters.bun,
+    "npm": builders.node_packages,
+    "yarn": builders.node_packages,
+    "pnpm": builders.node_packages,
+    "pip": builders.pip,
+}
+"""What judges a call, by the name of the program."""
+RULES |= {name: lookups.beside(RULES.get(name)) for name in lookups.PROGRAMS}
+RULES |= {name: fetched.before(RULES.get(name)) for name in fetched.PROGRAMS}
+
+LOOKERS = word_set(
+    """
+    echo printf ls du tree realpath readlink stat test [ [[ chmod chown mkdir ssh ssh-keygen ssh-add ssh-copy-id git cd
+    file dirname basename rm rmdir touch export declare local readonly unset set alias which type scp rsync curl wget
+    sh bash zsh dash python python3 node perl ruby docker podman sudo env find kubectl tar cp mv ln install sftp
+    """
+)
+"""Programs whose words may name a file with keys without showing what is in it, or that judge that by themselves."""
+
+_PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk gawk jq yq ack pgrep")
+_READERS = word_set(
+    """
+    true false : test [ [[ ls dir pwd date cal uptime who w whoami id groups uname hostname arch nproc free df du tree
+    stat file wc uniq comm
+    diff cmp join paste column expand fmt pr cksum md5sum sha1sum sha256sum sha512sum b2sum md5 shasum nm objdump
+    readelf ldd size od hexdump
+    grep egrep fgrep rg ag ack pgrep jq yq xmllint which whereis type hash help info apropos whatis tldr man locate ps
+    top htop btop pstree lsof ss
+    netstat lsblk blkid lscpu lsmem lspci lsusb lsmod dmesg journalctl last lastlog vmstat iostat sar env-show getconf
+    getent locale tty stty
+    clear reset sleep wait jobs fg bg disown shift return exit break continue let getopts ulimit umask times caller
+    compgen complete shopt bind
+    dirname basename realpath readlink mktemp mkdir tput expr bc dc factor seq shuf tsort look spell aspell spellcheck
+    wall write mesg logger say notify-send
+    code subl open xdg-open fold fmt cloc tokei scc ncdu dust exa eza lsd bat delta fzf zoxide history-show pbcopy
+    pbpaste xclip xsel wl-copy
+    cal ncal figlet cowsay lolcat neofetch fastfetch task todo bd jira hostid logname users finger mtr traceroute
+    tracepath whois arp nmap
+    md5deep identify exiftool ffprobe mediainfo pdfinfo pdftotext sha224sum sum zipinfo unrar-list gzip gunzip bzip2
+    xz unxz zstd
+    ssh-keygen ssh-add ssh-copy-id ssh-keyscan pytest-show python-config mkfifo coproc enable builtin-show
+    shellcheck checkbashisms batcat bashate command-show suspend logout popd-show
+    """
+)
+"""Programs that only look, or whose writing is harmless: they run no code out of the folder."""
+_BUILDERS = word_set("cargo rails rake mix")
+"""Programs with rules for something else that also run code out of the folder."""
+KNOWN = frozenset(RULES) | _READERS
+DANGEROUS = tuple(sorted(files.DANGEROUS))
+_COMMANDS = frozenset(
+    {*files.RULES, *disks.RULES, *processes.RULES, *services.RULES, *shells.SHELLS}
+    | word_set(
+        "sudo doas xargs curl wget nc busybox crontab iptables useradd userdel usermod passwd chpasswd insmod rmmod"
+    )
+) - word_set(
+    "find install sort at host history set unset ip sc service init format erase del tee touch cp "
+    "port tar ln mount kill zip "
+    "route level skill crash sed ln rip trash wipe scrub server caddy solr named puppet salt exim "
+    "mongod halt isolate pause "
+    "mtd asr nvme hdfs zfs wsl elasticsearch logstash kibana nagios asterisk squid slapd traefik "
+    "httpd nginx haproxy zzz apm "
+    "monit postfix pcs crm sv dovecot mailman"
+)
+"""Names that mean a program wherever they stand among the arguments of a program that is not known."""
+_TEXT_OPTIONS = re.compile(r"--?(exec|execute|command|cmd|run|eval|shell|script|hook|on-\w+|pre\w*|post\w*|e|c|x)$")
+_COMMAND_TEXT = re.compile(
+    r"\brm\s+(-\w+\s+)*-\w*[rR]|\bmkfs\b|\bdd\s+if=|(curl|wget)\b[^|]{0,300}\|\s*\w*sh\b|removeSync|:\(\)\s*\{|"
+    r"\b(sudo|shutdown|reboot)\s"
+)
+
+
+_VERSIONED = (interpreters.interpreter, builders.pip, builders.compiled)
+
+
+def _of_version(name: str) -> Rule | None:
+    """The rule for `python3.11`, `pip3.11`, `gcc-12`: other rules look their programs up by the exact name."""
+    rule = RULES.get(interpreters.unversioned(name))
+    return rule if rule in _VERSIONED else None
+
+
+def judged(call: Call) -> Stream:
+    """Judge a call by every rule that is for it; what it writes to its output."""
+    name = call.name
+    rule = RULES.get(name) or (_of_version(name) if name[-1:].isdigit() else None)
+    if name in plans.PLANS and plans.only(call):
+        rule = _changes_nothing
+    out = rule(call) if rule is not None else None
+    if name in _BUILDERS:
+        dataflow.runs_folder(call, call.cwd)
+    labels = _read(call, rule)
+    if rule is None:
+        _without_rule(call)
+    option_injection.judge(call)
+    keystores.searched(call)
+    if out is None:
+        out = Stream(None, call.stdin.labels | labels) if name not in ("true", "false", ":") else NOTHING
+    elif labels:
+        out = Stream(out.text, out.labels | labels)
+    return unbounded_output.followed(call, _labelled(call, out))
+
+
+def _read(call: Call, rule: Rule | None) -> frozenset[str]:
+    """What the files that a program is given make of its output."""
+    if call.name in LOOKERS or not call.words or rule is interpreters.interpreter:
+        return NONE
+    return call.reads(call.words[1:] if call.name in _PATTERN_FIRST else call.words)
+
+
+def _changes_nothing(call: Call) -> None:
+    """The rule for programs that only say what they would do."""
+
+
+def _without_rule(call: Call) -> None:
+    databases.carried(call)
+    editing.by_option(call)
+    if call.name.startswith("mkfs."):
+        disks.made(call)
+    if call.name not in _READERS:
+        _unknown_program(call)
+
+
+def _labelled(call: Call, out: Stream) -> Stream:
+    """What a program writes, with what is known of it: keys, or a text made to be evaluated."""
+    if keystores.shows(call):
+        for path in keystores.outputs(call):
+            call.state.files[path] = Stream(None, frozenset({SECRET}))
+        return Stream(out.text, out.labels | {SECRET})
+    if HOOKS.match(call.name) and not call.fed:
+        return Stream(out.text, out.labels | {"hook"})
+    return out
+
+
+HOOKS = re.compile(
+    r"(ssh-agent|direnv|pyenv|rbenv|nodenv|starship|zoxide|fzf|mise|asdf|brew|opam|conda|fnm|thefuck|keychain|"
+    r"gpg-agent|dircolors|"
+    r"register-python-argcomplete|kubectl|docker|gh|mcfly|atuin|navi|luarocks|jenv|goenv|plenv|resize|tset|"
+    r"lesspipe|minikube|poetry|uv|helm|"
+    r"oh-my-posh|swiftly|pdm|hatch|rustup|lesskey|locale|vivid|sheldon|carapace|just|devbox|nix)$"
+)
+"""Programs whose output is made to be evaluated by a shell."""
+
+
+_LOADER = re.compile(r"ld(-linux[\w.-]*|-musl[\w.-]*)?\.so(\.\d+)*$")
+
+
+def _unknown_program(call: Call) -> None:
+    """A program without a rule: it may run what lies in its folder, or what its arguments say."""
+    if windows.powershell(call):
+        return
+    if _LOADER.match(call.name):
+        option_injection.loader(call)
+        return
+    call.effect(EffectKind.RUNS, (call.cwd,))
+    cloud_clis.unknown(call)
+    cloud_clis.migrations(call)
+    _texts_in(call)
+    for at, word in enumerate(call.words[:6]):
+        if word.text.rpartition("/")[2] in _COMMANDS and at + 1 < len(call.words) and not word.quoted:
+            call.run(call.words[at:], lost=True)
+            break
+    if any(SECRET in word.labels for word in call.words) and any(_ADDRESS.match(word.text) for word in call.words):
+        call.ask("exfiltration", "it may send keys away")
+
+
+_ADDRESS = re.compile(r"\w+://|[\w-]+(\.[\w-]+)+$")
+
+
+def _texts_in(call: Call) -> None:
+    """Options of it that look like a command."""
+    words = call.words
+    for at, word in enumerate(words[:12]):
+        option, equals, value = word.text.partition("=")
+        if equals and _TEXT_OPTIONS.match(option) and _COMMAND_TEXT.search(value):
+            _nested(call, value)
+        elif _TEXT_OPTIONS.match(word.text) and at + 1 < len(words) and _COMMAND_TEXT.search(words[at + 1].text):
+            _nested(call, words[at + 1].text)
+
+
+def _nested(call: Call, text: str) -> None:
+    call.ask("nested-program", "its arguments hold a command that deletes or downloads")
+    call.script(text, lost=True)

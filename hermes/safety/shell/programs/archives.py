@@ -1,0 +1,241 @@
+"""Archives and copies between machines: what is packed, unpacked, sent, fetched and started on the way."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from hermes.safety.shell import dataflow
+from hermes.safety.shell.call import Call, Options, inside, root_like, under
+from hermes.safety.shell.findings import EffectKind
+from hermes.safety.shell.words import FETCHED, NONE, SECRET, Stream, Word
+from hermes.safety.shell.words import words as word_set
+
+Rule = Callable[[Call], Stream | None]
+
+
+_STARTING = (
+    "to-command",
+    "checkpoint-action",
+    "use-compress-program",
+    "compress-program",
+    "info-script",
+    "new-volume-script",
+    "rsh-command",
+    "unzip-command",
+)
+_PACKING = ("use-compress-program", "compress-program")
+
+
+def archived(call: Call) -> Stream | None:
+    """tar, bsdtar, cpio, unzip, 7z, zip."""
+    options = _archive_options(call)
+    _told(call, options)
+    for word in options.all("C", "directory", "d") if call.name != "zip" else []:
+        if not call.writes(call.path(word), how="unpacks into") and call.path(word) == "/":
+            call.ask("protected-path", "it unpacks over the system")
+    if options.has("remove-files") or (call.name == "zip" and options.has("m", "move")):
+        call.ask("mv-away", "it deletes what it packs")
+    if options.has("P", "absolute-names") and options.has("x", "extract") and call.name == "tar":
+        call.ask("protected-path", "it unpacks to wherever the archive says")
+    _unpacked(call, options)
+    return _packed(call, options)
+
+
+def _told(call: Call, options: Options) -> None:
+    """The programs that an archiver is told to start."""
+    for name in _STARTING:
+        for word in options.all(name):
+            text = word.text.removeprefix("exec=")
+            if name != "checkpoint-action" or word.text.startswith("exec"):
+                _started(call, text, harmless=name in _PACKING)
+    for word in options.all("I", "F") if call.name in ("tar", "bsdtar", "gtar") else []:
+        _started(call, word.text, harmless=True)
+    if call.name == "zip" and (options.has("unzip-command") or any(text.startswith("-TT") for text in call.args)):
+        call.ask("nested-program", "it is told to start another program")
+
+
+def _unpacked(call: Call, options: Options) -> None:
+    """What comes out of an archive that was downloaded is as foreign as the archive."""
+    extracts = call.name in ("unzip", "7z", "7za", "unrar", "cpio") or options.has("x", "extract", "get")
+    if not extracts:
+        return
+    files = options.all("f", "file")
+    source = dataflow.looked_up(call, files[0]) if files else call.stdin
+    if call.name in ("unzip", "7z", "7za", "unrar") and options.operands:
+        named = options.operands[-1] if call.name.startswith("7z") else options.operands[0]
+        source = dataflow.looked_up(call, named)
+    if FETCHED in source.labels:
+        folders = options.all("C", "directory", "d")
+        call.state.files[call.path(folders[0]) if folders else call.cwd] = Stream(None, frozenset({FETCHED}))
+
+
+def _archive_options(call: Call) -> Options:
+    words = list(call.words)
+    if call.name in ("tar", "bsdtar") and words and re.fullmatch(r"[a-zA-Z]+", words[0].text):
+        words[0] = Word("-" + words[0].text)
+    valued = {"tar": "fCITbXgHNKLVF", "bsdtar": "fCITbX", "unzip": "dPx", "zip": "", "cpio": "DFIO"}.get(call.name, "")
+    return Options(
+        words,
+        valued,
+        word_set(
+            "to-command checkpoint-action use-compress-program compress-program directory file "
+            "info-script rsh-command transform exclude files-from"
+        ),
+    )
+
+
+def _packed(call: Call, options: Options) -> Stream | None:
+    labels = NONE
+    if options.has("c", "create", "r", "append") or call.name == "zip":
+        inner = call
+        for word in options.all("C", "directory")[-1:] if call.name != "zip" else ():
+            there = call.state.copy(call.state.where.to(call.path(word)))
+            inner = Call(call.name, call.words, there, None, call.host)
+        labels = inner.reads(options.operands)
+        if any(root_like(inner.path(word), call.host.places) for word in options.operands):
+            labels = frozenset({SECRET})
+    files = options.all("f", "file")
+    if files and files[0].text != "-":
+        path = call.path(files[0])
+        if options.has("c", "create", "r", "append", "u"):
+            call.writes(path, kind=EffectKind.OVERWRITES)
+            call.state.files[path] = Stream(None, labels)
+        return None
+    return Stream(None, labels | call.stdin.labels)
+
+
+_PACKERS = word_set("gzip bzip2 xz zstd lz4 pigz pbzip2 lzip lzma gunzip pixz zstdmt brotli ssh rsh cat")
+
+
+def _started(call: Call, text: str, *, harmless: bool = False) -> None:
+    words = text.split()
+    if harmless and words and words[0].rpartition("/")[2] in _PACKERS:
+        return
+    call.ask("nested-program", "it is told to start another program")
+    if text:
+        call.script(text, lost=True)
+
+
+def sorted_(call: Call) -> None:
+    """sort, and others with an output option and a program for packing."""
+    options = call.options("okSTt", word_set("output compress-program temporary-directory key files0-from"))
+    for word in options.all("compress-program"):
+        _started(call, word.text, harmless=True)
+    for word in options.all("o", "output"):
+        call.writes(call.path(word), kind=EffectKind.OVERWRITES)
+    emptied(call, options.operands, options.all("o", "output"))
+
+
+_DELETING = (
+    "delete",
+    "delete-after",
+    "delete-before",
+    "delete-excluded",
+    "delete-during",
+    "delete-delay",
+    "delete-missing-args",
+    "remove-source-files",
+    "del",
+)
+
+
+def synced(call: Call) -> None:
+    """rsync: deletes, starts a remote shell, goes to other machines."""
+    options = call.options(
+        "efTM", word_set("rsh rsync-path filter exclude include files-from log-file temp-dir backup-dir")
+    )
+    operands = options.operands
+    if options.has(*_DELETING) and not options.has("n", "dry-run"):
+        _sync_deletes(call, operands)
+    for word in options.all("e", "rsh"):
+        if word.text.split()[:1] not in (["ssh"], ["/usr/bin/ssh"]):
+            call.ask("nested-program", "rsync is told to start another program")
+        call.script(word.text, lost=True)
+    for word in options.all("rsync-path"):
+        if word.text.split()[:1] != ["rsync"] or len(word.text.split()) > 1:
+            call.script(word.text, lost=True)
+            call.ask("nested-program", "rsync is told to start another program")
+    if options.has("daemon"):
+        call.ask("raw-connection", "it opens files to others")
+    emptied(call, operands[:-1], operands[-1:])
+    transferred(call, operands)
+
+
+def emptied(call: Call, sources: Sequence[Word], targets: Sequence[Word]) -> None:
+    """Judge files that are replaced by nothing."""
+    if (
+        any(word.text == "/dev/null" for word in sources)
+        and targets
+        and not dataflow.passing(call.path(targets[0]), call.host)
+    ):
+        call.ask("emptied", f"it empties {call.path(targets[0])}")
+
+
+def _sync_deletes(call: Call, operands: Sequence[Word]) -> None:
+    paths = [call.path(word) for word in operands[-1:]]
+    call.effect(EffectKind.DELETES, paths)
+    if any(root_like(path, call.host.places) for path in paths) and "remove-source-files" not in " ".join(call.args):
+        call.deny("sync-delete", f"it makes {paths[0]} what the other side is")
+    else:
+        call.ask("sync-delete", "it deletes what the other side does not have")
+
+
+_REMOTE = re.compile(r"[\w.@-]+:|rsync://|\w+://")
+
+
+def transferred(call: Call, operands: Sequence[Word]) -> None:
+    """Copies between machines: what leaves, what comes, what is written here."""
+    remote = [word for word in operands if _REMOTE.match(word.text) and not word.text.startswith("/")]
+    here = [word for word in operands[:-1] if word not in remote]
+    if operands and operands[-1] in remote:
+        _sent(call, here, _host(operands[-1].text))
+        return
+    if remote:
+        call.effect(EffectKind.FETCHES, [_host(word.text) for word in remote])
+    else:
+        call.reads(operands[:-1])
+    if len(operands) > 1:
+        _received(call, operands[-1], remote)
+
+
+def _sent(call: Call, here: Sequence[Word], host: str) -> None:
+    labels = call.reads(here)
+    call.effect(EffectKind.SENDS, [host])
+    paths = [call.path(word) for word in here]
+    if SECRET in labels or any(root_like(path, call.host.places) or kept(call, path) for path in paths):
+        call.ask("exfiltration", "it sends keys, settings or the whole home away")
+
+
+def kept(call: Call, path: str) -> bool:
+    """Whether a path is among the settings of the person, or of the system: not work that one sends somewhere."""
+    places = call.host.places
+    if inside(path, places):
+        return False
+    return (under(path, places.home) and "/." in path) or path.startswith(
+        ("/etc/", "/root/", "/var/lib/", "/var/backups/")
+    )
+
+
+def _received(call: Call, target: Word, remote: Sequence[Word]) -> None:
+    path = call.path(target)
+    call.writes(path, kind=EffectKind.OVERWRITES)
+    for source in remote:
+        name = source.text.rpartition("/")[2].rpartition(":")[2]
+        call.state.files[path if target.text not in (".", "./") else f"{path}/{name}"] = Stream(
+            None, frozenset({FETCHED})
+        )
+
+
+def _host(text: str) -> str:
+    if "://" in text:
+        return text.split("://", 1)[1].split("/", maxsplit=1)[0].rpartition("@")[2]
+    return text.partition(":")[0].rpartition("@")[2]
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(
+        ("tar", "bsdtar", "gtar", "unzip", "zip", "cpio", "7z", "7za", "7zz", "unrar", "rar", "ouch"), archived
+    ),
+    "sort": sorted_,
+    "rsync": synced,
+    "scp": lambda call: transferred(call, call.options("cDFiJloPSX").operands),
+}

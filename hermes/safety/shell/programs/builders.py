@@ -1,0 +1,473 @@
+"""Programs that take the code they run out of files: which files, or the folders in which they are found."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from hermes.safety.shell import dataflow
+from hermes.safety.shell.call import Call, Options, temporary
+from hermes.safety.shell.findings import EffectKind
+from hermes.safety.shell.programs import cloud_clis, fetched
+from hermes.safety.shell.scripts import without_end
+from hermes.safety.shell.words import FETCHED, UNTOLD, Stream, Word
+from hermes.safety.shell.words import words as word_set
+
+Rule = Callable[[Call], Stream | None]
+
+
+_MANIFEST = re.compile(
+    r"/(package\.json|package-lock\.json|Makefile|makefile|GNUmakefile|justfile|Rakefile|Gemfile|setup\.(py|cfg)|pyproject\.toml|"
+    r"conftest\.py|tox\.ini|noxfile\.py|pytest\.ini|Cargo\.toml|build\.rs|build\.gradle(\.kts)?|pom\.xml|CMakeLists\.txt|"
+    r"composer\.json|mix\.exs|go\.mod|requirements\S*\.txt|docker-compose\.ya?ml|compose\.ya?ml|Dockerfile|Vagrantfile|"
+    r"gulpfile\.\w+|Gruntfile\.\w+|webpack\.config\.\w+|vite\.config\.\w+|jest\.config\.\w+|\.npmrc|\.eslintrc\S*|"
+    r"\.pre-commit-config\.yaml|SConstruct|meson\.build|playbook\.ya?ml|site\.ya?ml|main\.tf|wscript|build\.xml|build\.sbt)$"
+)
+
+
+def runs_folder(call: Call, place: str) -> None:
+    """Judge a folder out of which code is taken: it may have been downloaded, or what says what runs in it."""
+    dataflow.runs_folder(call, place)
+    for path, held in call.state.files.items():
+        if FETCHED in held.labels and path.startswith(place) and _MANIFEST.match(path[len(place) :]):
+            call.ask("remote-exec", "it runs what it downloads")
+            return
+
+
+def folder(call: Call) -> None:
+    """Programs whose settings and plug-ins in the folder are code: test runners, builders, linters."""
+    cloud_clis.migrations(call)
+    runs_folder(call, call.cwd)
+    if call.name == "go" and call.args[:1] == ["install"]:
+        for text in call.args[1:]:
+            if "@" in text:
+                name = text.partition("@")[0].rpartition("/")[2]
+                call.state.files[f"{call.host.places.home}/go/bin/{name}"] = Stream(None, frozenset({FETCHED}))
+
+
+_HARMLESS_NPM = word_set(
+    "ls list view info outdated audit help version whoami search ping docs root prefix bin config get why explain"
+)
+_INSTALLING = ("install", "i", "ci", "add", "update", "upgrade", "up")
+
+
+def node_packages(call: Call) -> Stream | None:
+    """npm, yarn, pnpm, bun: scripts of package.json, and packages that bring their own."""
+    if call.name in ("npm", "yarn", "pnpm"):
+        cloud_clis.judge(call)
+    args = [text for text in call.args if not text.startswith("-")]
+    verb = args[0] if args else "install"
+    if call.name in ("npx", "bunx") or verb in ("exec", "x", "dlx", "create"):
+        return _package_run(call)
+    if verb in _HARMLESS_NPM:
+        return None
+    if verb in _INSTALLING:
+        _packages_installed(call, verb, args[1:])
+    elif verb in ("run", "run-script"):
+        cloud_clis.migrations(call)
+    runs_folder(call, call.cwd)
+    return None
+
+
+def _packages_installed(call: Call, verb: str, named: Sequence[str]) -> None:
+    call.effect(EffectKind.FETCHES, ("registry",))
+    if any(map(fetched.foreign, named)):
+        call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
+    if verb in ("install", "i", "add") and any(text.startswith("--registry") for text in call.args):
+        call.ask("runs-fetched", "it installs packages from another registry", contained=True)
+
+
+def _package_run(call: Call) -> Stream | None:
+    options = Options(call.words, "pcw", word_set("package call workspace"), stop=call.name in ("npx", "bunx"))
+    cloud_clis.migrations(call)
+    call.effect(EffectKind.FETCHES, ("registry",))
+    call.effect(EffectKind.RUNS, ("registry", call.cwd))
+    for word in options.all("c", "call"):
+        call.script(word.text)
+    packages = options.all("p", "package") or options.operands[0 if call.name in ("npx", "bunx") else 1 :][:1]
+    if any(fetched.foreign(word.text, package=True) for word in packages):
+        fetched.asked(call)
+    rest = options.operands if call.name in ("npx", "bunx") else options.operands[1:]
+    return call.run(rest) if rest else None
+
+
+_CHANGING = ("install", "sync", "add", "lock", "update", "build", "publish", "pip", "upgrade", "remove", "tool", "push")
+_RUNNERS = ("uvx", "pipx", "dotenv", "rbenv", "pyenv")
+
+
+def project_runner(call: Call) -> Stream | None:
+    """uv run, poetry run, pipenv run, hatch run, pdm run, bundle exec, rye run, dotenv run, conda run."""
+    args = call.args
+    verb = next((text for text in args if not text.startswith("-")), "")
+    at = 0 if call.name == "uvx" else args.index(verb) + 1 if verb else len(args)
+    if verb in ("run", "exec", "tool") or call.name in _RUNNERS:
+        return _project_run(call, verb, call.words[at:])
+    if verb in _CHANGING:
+        _project_changed(call, verb)
+    elif call.name in ("poetry", "pdm", "pipenv", "hatch") and verb in ("config", "env") and "remove" in args:
+        call.ask("packages", "it removes programs that others may need")
+    return None
+
+
+def _project_changed(call: Call, verb: str) -> None:
+    """Packages added to a project, or the project itself published."""
+    call.effect(EffectKind.FETCHES, ("registry",))
+    call.effect(EffectKind.RUNS, (call.cwd,))
+    if verb in ("publish", "push"):
+        call.ask("publishes", "it publishes, or takes back what was published")
+    if any(map(fetched.foreign, call.args)) and verb in ("add", "pip"):
+        call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
+
+
+def _project_run(call: Call, verb: str, rest: Sequence[Word]) -> Stream | None:
+    if verb == "tool" and rest:
+        rest = rest[1:]
+    options = Options(
+        rest,
+        "pwemngC",
+        word_set("with python env-file extra group package directory project name prefix env from spec"),
+        stop=True,
+    )
+    call.effect(EffectKind.RUNS, (call.cwd,))
+    if call.name in ("pipx", "uvx") or verb == "tool":
+        call.effect(EffectKind.FETCHES, ("registry",))
+    named = [*options.all("from", "spec", "with"), *(() if verb == "exec" else options.operands[:1])]
+    if any(fetched.foreign(word.text) for word in named):
+        fetched.asked(call)
+        return None
+    if call.name == "bundle" or (options.operands and verb != "exec"):
+        return call.run(options.operands)
+    return None
+
+
+_OTHER_INDEX = ("--index-url", "--extra-index-url", "-i", "--trusted-host", "--find-links", "-f", "--proxy")
+_FROM_ADDRESS = re.compile(r"(git\+|hg\+|svn\+|bzr\+)?https?://|git\+|ssh://|\S+ @ ")
+
+
+def pip(call: Call) -> Stream | None:
+    """pip: installing runs what the packages bring."""
+    args = call.args
+    if {"install", "download", "wheel"} & set(args):
+        call.effect(EffectKind.FETCHES, ("registry",))
+        call.effect(EffectKind.RUNS, ("registry", call.cwd))
+        if any(map(_FROM_ADDRESS.match, args)) or any(text.startswith(_OTHER_INDEX) for text in args):
+            call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
+        _pip_files(call)
+    elif "config" in args and {"set", "edit", "unset"} & set(args):
+        call.effect(EffectKind.PERSISTS, ("pip.conf",))
+        call.ask("hijack", "it changes where packages come from")
+    elif "uninstall" in args and ("-r" in args or any(word.dynamic for word in call.words)):
+        call.ask("packages", "it removes programs that others may need")
+    return None
+
+
+def _pip_files(call: Call) -> None:
+    """What is installed out of files that this line downloaded."""
+    for word in call.words[1:]:
+        held = dataflow.looked_up(call, word)
+        if FETCHED in held.labels or (word.text in (".", "-e", "./") and dataflow.held_at(call.state, call.cwd)):
+            call.ask("remote-exec", "it installs what it downloads")
+            return
+
+
+_MAKEFILES = ("Makefile", "makefile", "GNUmakefile", "justfile", "build.ninja")
+_SHELL_SET = re.compile(r"SHELL=|\.SHELLFLAGS=|MAKEFLAGS=|CC=.*[;|&]|\w+=.*(\$\(shell|`)")
+
+
+def make(call: Call) -> Stream | None:
+    """make, just, ninja: recipes of a file; `--eval` and SHELL= are code on the command line."""
+    options = call.options("fCIjlo", word_set("file makefile directory eval include-dir jobs"))
+    files = options.all("f", "file", "makefile")
+    folders = options.all("C", "directory")
+    place = call.path(folders[0]) if folders else call.cwd
+    runs_folder(call, place)
+    for word in files:
+        _make_file(call, word)
+    for word in options.all("eval", "E"):
+        _recipes(call, Stream(word.text))
+    if any(_SHELL_SET.match(word.text) for word in options.operands):
+        call.ask("nested-program", "make is told to start another program")
+    for name in _MAKEFILES if not files and call.state.files else ():
+        held = call.state.files.get(f"{place}/{name}", UNTOLD)
+        if held.text is not None:
+            _recipes(call, held)
+    return None
+
+
+def _make_file(call: Call, word: Word) -> None:
+    held = dataflow.looked_up(call, word)
+    if word.text == "-" or word.text.startswith("/dev/"):
+        _recipes(call, held)
+        return
+    dataflow.runs_file(call, call.path(word), script=False)
+    if held.text is not None:
+        _recipes(call, held)
+
+
+def _recipes(call: Call, stream: Stream) -> None:
+    if stream.text is None:
+        if call.fed or stream.labels:
+            call.ask("unknown-command", "the recipes are only known when it runs")
+        return
+    for line in stream.text.splitlines()[:500]:
+        recipe = (
+            line.partition(";")[2] if re.match(r"[\w. %-]+:[^=]*;", line) else line if line.startswith("\t") else ""
+        )
+        shelled = re.findall(r"\$\(shell ([^()]{1,500})\)|!=\s*(.{1,500})", line)
+        for text in [recipe.lstrip("\t@-+ "), *(one or other for one, other in shelled)]:
+            if text:
+                call.script(text.replace("$$", "$"), lost=True)
+
+
+_EMPTIES = re.compile(r"(?:^|[|+:])\s*(?:sil\w*!?\s+)?(?:%|1,\$)\s*d(?:e\w*)?\s*(?:$|\|)")
+_EDITORS = word_set("vi vim nvim ex view gvim nano emacs")
+
+
+def editor(call: Call) -> Stream | None:
+    """vim, less, man, emacs: commands given to an editor or pager, some of which start programs."""
+    if call.name in _EDITORS:
+        _edited(call)
+        return None
+    for text in call.args:
+        if text.startswith("+") and "!" in text:
+            call.script(text.partition("!")[2], lost=True)
+            call.ask("nested-program", "a pager is told to start a command")
+    return None
+
+
+def _edited(call: Call) -> None:
+    letters = {"emacs": "flL", "nano": "oQrTYX"}.get(call.name, "cSuTwWi")
+    options = call.options(letters, word_set("cmd eval load startuptime execute"))
+    spoken = [word for word in call.words if word.text.startswith("+") and len(word.text) > 1]
+    spoken = [*options.all("c", "cmd", "eval", "execute"), *spoken]
+    texts = [word.text for word in spoken]
+    for word in spoken:
+        _editor_command(call, word.text.removeprefix("+"))
+    for word in options.all("S", "u", "l", "load"):
+        dataflow.runs_file(call, call.path(word), script=False)
+        call.effect(EffectKind.RUNS, (call.path(word),))
+    _edited_files(call, options, texts)
+    if call.fed and call.name in ("ex", "vim") and call.stdin.text:
+        _editor_command(call, call.stdin.text)
+
+
+def _edited_files(call: Call, options: Options, texts: Sequence[str]) -> None:
+    """The files that an editor writes."""
+    if call.name == "view" or options.has("R", "help", "version"):
+        return
+    if any(map(_EMPTIES.search, texts)):
+        call.ask("emptied", "it deletes what files hold")
+    for word in options.operands:
+        if not word.text.startswith("+"):
+            call.writes(call.path(word))
+
+
+def _editor_command(call: Call, text: str) -> None:
+    for line in text.splitlines()[:50]:
+        bang = re.search(r"(?:^|\|)\s*:?(?:%|r|w|read|write|silent|sil)?\s*!\s*(.+)", line)
+        if bang:
+            call.script(bang[1], lost=True)
+            call.ask("nested-program", "an editor is told to start a command")
+        elif re.search(
+            r"system\s*\(|shell-command|py3?\s|python|lua\s|call-process|term(inal)?\s|start-process|luado|"
+            r"perl\s|ruby\s",
+            line,
+        ):
+            call.ask("nested-program", "an editor is told to start a command")
+        elif re.search(r"delete\s*\(|delete-file|delete-directory|writefile", line):
+            call.ask("program-text", "an editor is told to delete or write files")
+        written = re.search(r"(?:^|\|)\s*:?w(?:rite)?!?\s+(?!q)(\S+)", line)
+        if written:
+            call.writes(call.path(Word(written[1])))
+
+
+_BANGS = re.compile(r"^\s*~?!\s*(\S.*)", re.MULTILINE)
+
+
+def banged(call: Call) -> Stream | None:
+    """dc, bc, ftp, sftp, mail, telnet: lines with `!` that they are given start a shell."""
+    texts = [word.text for word in call.options("efbS", word_set("expression")).all("e", "expression", "b")]
+    texts += [call.stdin.text] if call.fed and call.stdin.text else []
+    for found in [one for text in texts for one in _BANGS.finditer(text[:20_000])][:20]:
+        call.ask("nested-program", "a line that it is given starts a command")
+        call.script(found[1], lost=True)
+    return None
+
+
+_BOUND = re.compile(
+    r"(?:execute(?:-silent)?|become|reload(?:-sync)?|preview|transform[\w-]*)(?:\((.{1,400}?)\)(?=$|[,+])|:(.{1,400}))"
+)
+
+
+def previewed(call: Call) -> Stream | None:
+    """fzf, sk: what shows an entry, and what keys start."""
+    options = call.options("cqneLd", word_set("preview bind cmd query nth delimiter header prompt"))
+    texts = [word.text for word in options.all("preview", "cmd")]
+    for word in options.all("bind"):
+        texts += [one or other for one, other in _BOUND.findall(word.text)]
+    for text in texts[:20]:
+        call.script(re.sub(r"\{[\w.+-]*\}", "${_given_}", text), lost=True)
+    return None
+
+
+def scripts_of_folder(call: Call) -> Stream | None:
+    """run-parts: every program of a folder."""
+    options = call.options("au", word_set("arg umask regex new-session"))
+    if not options.has("test", "list", "report"):
+        for word in options.operands[:1]:
+            call.effect(EffectKind.RUNS, (call.path(word),))
+            if temporary(call.path(word) + "/"):
+                call.ask("nested-program", "it runs every program of a folder among temporary ones")
+    return None
+
+
+def ed(call: Call) -> Stream | None:
+    """ed, patch: files changed by what comes in."""
+    for word in call.options("pioBdDFgrVxYz").operands[:1]:
+        call.writes(call.path(word))
+    if call.name == "ed" and call.fed and call.stdin.text:
+        for line in call.stdin.text.splitlines():
+            if line.startswith("!") or re.match(r"[rw]\s*!", line):
+                call.script(line.partition("!")[2], lost=True)
+    return None
+
+
+_AWK_STARTS = re.compile(
+    r'system\s*\(\s*"((?:[^"\\]|\\.){0,500})"\s*\)|"((?:[^"\\]|\\.){1,500})"\s*\|&?\s*getline|\|&?\s*"((?:[^"\\]|\\.){1,500})"'
+)
+_AWK_SHELLS = re.compile(r"system\s*\(|\|&?\s*getline|\|&?\s*\"(?!sort|cat|head|uniq|wc|column)|/inet/(tcp|udp)")
+_AWK_WRITES = re.compile(r'print[^;}\n]{0,300}?>>?\s*"([^"]{1,300})"')
+_AWK_JOINED = re.compile(r'print[^;}\n]{0,300}?>>?\s*\(?\s*ENVIRON\["HOME"\]\s*"([^"]{1,300})"')
+
+
+def awk(call: Call) -> Stream | None:
+    """awk: its program may start commands and write files."""
+    options = call.options("fvFeil", word_set("file assign field-separator source exec load include"))
+    programs = list(options.all("e", "source"))
+    operands = options.operands
+    if not programs and not options.all("f", "file") and operands:
+        programs, operands = [operands[0]], operands[1:]
+    for word in options.all("f", "file", "exec"):
+        held = dataflow.looked_up(call, word)
+        call.effect(EffectKind.RUNS, (call.path(word),))
+        if held.text is not None:
+            programs.append(Word(held.text))
+        elif held.labels:
+            call.ask("remote-exec", "it runs what it downloads or decodes")
+    for word in programs:
+        if reason := without_end(word.text):
+            call.ask("bomb", reason)
+        _awk_program(call, word.text[:20_000])
+    if "inplace" in call.args:
+        _awk_in_place(call, programs, operands)
+    return None
+
+
+def _awk_in_place(call: Call, programs: Sequence[Word], operands: Sequence[Word]) -> None:
+    for word in operands:
+        call.writes(call.path(word))
+    if programs and all(word.text.strip() in ("0", "") for word in programs):
+        call.ask("emptied", "it deletes what files hold")
+
+
+def _awk_program(call: Call, text: str) -> None:
+    if reason := without_end(text):
+        call.ask("bomb", reason)
+    for found in _AWK_STARTS.finditer(text):
+        call.script((found[1] or found[2] or found[3] or "").replace('\\"', '"'), lost=True)
+    if _AWK_SHELLS.search(text):
+        call.ask("nested-program", "an awk program starts commands")
+    for found in _AWK_WRITES.finditer(text):
+        call.writes(call.path(Word(found[1])))
+    for found in _AWK_JOINED.finditer(text):
+        call.writes(call.path(Word(f"{call.host.places.home}{found[1]}")))
+
+
+def compiled(call: Call) -> Stream | None:
+    """gcc, rustc, go build: they read the folder, and write what may be run next."""
+    options = call.options("oILlDfWxOmgstu")
+    for word in options.all("o"):
+        path = call.path(word)
+        call.writes(path)
+        if call.fed or any(
+            dataflow.looked_up(call, one).text is not None or dataflow.looked_up(call, one).labels
+            for one in options.operands
+        ):
+            call.state.files[path] = Stream(
+                None, frozenset(label for one in options.operands for label in dataflow.looked_up(call, one).labels)
+            )
+    return None
+
+
+_SHELLING = word_set(
+    "shell command raw script ansible.builtin.shell ansible.builtin.command ansible.builtin.raw win_shell expect"
+)
+
+
+def infrastructure(call: Call) -> Stream | None:
+    """ansible: modules that run commands everywhere."""
+    options = call.options("imabeltuf", word_set("inventory module-name args extra-vars limit tags"))
+    plays = [call.path(word) for word in options.operands if word.text.endswith((".yml", ".yaml"))]
+    call.effect(EffectKind.RUNS, plays or [call.cwd])
+    runs_folder(call, call.cwd)
+    _ansible_modules(call, options)
+    if options.has("b", "become") and call.name == "ansible":
+        call.ask("privilege", "it runs with another user's rights")
+    return None
+
+
+_ENDS = re.compile(r"state=(absent|stopped|killed)|reboot")
+
+
+def _ansible_modules(call: Call, options: Options) -> None:
+    """What the modules named on the command line do on every host."""
+    if options.has("C", "check"):
+        return
+    modules = [word.text for word in options.all("m", "module-name")]
+    given = options.all("a", "args")
+    if _SHELLING.intersection(modules) or (not modules and given and call.name == "ansible"):
+        for word in given:
+            call.script(word.text, lost=True)
+    elif any(map(_ENDS.search, call.args)) or "reboot" in modules:
+        call.ask("remote-loss", "it deletes or stops what others may need")
+
+
+def watcher(call: Call) -> Stream | None:
+    """nodemon, watchexec, entr: what they start each time."""
+    for word in call.options("xe", word_set("exec watch ext")).all("x", "exec"):
+        call.script(word.text)
+    call.effect(EffectKind.RUNS, (call.cwd,))
+    return None
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(
+        word_set(
+            """
+            pytest tox nox cargo go gradle gradlew mvn ant rake rails cmake meson bazel sbt dotnet swift mix rebar3
+            stack cabal composer grunt gulp
+            webpack vite rollup eslint prettier jest vitest mocha tsc next nuxt pre-commit mypy ruff black isort
+            pylint flake8 scons buck2
+            invoke fab phpunit rspec bundle-exec jekyll hugo sphinx-build mkdocs django-admin flask
+            uvicorn gunicorn celery
+            streamlit jupyter ipython coverage lerna nx turbo playwright cypress alembic-run ctest ninja nmake
+            xcodebuild pod vsce ovsx jsr diesel sqlx goose migrate dbmate atlas drizzle-kit prisma sequelize typeorm
+            knex hasura sequelize-cli artisan symfony sail console rails-console
+            """
+        ),
+        folder,
+    ),
+    **dict.fromkeys(("npm", "yarn", "pnpm", "bun-install", "npx", "bunx"), node_packages),
+    **dict.fromkeys(
+        ("uv", "uvx", "poetry", "pipenv", "hatch", "pdm", "rye", "pipx", "bundle", "dotenv"), project_runner
+    ),
+    **dict.fromkeys(("pip", "pip3"), pip),
+    **dict.fromkeys(("make", "gmake", "just"), make),
+    **dict.fromkeys(("vi", "vim", "nvim", "ex", "view", "gvim", "nano", "emacs", "man"), editor),
+    **dict.fromkeys(("ed", "patch"), ed),
+    "dc": banged,
+    "run-parts": scripts_of_folder,
+    **dict.fromkeys(("fzf", "sk"), previewed),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), awk),
+    **dict.fromkeys(("gcc", "cc", "g++", "clang", "clang++", "rustc", "tcc"), compiled),
+    **dict.fromkeys(("ansible", "ansible-playbook"), infrastructure),
+    **dict.fromkeys(("nodemon", "watchexec", "chokidar", "fswatch"), watcher),
+}

@@ -1,0 +1,392 @@
+"""Programs for what is not on this machine: vendors differ in their nouns, hardly in their verbs.
+
+The verb decides: the first word of a command line that is one. One that takes something away asks, over all vendors and
+services; one that shows or makes something ends the search. What a vendor calls otherwise stands in a table.
+"""
+
+import re
+from collections.abc import Sequence
+
+from hermes.safety.shell.call import Call, Options, root_like
+from hermes.safety.shell.findings import EffectKind
+from hermes.safety.shell.words import SECRET, STORED
+from hermes.safety.shell.words import words as word_set
+
+LOSS = "it deletes or stops what others may need"
+_TAKES = word_set(
+    """
+    delete del destroy remove terminate purge drop wipe erase nuke empty flush flushall truncate revoke deregister
+    unregister undeploy decommission teardown uninstall reset detach disable deactivate stop shutdown reboot poweroff
+    halt force abort evict drain undelete abandon yank unpublish disassociate schedule rm rb rmi delall kill
+    deallocate rotate suspend cancel overwrite restore clear clean prune expire archive failover demote dissolve
+    """
+)
+"""Verbs of programs that speak to a vendor."""
+_TAKES_AWAY = word_set(
+    """
+    delete destroy terminate purge drop wipe erase nuke undeploy decommission teardown unpublish yank poweroff
+    shutdown reboot flushall flushdb truncate deregister dropall wipeall deleteall destroyall
+    """
+)
+"""Verbs that mean the same to any program, also one that is not known."""
+_LEAVES = word_set(
+    """
+    list ls describe get show view status info version help login logs log tail search find query create add new
+    init whoami console open watch diff plan preview validate check lint test export print cat head top stat size
+    put update set apply run start submit build deploy push pull cp copy download upload ssh scp wait explain history
+    comment edit clone checkout rerun resume enable invoke head use current-context template package dev serve
+    """
+)
+_PIECES = re.compile(r"[-:_.]+")
+_CAMEL = re.compile(r"(delete|remove|drop|destroy|purge|terminate|erase|wipe)[A-Z]")
+_WORD = re.compile(r"[A-Za-z][\w:.-]{0,60}$")
+_DELETING_OPTION = re.compile(
+    r"--?(delete([_-][\w-]+)?|purge|destroy|wipe|erase|nuke|remove-(all|volumes|orphans|data|source\w*)|drop|prune|"
+    r"factory-reset|force-destroy|force-delete)(=(?!false|no|0).*)?$"
+)
+_DEEPEST = 5
+_PLANNING = word_set("plan preview diff validate show list ls get describe status help version explain graph")
+"""Verbs that change nothing, whatever options say that something would be deleted."""
+_VENDORS = word_set(
+    """
+    aws gcloud gsutil az doctl heroku flyctl fly gh glab vercel netlify wrangler firebase supabase linode-cli hcloud
+    vultr-cli oci ibmcloud openstack nova cinder neutron swift-client s3cmd s4cmd s5cmd b2 mc rclone azcopy aliyun
+    tccli qcloud hwcloud yc scw exo civo upctl ovh render railway koyeb deta cf ibmcloud-cli eb copilot sam cdk cdktf
+    serverless sls sst amplify eksctl kops kubeadm rancher k3d kind minikube k3s k0s rke talosctl colima limactl
+    kubectl oc helm helmfile argocd argo flux istioctl linkerd kn tkn velero cmctl kustomize-cli
+    terraform tofu terragrunt pulumi crossplane atmos spacelift waypoint packer vagrant
+    vault consul nomad boundary etcdctl zkCli.sh doppler infisical chamber
+    rabbitmqctl rabbitmqadmin kafka-topics kafka-topics.sh kafka-configs kafka-consumer-groups
+    kafka-consumer-groups.sh kafka-acls kcat rpk pulsar-admin nats mosquitto-ctl nsqadmin
+    influx mongocli atlas planetscale pscale neonctl turso-cli upstash cockroach-cloud railway-cli snow databricks
+    confluent elastic ecctl grafana-cli datadog-ci sentry-cli newrelic pd opsgenie cloudctl
+    virsh multipass lxc incus VBoxManage vboxmanage qm pct govc vim-cmd esxcli prlctl vmrun xe proxmox
+    ceph rados rbd radosgw-admin gluster drbdadm pcs crm nodetool ansible-galaxy
+    stripe twilio shopify cloudflare cloudflared-cli flarectl dnsimple gandi
+    crane skopeo regctl oras reg ctr crictl docker-machine portainer dokku caprover convox porter
+    bq spanner gcutil eksctl-cli restic borg kopia duplicacy tarsnap snapper timeshift tmutil
+    forge envoyer ploi vapor platform upsun lando-cloud acli terminus pantheon wpengine
+    jenkins-cli circleci buildkite-agent gitlab-runner tea hub jira-cli
+    """
+)
+_OWN_WORDS: dict[str, str] = {
+    # By program: what else asks, over its operands joined by spaces, or its words from the first operand on.
+    "kubectl": r"(cordon|replace|taint)\b|scale\b|rollout (undo|restart)|patch\b|apply\b.*--prune|"
+    r"(config )?delete-\w+|certificate approve|label\b.*--overwrite.*--all|exec\b.*\b(rm|kill|shutdown)\b",
+    "oc": r"adm drain|scale|replace\b",
+    "helm": r"(un|rollback|plugin install)\b",
+    "terraform": r"(state (rm|push|mv)|workspace delete|taint|force-unlock|apply\b.*(-auto-approve|-destroy))",
+    "tofu": r"(state (rm|push|mv)|workspace delete|taint|force-unlock|apply\b.*(-auto-approve|-destroy))",
+    "terragrunt": r"(run-all|state rm|apply\b.*-auto-approve)",
+    "pulumi": r"(up\b.*(--yes|-y\b)|down\b)",
+    "aws": r"[\w-]+ (batch-delete|change-resource|put-bucket-(policy|acl|lifecycle)|put-public|"
+    r"attach-(user|role|group)-policy|put-(user|role)-policy|create-access-key|update-login-profile|"
+    r"modify-db-instance|release-address|authorize-security-group|schedule-key-deletion|create-login-profile|"
+    r"add-user-to-group|put-key-policy|modify-image-attribute|modify-snapshot-attribute)|"
+    r"s3 mv\b.*--recursive|ecs update-service\b.*--desired-count[= ]0|[\w-]+ .*--desired-capacity[= ]0",
+    "gcloud": r"(?:[\w-]+ ){0,4}?(remove-[\w-]+|add-iam-policy-binding|set-iam-policy)\b|.*\bresize\b.*=0\b",
+    "gsutil": r"(rsync\b.*-\w*d|acl (ch|set)|iam (ch|set)|mv)\b",
+    "az": r"(?:[\w-]+ ){1,5}?(delete-batch|restart)\b|role assignment create|ad sp create",
+    "heroku": r"maintenance:on|ps:scale|run\b|pg:(promote|copy)|access:",
+    "flyctl": r"scale count 0|ssh console",
+    "fly": r"scale count 0",
+    "gh": r"secret set|repo edit\b.*--visibility|api\b.*(-X|--method)[= ]?(DELETE|PUT|PATCH)|auth (token|logout|"
+    r"refresh)|pr merge\b.*--admin|ssh-key add|gpg-key add|ext(ension)?s? install|"
+    r"repo (transfer|rename)|api\b.*mutation",
+    "glab": r"api\b.*(-X|--method)[= ]?(DELETE|PUT|PATCH)",
+    "hcloud": r".*\brebuild\b",
+    "rclone": r"(deletefile|rmdirs?|cleanup|sync|move|moveto|dedupe|bisync)\b",
+    "mc": r"(mirror\b.*--remove|admin)\b",
+    "b2": r"hide|sync\b.*--delete",
+    "vault": r"(kv (delete|destroy|metadata delete)|lease revoke|operator (seal|rekey|rotate|step-down)|"
+    r"policy (delete|write)|token revoke)",
+    "consul": r"(leave|force-leave|kv delete)",
+    "nomad": r"(system gc|node drain)",
+    "etcdctl": r"(member remove|snapshot restore)\b",
+    "rabbitmqctl": r"(delete\w*|force_reset|purge_queue|stop\w*|clear\w*|forget\w*)",
+    "VBoxManage": r"controlvm",
+    "virsh": r"(undefine|attach-disk|attach-device|managedsave)",
+    "lxc": r"exec|config set|config device add|launch\b.*privileged",
+    "incus": r"exec|config set|config device add",
+    "bq": r"query\b.*\b(drop|truncate|delete)\b",
+    "restic": r"forget",
+    "argocd": r"app (terminate-op|rollback|sync\b.*--prune)",
+    "nodetool": r"(removenode|assassinate|stopdaemon|disablegossip|disablebinary|clearsnapshot)",
+    "ceph": r"osd (out|down|lost|crush remove)|.*--yes-i-really",
+    "crane": r"auth",
+    "kubeadm": r"reset",
+    "redis-cli": r".*\b(flushall|flushdb|shutdown|config set|debug|script flush|slaveof|replicaof|eval|failover|"
+    r"cluster reset|module load|acl (setuser|deluser)|unlink \*|swapdb|bgrewriteaof)\b|.*\bkeys .*\bdel\b",
+    "valkey-cli": r".*\b(flushall|flushdb|shutdown|config set|debug|script flush|replicaof|module load)\b",
+    "keydb-cli": r".*\b(flushall|flushdb|shutdown|config set)\b",
+    "memcached-tool": r".*\bflush",
+    **dict.fromkeys(("memcflush", "memrm", "memcrm"), ""),
+    "mongorestore": r".*--drop",
+    "mongoimport": r".*--drop",
+    "pg_restore": r".*(--clean|-c\b)",
+    "pg_dropcluster": r"",
+    "dropdb": r"",
+    "dropuser": r"",
+    "mysqladmin": r".*\b(drop|shutdown|kill|flush-\w+)\b",
+    "pg_resetwal": "",
+    "initdb": r"",
+    "npm": r"(unpublish|publish|deprecate|owner (add|rm)|access|token (create|revoke)|dist-tag (rm|add)|adduser|"
+    r"config set (registry|script-shell|ignore-scripts|prefix|//)|set registry|cache clean|profile set|hook add|"
+    r"org (rm|set)|team destroy|config delete)",
+    "yarn": r"(npm )?publish|npm tag|config set (npmRegistryServer|registry)",
+    "pnpm": r"publish|store prune --force|config set registry",
+    "twine": r"upload",
+    "zpool": r"(destroy|labelclear|offline|detach|remove|export|clear|split)",
+    "zfs": r"(destroy|rollback|unmount|release|receive\b.*-F|promote)",
+    "btrfs": r"(subvolume delete|device (remove|delete)|balance|subvol delete|check --repair)",
+    "mdadm": r".*(--stop|--zero-superblock|--remove|--fail|-S\b|--create|-C\b|--grow)",
+    "timeshift": r".*--(delete|restore)",
+    "aws-nuke": "",
+    "cloud-nuke": "",
+    "svn": r"(revert\b.*(-R|--recursive|--depth[= ]infinity)|delete|rm|cleanup\b.*--remove|switch\b.*--force)",
+    "hg": r"(strip|purge|update\b.*(-C|--clean)|revert\b.*(--all|-a\b)|rollback|push\b.*(-f|--force)|histedit)",
+    "jj": r"(abandon|op restore|undo|git push\b.*--delete)",
+    "fossil": r"(revert|clean|purge|scrub)",
+    "bzr": r"(revert|uncommit|clean-tree)",
+    "p4": r"(revert|obliterate|delete|clean|submit -f)",
+    "diskutil": r"(erase\w*|partition\w*|apfs delete\w*|zero\w*|secureErase|unmountDisk\w*|reformat)",
+    "asr": "restore",
+    "dokku": r".*:destroy",
+    "drush": r"(sql-drop|sql:drop|site-install|sql-query\b.*\b(drop|truncate|delete))",
+    "wp": r"(db (drop|reset|clean|query\b.*\b(drop|truncate|delete))|site empty|plugin delete|user delete|"
+    r"post delete\b.*--force|search-replace)",
+    "liquibase": r".*(drop-all|dropAll|rollback)",
+    "flyway": r".*\b(clean|undo)\b",
+    "alembic": r".*\bdowngrade\b",
+    "rabbitmqadmin": r".*\bpurge\b",
+    "gpg": r".*--delete-(secret-)?(and-public-)?keys?",
+    "gpg2": r".*--delete-(secret-)?(and-public-)?keys?",
+    "dolt": r"(reset --hard|branch -D|clean)",
+    "dvc": r"(gc|destroy|remove)",
+    "unison": r".*-(force|nodeletion never|batch\b.*-force)",
+    "lsyncd": r".*-delete",
+    "mirror": r".*--delete",
+    "casync": r"gc",
+    "ipfs": r"(repo gc|pin rm|key rm)",
+}
+_PATTERNS = {name: re.compile(text, re.IGNORECASE) for name, text in _OWN_WORDS.items()}
+PROGRAMS = _VENDORS | frozenset(_OWN_WORDS)
+_VALUED = word_set(
+    "profile region namespace context kubeconfig project account subscription resource-group output format "
+    "endpoint-url cluster user server token chdir zone app remote host port kube-context title body message query "
+    "filter label selector name description"
+)
+_VALUED_LETTERS = {
+    "kubectl": "nsol",
+    "oc": "n",
+    "az": "gno",
+    "redis-cli": "hpanu",
+    "gh": "Rtbm",
+    "heroku": "ar",
+    "mysqladmin": "upPh",
+    "helm": "n",
+    "flyctl": "a",
+    "fly": "a",
+    "doctl": "tc",
+    "ctr": "na",
+    "vault": "",
+}
+_TRIED = word_set(
+    "--dry-run --dry-run=client --dry-run=server --dryrun --help -help --what-if --noop --plan --preview "
+    "--dry-run=true --check --diff-only --local -whatif"
+)
+
+
+def taken(words: Sequence[str], verbs: frozenset[str], depth: int = _DEEPEST) -> bool:
+    """Whether the first verb among the words takes something away."""
+    for text in words[:depth]:
+        if not _WORD.match(text):
+            continue
+        if _CAMEL.match(text):
+            return True
+        pieces = _PIECES.split(text.lower())
+        if pieces[0] in verbs or (len(pieces) > 1 and pieces[-1] in verbs):
+            return True
+        if pieces[0] in _LEAVES:
+            return False
+    return False
+
+
+def _deletes_by_option(words: Sequence[str]) -> bool:
+    return any(text.startswith("-") and _DELETING_OPTION.match(text) for text in words)
+
+
+def judge(call: Call) -> None:
+    """A program for something remote, by the verb among its words; global options before it do not matter."""
+    letters = _VALUED_LETTERS.get(call.name, "")
+    if _TRIED.intersection(call.args) or ("-h" in call.args and "h" not in letters):
+        return
+    options = call.options(letters, _VALUED)
+    operands = [word.text for word in options.operands]
+    spoken = " ".join(operands)
+    if _loses(call, operands, spoken):
+        call.effect(EffectKind.DESTROYS, operands[-1:])
+        call.ask("remote-loss", LOSS)
+    if call.name in STORES:
+        _stored(call, options, operands)
+    _uploaded(call, spoken, options)
+
+
+STORES = word_set("redis-cli valkey-cli keydb-cli")
+_DROPS = word_set("del unlink hdel expire pexpire rename getdel")
+
+
+def _stored(call: Call, options: Options, operands: Sequence[str]) -> None:
+    """A store that is told to drop keys which are only known when it runs, or is given its commands by a pipe."""
+    verb = operands[0].lower() if operands else ""
+    listed = verb in _DROPS and any(word.text == "$()" or STORED in word.labels for word in options.operands[1:])
+    told = call.stdin.text if call.fed and not operands else None
+    if listed or (told is not None and _PATTERNS["redis-cli"].match(told.replace("\n", " "))):
+        call.effect(EffectKind.DESTROYS)
+        call.ask("remote-loss", LOSS)
+
+
+def _loses(call: Call, operands: Sequence[str], spoken: str) -> bool:
+    if call.name in _VENDORS and (
+        taken(operands, _TAKES) or (_deletes_by_option(call.args) and _PLANNING.isdisjoint(operands[:2]))
+    ):
+        return True
+    pattern = _PATTERNS.get(call.name)
+    if pattern is None:
+        return False
+    anywhere = pattern.pattern.startswith(".*") or not operands
+    first = 0 if anywhere or operands[0] not in call.args else call.args.index(operands[0])
+    return bool(pattern.match(spoken) or pattern.match(" ".join(call.args[first:])))
+
+
+_TELLING = re.compile(r"doc|help|man$|tldr|cheat|lint|fmt|grep|log$|todo|note|jira|task|test|say")
+"""Names of programs whose words are things that they tell of."""
+
+
+def unknown(call: Call) -> None:
+    """A program without a rule, by verbs that mean the same everywhere."""
+    if not call.args or _TRIED.intersection(call.args):
+        return
+    if _TELLING.search(call.name):
+        return
+    operands = [
+        word.text
+        for word in call.words[:8]
+        if not word.quoted and word.text[:1] != "-" and "." not in word.text and "/" not in word.text
+    ]
+    if taken(operands, _TAKES_AWAY, 3) or _deletes_by_option(call.args[:20]):
+        call.effect(EffectKind.DESTROYS, operands[-1:])
+        call.ask("remote-loss", LOSS)
+
+
+_UPLOADS = re.compile(
+    r"gist create|release (create|upload)|s3 (cp|mv|sync)|s3api put-object|storage (cp|mv|blob upload)|cp\b|"
+    r"copy(to)?\b|rsync\b|put\b|sync\b|api\b|"
+    r"secretsmanager put|issue (create|comment)|pr (create|comment)|publish"
+)
+
+
+def _uploaded(call: Call, spoken: str, options: Options) -> None:
+    """What goes to others: files with keys among it."""
+    if not _UPLOADS.search(spoken):
+        return
+    labels = call.reads(options.operands) | call.stdin.labels
+    deep = any(
+        root_like(call.path(word), call.host.places) for word in options.operands if word.text.startswith(("/", "~"))
+    )
+    call.effect(EffectKind.SENDS, (call.name,))
+    if SECRET in labels or deep:
+        call.ask("exfiltration", "it sends keys or the whole home away")
+
+
+_MIGRATIONS = re.compile(
+    r"(?:\w+[:.])*(?:db|migrat\w*|schema|database|ecto|doctrine|orm|flyway|liquibase|mongo|redis|sqlx|cache|queue)[:.]"
+    r"(?:[\w-]+[:.])*(drop|reset|fresh|wipe|purge|clean|truncate|refresh|rollback|undo|obliterate|nuke|destroy|setup|"
+    r"schema:load|dropall|flush)\S*$|flyway(Clean|Undo)|liquibaseDropAll|liquibaseRollback\w*|ecto\.(drop|reset)",
+    re.IGNORECASE,
+)
+_MIGRATING: dict[str, str] = {
+    # Words that are verbs of a tool for a project's database, over all that may start it.
+    "prisma": r"migrate reset|db push\b.*(--force-reset|--accept-data-loss)",
+    "drizzle-kit": r"drop|push\b.*--force",
+    "sequelize": r"db:(drop|migrate:undo)",
+    "typeorm": r"(schema:drop|migration:revert)",
+    "knex": r"migrate:(rollback|down)",
+    "manage.py": r"(flush|reset_db|sqlflush|drop_db|delete_\w+|clearsessions|migrate \w+ zero)\b",
+    "django-admin": r"(flush|reset_db|migrate \w+ zero)\b",
+    "flask": r"db downgrade|drop",
+    "artisan": r"(migrate:(fresh|reset|rollback|refresh)|db:wipe|queue:(flush|clear)|down)",
+    "console": r"doctrine:(database:drop|schema:drop|migrations:migrate first|fixtures:load|query:sql)",
+    "diesel": r"database (reset|drop)|migration revert",
+    "sqlx": r"database (drop|reset)|migrate revert",
+    "goose": r".*\b(down|reset|down-to)\b",
+    "migrate": r".*\b(down|drop)\b",
+    "dbmate": r".*\b(drop|down|rollback)\b",
+    "atlas": r"schema clean",
+    "celery": r".*\bpurge\b",
+    "cargo": r"(yank|owner|publish|login|logout)\b",
+    "dotnet": r"ef (database drop|migrations remove)|nuget (delete|push)",
+    "gem": r"(yank|push|owner)\b",
+    "lerna": r"publish|clean",
+    "vsce": r"(publish|unpublish)",
+    "ovsx": r"publish",
+    "jsr": r"publish",
+    "mvn": r".*\b(deploy|release:perform|flyway:clean|liquibase:dropAll|liquibase:rollback)\b",
+    "gradle": r".*\b(publish|flywayClean|dropAll|uploadArchives)\b",
+    "gradlew": r".*\b(publish|flywayClean|dropAll|uploadArchives)\b",
+    "mix": r"(ecto\.(drop|reset)|hex\.(publish|retire|user))",
+    "hasura": r"(migrate delete|metadata clear|migrate apply\b.*--down)",
+    "serverless": r"remove",
+    "cmake": r"-E (rm|remove_directory|remove)\b",
+    "bazel": r"clean --expunge_async",
+    "pod": r"trunk (push|delete|deprecate)",
+    "composer": r"global remove|config\b.*repositor",
+    "supabase": r"db reset",
+    "wrangler": r"d1 execute\b.*\b(drop|delete|truncate)",
+    "rails": r"(runner|r)\b.*\b(delete_all|destroy_all|truncate|drop_table)|destroy\b",
+}
+_TOOLS = {name: re.compile(text, re.IGNORECASE) for name, text in _MIGRATING.items()}
+_ORM = re.compile(
+    r"\.(delete_all|destroy_all|deleteMany\(\s*(\{\s*\})?\s*\)|truncate|drop_all|drop_table|dropDatabase)|"
+    r"objects(\.all\(\)|\.filter\([^)]*\))?\.delete\(\)|::truncate\(|DB::(statement|unprepared)|drop_collection|"
+    r"metadata\.drop_all|execute\w*\(\s*[\"']\s*(drop|truncate|delete)\b",
+    re.IGNORECASE,
+)
+
+
+_DROPS_ROWS = re.compile(
+    r"\.(?:drop_?database|drop_all|drop_collection|drop_table|flush(?:all|db)|delete_all|destroy_all)\b|"
+    r"\.delete_?many\(\s*(?:\{\s*\})?\s*\)|\.query\([^)]{0,80}\)\.delete\(\)|objects\.all\(\)\.delete\(\)",
+    re.IGNORECASE,
+)
+
+
+def drops_rows(text: str) -> bool:
+    """Whether a program text calls what drops a database, a table, or all rows."""
+    return _DROPS_ROWS.search(text[:30_000]) is not None
+
+
+def migrations(call: Call) -> None:
+    """Tools for a project's database and its releases, started by whatever name: what they drop or take back."""
+    args = call.args
+    if not args or "--help" in args or "--dry-run" in args or "--pretend" in args:
+        return
+    if any(len(text) < 100 and _MIGRATIONS.match(text) for text in args[:6]):
+        _database_lost(call)
+        return
+    tools = [(call.name, 0), *((text.rpartition("/")[2], at + 1) for at, text in enumerate(args[:3]))]
+    for name, at in tools:
+        pattern = _TOOLS.get(name)
+        if pattern is not None and pattern.match(" ".join(args[at : at + 12])):
+            _database_lost(call)
+            return
+
+
+def loses_rows(text: str) -> bool:
+    """Whether a program text deletes all of a model's rows, or tables."""
+    return _ORM.search(text) is not None
+
+
+def _database_lost(call: Call) -> None:
+    call.effect(EffectKind.DESTROYS, call.args[-1:])
+    call.ask("sql", "it drops or empties a database, or publishes or takes back a release")

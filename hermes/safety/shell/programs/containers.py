@@ -1,0 +1,228 @@
+"""Containers: what is lost with them, and what reaches out of them into this machine."""
+
+import re
+from collections.abc import Callable, Sequence, Set
+
+from hermes.safety.shell.call import Call, Options
+from hermes.safety.shell.findings import EffectKind
+from hermes.safety.shell.programs import cloud_clis
+from hermes.safety.shell.words import Stream, Word
+from hermes.safety.shell.words import words as word_set
+
+Rule = Callable[[Call], Stream | None]
+_POWER = "it gives a container power over this machine"
+_LOSES_WHEN_FORCED = re.compile(
+    r"((system|volume|image|container|network|builder|buildx|machine|pod|manifest) (prune|rm|reset|remove)|"
+    r"system reset|swarm (leave|init)|(service|stack|secret|config|node) rm|compose (down|rm|kill)|"
+    r"kill|stop|context rm|volume rm|rmi|rm)\b"
+)
+_LOSES_ALWAYS = re.compile(
+    r"((system|volume|image|container|network|builder|pod|buildx) prune|volume (rm|remove)|system reset|swarm leave|"
+    r"(service|stack|node|secret|config|context) rm|kill|machine (rm|reset)|pod rm|compose kill|network rm)\b"
+)
+_LOSES_DATA = frozenset({"--volumes", "--rmi", "-v", "--rmi=all", "--rmi=local"})
+_FORCING = frozenset({"--force", "--volumes", "--all", "-a", "--rmi"})
+_STOPS_HERMES = re.compile(r"\b(stop|kill|restart|rm|pause)\b.*hermes")
+_HOST_PATHS = re.compile(
+    r"^(/|~|\$\{HOME\}|/(etc|root|var/run|run|proc|sys|dev|boot|usr|home|var|var/lib)(/.*)?|/home/[^/]+/?|"
+    r".*docker\.sock|.*containerd\.sock|.*podman\.sock|.*crio\.sock|.*\.ssh.*|.*\.aws.*|.*\.kube.*)$"
+)
+_POWERS = word_set("privileged device cap-add security-opt userns ipc uts cgroupns device-cgroup-rule")
+_SPACES = ("ipc", "uts", "userns")
+_GLOBAL_VALUED = word_set("-H --host -c --context --config -l --log-level --tlscacert -n --namespace --root --url")
+_COMPOSE_VALUED = word_set("-f --file -p --project-name --profile --env-file --project-directory")
+_RUN_VALUED = "vepuwlhmaPc"
+_RUN_NAMED = word_set(
+    "volume env publish user workdir label hostname memory name network net entrypoint env-file mount cpus "
+    "platform pid restart shm-size add-host dns tmpfs ulimit device cap-add cap-drop security-opt userns ipc uts pull "
+    "log-driver gpus runtime volumes-from group-add network-alias health-cmd stop-signal cidfile"
+)
+_HARMLESS_SECURITY = re.compile(r"no-new-privileges|seccomp=(?!unconfined)|apparmor=(?!unconfined)|label=(?!disable)")
+
+
+def judge(call: Call) -> Stream | None:
+    """docker, podman, nerdctl and their like."""
+    operands, words = _parts(call)
+    verb = operands[0] if operands else ""
+    if not verb:
+        return None
+    _lost(call, operands, verb)
+    if verb in ("container", "image") and len(operands) > 1:
+        verb, words = operands[1], words[1:]
+    _done(call, operands, words, verb)
+    if verb in ("pull", "build", "run"):
+        call.effect(EffectKind.FETCHES, ("registry",))
+    return None
+
+
+def _done(call: Call, operands: Sequence[str], words: Sequence[Word], verb: str) -> None:
+    """What a verb starts, builds or copies."""
+    if verb == "compose" and operands[1:2] in (["run"], ["exec"]):
+        _opened(call, words[1:], operands[1])
+    elif verb in ("run", "create", "exec"):
+        _opened(call, words, verb)
+    elif verb in ("build", "buildx", "compose", "up", "buildah", "bake"):
+        _built(call, words)
+    elif verb == "cp" and len(words) > 1:
+        _copied(call, words)
+    elif verb == "plugin" and "install" in operands:
+        call.ask("container", _POWER)
+
+
+def _parts(call: Call) -> tuple[list[str], Sequence[Word]]:
+    """The words from the verb on as texts, and those behind it; options before the verb are left out."""
+    args = call.args
+    at = 0
+    while at < len(args) and args[at].startswith("-"):
+        at += 2 if args[at] in _GLOBAL_VALUED else 1
+    if call.name in ("docker-compose", "podman-compose"):
+        return ["compose", *_without_valued(args)], call.words
+    if args[at : at + 1] == ["compose"]:
+        return ["compose", *_without_valued(args[at + 1 :])], call.words[at + 1 :]
+    return args[at:], call.words[at + 1 :]
+
+
+def _without_valued(args: Sequence[str]) -> list[str]:
+    """The words of compose without its own options before the verb."""
+    at = 0
+    while at < len(args) and args[at].startswith("-"):
+        at += 2 if args[at] in _COMPOSE_VALUED else 1
+    return list(args[at:])
+
+
+def _lost(call: Call, operands: Sequence[str], verb: str) -> None:
+    spoken = " ".join(text for text in operands if not text.startswith("-"))
+    if _loses(call, spoken, {text for text in operands if text.startswith("-")}, verb):
+        call.effect(EffectKind.DESTROYS, operands[1:])
+        call.ask("container-loss", cloud_clis.LOSS)
+    if _STOPS_HERMES.search(spoken):
+        call.ask("kill-self", "it may end Hermes itself")
+
+
+def _loses(call: Call, spoken: str, flags: Set[str], verb: str) -> bool:
+    """Whether something goes for good: by its verb, or by its verb with these options."""
+    data, forced = _flagged(flags)
+    if "--help" in flags or (verb == "compose" and not data and " kill" not in spoken):
+        return False
+    if _LOSES_ALWAYS.match(spoken):
+        return True
+    return bool(_LOSES_WHEN_FORCED.match(spoken)) and (forced or any(word.dynamic for word in call.words))
+
+
+def _flagged(flags: Set[str]) -> tuple[bool, bool]:
+    """Whether options take the data too, and whether they take away what is in use."""
+    letters = set("".join(text[1:] for text in flags if re.fullmatch(r"-[a-zA-Z]+", text)))
+    data = "v" in letters or bool(_LOSES_DATA & flags)
+    return data, data or "f" in letters or bool(_FORCING & flags)
+
+
+def _built(call: Call, words: Sequence[Word]) -> None:
+    call.effect(EffectKind.RUNS, (call.cwd,))
+    for word in words:
+        found = re.search(r"(?:^|,)(?:src|source)=([^,]+)", word.text)
+        if found and call.secret(Word(found[1])):
+            call.ask("reads-secret", "it gives keys to what is built")
+
+
+def _copied(call: Call, words: Sequence[Word]) -> None:
+    if ":" not in words[-1].text:
+        call.writes(call.path(words[-1]))
+    call.reads([word for word in words[:-1] if ":" not in word.text])
+
+
+def _opened(call: Call, words: Sequence[Word], verb: str) -> None:
+    options = Options(words, _RUN_VALUED, _RUN_NAMED, stop=True)
+    for word in [*options.all("v", "volume"), *options.all("mount")]:
+        _mounted(call, word.text)
+    if _powerful(options):
+        call.ask("container", _POWER)
+    inner = options.operands[1:]
+    entry = options.all("entrypoint")
+    if inner or entry:
+        call.run([*entry, *inner] if verb != "exec" else inner, lost=True)
+
+
+def _powerful(options: Options) -> bool:
+    """Whether a container is given rights, devices, or name spaces of the machine or of another container."""
+    powers = _POWERS.difference(_SPACES).intersection(options.longs)
+    if "security-opt" in powers and all(_HARMLESS_SECURITY.match(word.text) for word in options.all("security-opt")):
+        powers -= {"security-opt"}
+    hosts = options.all("pid", "net", "network", "userns", "ipc", "uts", "cgroupns")
+    return bool(powers) or any(word.text == "host" or word.text.startswith("container:") for word in hosts)
+
+
+def _mounted(call: Call, text: str) -> None:
+    source = re.search(r"(?:src|source)=([^,]+)", text)
+    path = source[1] if source else text.partition(":")[0]
+    if _HOST_PATHS.match(path) and "type=volume" not in text and "type=tmpfs" not in text and _reaches(call, path):
+        call.effect(EffectKind.ESCALATES, (path,))
+        call.ask("container", _POWER)
+
+
+def _reaches(call: Call, path: str) -> bool:
+    places = call.host.places
+    full = call.path(Word(path))
+    return not (full == places.workspace or full.startswith((places.workspace + "/", "/tmp/")))  # noqa: S108 - a rule names it
+
+
+_MANIFEST = re.compile(
+    r"\"?(privileged|hostPID|hostNetwork|hostIPC|allowPrivilegeEscalation)\"?\s*[:=]\s*true|"
+    r"\"?hostPath\"?\s*:|\"Binds\"\s*:\s*\[\s*\"/|\"Privileged\"\s*:\s*true|\"CapAdd\"|\"PidMode\"\s*:\s*\"host",
+    re.IGNORECASE,
+)
+
+
+def asks_power(text: str) -> bool:
+    """Whether a description of a container or pod reaches out of it."""
+    return _MANIFEST.search(text[:40_000]) is not None
+
+
+def cluster(call: Call) -> Stream | None:
+    """kubectl, oc: verbs, pods with power over their machine, and what stands behind `--`."""
+    cloud_clis.judge(call)
+    if any(map(asks_power, (*call.args, (call.stdin.text or "") if call.fed else ""))):
+        call.ask("container", _POWER)
+    verb = next((text for text in call.args if not text.startswith("-")), "")
+    if verb == "debug" and any(text.startswith(("node/", "no/")) for text in call.args):
+        call.ask("container", _POWER)
+    if "--" in call.args and verb in ("exec", "run", "debug", "rsh"):
+        call.run(call.words[call.args.index("--") + 1 :], lost=True)
+    return None
+
+
+_REACHING = re.compile(
+    r"--privileged|--net-host|type=bind,src=/,|src=/(,|$)|source=/($|,)|:/host|--bind[= ]?/?$|"
+    r"security\.privileged=true|^/:|raw\.lxc|--add-caps|--device=?/dev/(sd|nvme|vd|mem)"
+)
+
+
+def lower(call: Call) -> None:
+    """ctr, crictl, lxc, incus, runc, systemd-nspawn, apptainer: verbs, and what reaches out."""
+    cloud_clis.judge(call)
+    if any(_REACHING.search(text) for text in call.args):
+        call.effect(EffectKind.ESCALATES)
+        call.ask("container", _POWER)
+    elif call.name == "systemd-nspawn" and any(text in ("-D", "--directory=/", "--bind=/") for text in call.args):
+        call.ask("container", _POWER)
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(("docker", "podman", "nerdctl", "docker-compose", "podman-compose", "buildah", "finch"), judge),
+    **dict.fromkeys(("kubectl", "oc", "k3s", "microk8s", "k", "minikube"), cluster),
+    **dict.fromkeys(
+        (
+            "ctr",
+            "crictl",
+            "lxc",
+            "incus",
+            "runc",
+            "crun",
+            "systemd-nspawn",
+            "apptainer",
+            "singularity",
+            "virsh",
+            "multipass",
+        ),
+        lower,
+    ),
+}

@@ -1,0 +1,260 @@
+"""Programs that speak to databases: what their statements lose, in SQL and its like."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from urllib.parse import unquote_plus
+
+from hermes.safety.shell import dataflow
+from hermes.safety.shell.call import Call, Options
+from hermes.safety.shell.findings import EffectKind
+from hermes.safety.shell.words import DECODED, FETCHED, Stream, Word
+from hermes.safety.shell.words import words as word_set
+
+Rule = Callable[[Call], Stream | None]
+LOSES = "it deletes tables or rows without a condition"
+_STATEMENT = re.compile(
+    r"\s*(?:\\?!|(?:explain\s+analyze\s+)?(?:(?:use\s+\w+\s+)?(drop|truncate)\b|alter\s+\w+\s+\S+\s+"
+    r"(?:[^;]{0,300},\s*)?(?:drop|delete)\b|(delete)\s+(?:from\b|\w+\s+from\b)|(update)\s+[^;]{1,200}?\bset\b|"
+    r"(?:revoke|grant\s+all|reset\s+(?:master|slave)|purge\s+binary|shutdown|flush(?:all|db)|vacuum\s+full|"
+    r"reindex\s+system|copy\s+.{0,200}\bprogram\b|kill\s+\d|"
+    r"alter\s+(?:user|role|system|login)|create\s+(?:user|role|login)|load\s+data|"
+    r"create\s+or\s+replace\s+table\b|"
+    r"select\s+.{0,300}into\s+(?:out|dump)file|select\s+(?:pg_terminate_backend|pg_read_file|lo_export|pg_cancel)|"
+    r"exec\w*\s+(?:master\W+)?(?:xp_|sp_configure|sp_addsrv)|detach\s+(?:database\s+main|partition|table)|attach\s|"
+    r"remove\s+|replace\s+into\s+\w+\s+select|set\s+global|restore\s+database|optimize\s+table.*final|"
+    r"system\s+(?:stop|drop|shutdown))))|"
+    r"\.(?:shell|system|import\s+\||restore\s)|\\!|\\copy\s.{0,200}program|with\s.{0,2000}\bdelete\s+from\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_DOCUMENTS = re.compile(
+    r"\bdb\.(?:dropDatabase|dropUser|dropAllUsers|shutdownServer|adminCommand\s*\(\s*\{\s*['\"]?(?:shutdown|drop)|"
+    r"repairDatabase|fsyncLock)|"
+    r"\b(?:db|getSiblingDB\([^)]{0,80}\))(?:\.getCollection\([^)]{0,80}\)|\.[\w-]{1,80}|\[[^\]]{1,80}\]){1,3}\."
+    r"(?:drop|deleteMany|remove|dropIndexes|renameCollection|findOneAndDelete|updateMany)\s*\(|"
+    r"\.(?:drop|deleteMany|dropDatabase|remove)\s*\(\s*(?:\{\s*\})?\s*\)|"
+    r"\bDETACH\s+DELETE\b|\bg\.V\(\)\.drop\(",
+    re.IGNORECASE,
+)
+_WHERE = re.compile(
+    r"\bwhere\b(?!\s*\(?\s*(1\s*=\s*1|true|1\b\s*($|;|\))|'?(\w+)'?\s*=\s*'?\3'?)\s*\)?\s*($|;))", re.IGNORECASE
+)
+_COMMENT = re.compile(r"/\*.{0,2000}?\*/|--[^\n]*", re.DOTALL)
+_QUOTED = re.compile(r"'(?:[^']|'')*'")
+_DOLLAR = re.compile(r"\$(\w{0,20})\$")
+
+
+def statements_lose(text: str) -> str:
+    """Why a text of SQL or its like loses something; empty when it does not."""
+    plain = _QUOTED.sub("''", _COMMENT.sub(" ", text[:40_000]))
+    for statement in _DOLLAR.sub(";", plain).replace("begin ", ";").split(";"):
+        found = _STATEMENT.match(statement)
+        if found and not ((found[2] or found[3]) and _WHERE.search(statement)):
+            return LOSES
+    return LOSES if _DOCUMENTS.search(text[:40_000]) else ""
+
+
+_SPOKEN = re.compile(
+    r"\b(?:drop\s+(?:table|database|schema|(?:materialized\s+)?view|index|user|role|keyspace|column|collection|sequence|"
+    r"function|trigger|type|tablespace)\b|truncate\s+\w|delete\s+from\b|update\s+\S+\s+set\b|alter\s+\w+\s)",
+    re.IGNORECASE,
+)
+
+
+def spoken_loses(texts: Iterable[str]) -> bool:
+    """Whether one of the constant texts of a program, or of an option, is a statement that loses something."""
+    return any(_SPOKEN.search(text) and statements_lose(text) for text in texts)
+
+
+_STATEMENT_OPTION = re.compile(r"--?(c|e|q|Q|command|sql|query|execute|statement|eval)(=|$)")
+
+
+def carried(call: Call) -> None:
+    """Programs of vendors and projects that hand a statement on: `wrangler d1 execute DB --command TEXT`."""
+    texts = [
+        text.partition("=")[2] if "=" in text.partition(" ")[0] else "".join(call.args[at + 1 : at + 2])
+        for at, text in enumerate(call.args[:40])
+        if _STATEMENT_OPTION.match(text)
+    ]
+    if spoken_loses(texts):
+        call.effect(EffectKind.DESTROYS)
+        call.ask("sql", LOSES)
+
+
+def address_loses(address: str) -> bool:
+    """Whether the address of a database's HTTP door holds a statement that loses something."""
+    if "query=" not in address and "q=" not in address and "sql" not in address.lower():
+        return False
+    return any(bool(statements_lose(piece.partition("=")[2])) for piece in unquote_plus(address).split("&"))
+
+
+_CLIENTS: dict[str, tuple[str, str]] = {
+    # By program: the letters that take a value, and those whose value is a statement.
+    "psql": ("cdhpUfvoFRTPL", "c"),
+    "mysql": ("eDhPuS", "e"),
+    "mariadb": ("eDhPuS", "e"),
+    "sqlcmd": ("QqSUPdio", "Qq"),
+    "clickhouse-client": ("qhdu", "q"),
+    "clickhouse": ("qhdu", "q"),
+    "clickhouse-local": ("q", "q"),
+    "cockroach": ("e", "e"),
+    "cqlsh": ("efuk", "e"),
+    "duckdb": ("c", "c"),
+    "usql": ("cf", "c"),
+    "mongosh": ("", ""),
+    "mongo": ("", ""),
+    "isql": ("", ""),
+    "sqlplus": ("", ""),
+    "trino": ("", ""),
+    "presto": ("", ""),
+    "impala-shell": ("qi", "q"),
+    "hive": ("ef", "e"),
+    "beeline": ("euf", "e"),
+    "snowsql": ("qf", "q"),
+    "pgcli": ("cdhpU", ""),
+    "mycli": ("ehuD", "e"),
+    "litecli": ("e", "e"),
+    "spark-sql": ("ef", "e"),
+    "osqueryi": ("", ""),
+    "rqlite": ("", ""),
+    "sqlite3": ("", ""),
+    "sqlite": ("", ""),
+    "turso": ("", ""),
+    "db2": ("", ""),
+    "bteq": ("", ""),
+    "vsql": ("c", "c"),
+    "tsql": ("", ""),
+    "mssql-cli": ("Q", "Q"),
+    "cypher-shell": ("upa", ""),
+    "arangosh": ("", ""),
+    "iredis": ("", ""),
+    "surreal": ("", ""),
+    "ysqlsh": ("cdhpUf", "c"),
+    "edgedb": ("c", "c"),
+    "timescaledb": ("", ""),
+    "questdb": ("", ""),
+    "ksql": ("e", "e"),
+    "pinot-admin": ("", ""),
+    "aql": ("c", "c"),
+}
+_SPOKEN_LONG = ("command", "execute", "eval", "query", "exec", "init-command", "sql", "statement")
+_NAMED = word_set(
+    "command execute eval query file host port username dbname user database queries-file exec init-command sql "
+    "statement uri password url"
+)
+_ESCAPES = re.compile(r"(?:^|[;\n])\s*(?:\\!|\.shell|\.system|system\b|!)\s*([^\n;]{1,500})")
+_ESCAPED = re.compile(r"\bload_extension\s*\(|(^|[;\n])\s*(\\!|\.(shell|system)\b)|!\s*sh\b|\bsystem\s")
+_LOCAL = re.compile(r"^(localhost|127\.[\d.]+|::1|/\S*|\.|db|postgres|mysql|host\.docker\.internal)$")
+_PRODUCTION = re.compile(r"(^|[^a-z])(prod|production|live|master|primary)([^a-z]|$)", re.IGNORECASE)
+_HOST = re.compile(r"\w+://(?:[^@/]*@)?([\w.-]+)")
+
+
+def judge(call: Call) -> Stream | None:
+    """Programs that speak SQL, or its like."""
+    valued, spoken = _CLIENTS[call.name]
+    options = call.options(valued, _NAMED)
+    texts, unseen = _texts(call, options, spoken)
+    if any(statements_lose(text) for text in texts):
+        call.effect(EffectKind.DESTROYS)
+        call.ask("sql", LOSES)
+    elif unseen and _production(call, options):
+        call.effect(EffectKind.DESTROYS)
+        call.ask("sql", "it gives a database elsewhere statements that are not seen here")
+    _escaped(call, texts, spoken)
+    if MADE in call.stdin.labels:
+        call.ask("sql", "it is given statements that drop what they are made of")
+    if call.fed and call.stdin.labels & {FETCHED, DECODED}:
+        call.ask("remote-exec", "it runs what it downloads or decodes")
+    return Stream(None, frozenset({MADE})) if any(map(_MAKES.search, texts)) else None
+
+
+MADE = "statements"
+"""Is a list of statements that drop things, made by a query."""
+_MAKES = re.compile(r"'\s*(?:drop|truncate|delete\s+from|alter)\s", re.IGNORECASE)
+
+
+def _texts(call: Call, options: Options, spoken: str) -> tuple[list[str], bool]:
+    """The statements that a call gives, and whether there are some that cannot be told."""
+    given = [*options.all(*spoken), *options.all(*_SPOKEN_LONG)]
+    given += options.operands if not spoken else []
+    texts = [word.text for word in (*given, *options.operands)]
+    unseen = any(word.dynamic and re.fullmatch(r"\$\(\)|\$\{\w+\}", word.text) for word in given)
+    streams = _streams(call, options)
+    texts += [stream.text for stream in streams if stream.text is not None]
+    unseen = unseen or any(stream.text is None for stream in streams)
+    if unseen and any(word.dynamic for word in given):
+        call.ask("sql", "the statements are only known when it runs")
+    return texts, unseen
+
+
+def _streams(call: Call, options: Options) -> list[Stream]:
+    """The files of statements that a call names, and what comes in."""
+    scripted = options.all("f", "file", "queries-file") if call.name != "sqlcmd" else options.all("i")
+    streams = [dataflow.looked_up(call, word) for word in scripted]
+    return [*streams, call.stdin] if call.fed else streams
+
+
+def _production(call: Call, options: Options) -> bool:
+    """Whether the database is one that others use: on another host, or called so."""
+    hosts = [word.text for word in options.all("h", "host")] if call.name != "duckdb" else []
+    for text in call.args:
+        found = _HOST.match(text)
+        hosts += [found[1]] if found else re.findall(r"\bhost=([\w.-]+)", text)
+    names = [word.text for word in (*options.all("d", "dbname", "database", "D"), *options.operands)]
+    return any(not _LOCAL.match(host) for host in hosts) or any(_PRODUCTION.search(name) for name in names)
+
+
+def _escaped(call: Call, texts: Sequence[str], spoken: str) -> None:
+    for text in texts:
+        for found in _ESCAPES.finditer(text[:40_000]):
+            if found[0].lstrip(";\n ").startswith(("\\!", ".")):
+                call.script(found[1], lost=True)
+    if spoken != "Qq" and any(_ESCAPED.search(text) for text in texts):
+        call.ask("nested-program", "it is told to start another program")
+
+
+_STORES: dict[str, tuple[str, str]] = {
+    # Ports of stores that are emptied by one request, with the paths that do it.
+    "9200": ("elasticsearch", r"."),
+    "9201": ("elasticsearch", r"."),
+    "5984": ("couchdb", r"."),
+    "8500": ("consul", r"."),
+    "2379": ("etcd", r"."),
+    "8086": ("influxdb", r"."),
+    "8200": ("vault", r"."),
+    "6333": ("qdrant", r"."),
+    "2375": ("docker", r"."),
+    "2376": ("docker", r"."),
+    "7700": ("meilisearch", r"."),
+    "8108": ("typesense", r"."),
+    "15672": ("rabbitmq", r"."),
+    "8983": ("solr", r"."),
+    "8080": ("", r"/apis?/v1/namespaces"),
+    "6443": ("kubernetes", r"."),
+    "8001": ("kubernetes", r"."),
+}
+_EMPTYING = re.compile(
+    r"_delete_by_query|_all(/|$|\?)|_purge|/drop(\b|/)|/flushall|/truncate|delete-all|deleteAll|/containers/create|"
+    r"_cluster/settings|/_shutdown|/shutdown(\?|$)|/actuator/shutdown|/actuator/restart|update\?.*commit=true.*delete|"
+    r"/nuke|/purge(\b|/)|/wipe(\b|/)|/destroy(\b|/)|/terminate(\b|/)|/reset_db|/reboot(\b|/)|/poweroff(\b|/)",
+    re.IGNORECASE,
+)
+_MUTATION = re.compile(
+    r"mutation\b.{0,200}\b(delete|remove|destroy|drop|purge)|<delete><query>\*:\*|\"(action|event|op|operation)\"\s*:\s*"
+    r"\"(delete|destroy|shutdown|terminate|power_off|purge)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def request_loses(method: str, address: str, bodies: Sequence[Word], *, local: bool) -> bool:
+    """Whether an HTTP request takes something away: by its method, its path, or what it carries."""
+    if method == "DELETE" and not local:
+        return True
+    port = re.match(r"(?:\w+://)?(?:[^@/]*@)?[\w.\[\]-]+:(\d{1,5})(/.*)?$", address)
+    if method == "DELETE" and port is not None and port[1] in _STORES:
+        return re.search(_STORES[port[1]][1], port[2] or "/") is not None
+    if method in ("DELETE", "POST", "PUT", "PATCH", "PURGE") and _EMPTYING.search(address):
+        return True
+    return address_loses(address) or any(_MUTATION.search(word.text[:20_000]) for word in bodies)
+
+
+RULES: dict[str, Rule] = dict.fromkeys(_CLIENTS, judge)

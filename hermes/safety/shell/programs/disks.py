@@ -1,0 +1,237 @@
+"""Disks: what makes one another one, or writes over it."""
+
+import re
+from collections.abc import Callable
+
+from hermes.safety.shell import dataflow
+from hermes.safety.shell.call import BLOCK_DEVICE, Call, Options, inside, root_like, temporary
+from hermes.safety.shell.findings import EffectKind
+from hermes.safety.shell.words import NONE, Stream, Word
+from hermes.safety.shell.words import words as word_set
+
+Rule = Callable[[Call], Stream | None]
+_OVERWRITES = "it overwrites a disk"
+_NAMED_DISK = re.compile(
+    r"^/dev/(disk/by-\w+/|vg\w*/|mapper/|zvol/|pmem|nbd|ram|bcache|drbd|fd\d|sr\d|st\d|mtd|ubi|raw|nst\d)"
+)
+DATA = re.compile(r"\.(db|sqlite3?|sql|dump|mdb|rdb|bak|csv|parquet|img|qcow2|vmdk)$", re.IGNORECASE)
+_LARGE = 8 << 30
+
+
+def is_disk(path: str) -> bool:
+    """Whether a path is a disk, a part of one, or another name of it."""
+    return BLOCK_DEVICE.match(path) is not None or _NAMED_DISK.match(path) is not None
+
+
+def refused(call: Call, paths: list[str]) -> None:
+    """Refuse: a disk would be another one."""
+    call.effect(EffectKind.OVERWRITES, paths)
+    call.deny("raw-disk", _OVERWRITES)
+
+
+_SHOWING: dict[str, frozenset[str]] = {
+    "fdisk": word_set("-l -s -x"),
+    "sfdisk": word_set("-l -d -s -V -J"),
+    "parted": word_set("-l -v"),
+    "sgdisk": word_set("-p -i -v -L"),
+    "gdisk": word_set("-l"),
+    "cryptsetup": word_set("status isLuks benchmark luksDump luksUUID tcryptDump"),
+    "e2fsck": word_set("-n"),
+}
+_SHOWING_ALL = word_set("print luksDump --list --print --version --help --dump --json -V free")
+_FORMATS = word_set("cfdisk blkdiscard cryptsetup")
+_OPENING = word_set("open luksOpen close luksClose")
+
+
+def _only_shows(call: Call, options: Options) -> bool:
+    if call.name == "wipefs" and not options.has("a", "all", "o", "offset"):
+        return True
+    showing = _SHOWING_ALL | _SHOWING.get(call.name, NONE)
+    return not showing.isdisjoint(call.args)
+
+
+def _devices(call: Call) -> list[str]:
+    """The devices that are named, also as a value: `of=/dev/sda`."""
+    paths = [call.path(Word(word.text.rpartition("=")[2])) for word in call.words]
+    return [path for path in paths if path.startswith("/dev/")]
+
+
+def made(call: Call) -> None:
+    """mkfs, wipefs, parted ...: what makes a disk another one."""
+    options = call.options()
+    if _only_shows(call, options):
+        return
+    if call.name == "cryptsetup" and call.args[:1] and call.args[0] in _OPENING:
+        call.ask("system", "it changes the running system")
+        return
+    if devices := _devices(call):
+        refused(call, devices)
+    elif any(word.dynamic for word in call.words):
+        call.ask("raw-disk", "it may overwrite a disk")
+    elif options.operands and call.name in _FORMATS:
+        call.ask("raw-disk", "it changes a disk")
+
+
+_VOLUMES: dict[str, str] = {
+    # By program: words after which a disk, a volume or a pool is gone.
+    "lvremove": r"",
+    "vgremove": r"",
+    "pvremove": r"",
+    "lvreduce": r"",
+    "vgreduce": r"",
+    "lvresize": r".*-L ?-",
+    "zpool": r"(destroy|labelclear|create\b.*-f)",
+    "zfs": r"destroy\b.*-\w*[rRf]",
+    "mdadm": r".*(--zero-superblock|--create|-C\b)",
+    "btrfs": r"(subvolume|subvol|sub) (delete|del)\b.* (/|/home|/root|/etc|/usr|/var)/?( |$)|device (remove|delete)",
+    "hdparm": r".*(--security-erase|--trim-sector|--make-bad-sector|--write-sector|--yes-i-know|--dco-restore|-N ?p)",
+    "nvme": r"(format|sanitize|write-zeroes|write-uncor|delete-ns|dsm|detach-ns)\b",
+    "badblocks": r".*-\w*[wn]\w*\b",
+    "sg_format": r".*--format|.*-F",
+    "sg_sanitize": r"",
+    "sg_dd": r".*of=/dev/",
+    "ddrescue": r".* /dev/\w+",
+    "dd_rescue": r".* /dev/\w+",
+    "partclone.restore": r"",
+    "dc3dd": r".*(wipe|of)=/dev/",
+    "nwipe": r"",
+    "dban": r"",
+    "diskutil": r"(eraseDisk|eraseVolume|partitionDisk|zeroDisk|randomDisk|secureErase|reformat|apfs delete\w*)",
+    "asr": r".*--erase",
+    "newfs": r".*/dev/",
+    "gpart": r"(destroy|delete|create)",
+    "dmsetup": r"(remove|remove_all|wipe_table|clear)",
+    "blkdiscard": r".*/dev/",
+    "flash_erase": r"",
+    "flash_eraseall": r"",
+    "ubiformat": r"",
+    "mtd": r"erase",
+    "thin_restore": r"",
+    "xfs_mdrestore": r"",
+    "hdfs": r".*namenode -format",
+}
+_ASKING: dict[str, str] = {
+    "lvresize": r"",
+    "zpool": r"(offline|detach|remove|export|clear|split|replace|create)",
+    "zfs": r"(destroy|rollback|unmount|release|promote|receive\b.*-F)",
+    "mdadm": r".*(--stop|--remove|--fail|-S\b|--grow|-f\b|-r\b)",
+    "btrfs": r"(subvolume delete|subvol delete|balance|check --repair|rescue|replace|filesystem resize)",
+    "hdparm": r".*-(?!(I|i|t|T|g|C)\b)\S",
+    "nvme": r"(reset|set-feature|fw-\w+|create-ns|attach-ns)",
+    "badblocks": r"",
+    "diskutil": r"(erase\w*|partition\w*|unmount\w*|apfs (?!list)\w+|resizeVolume|eject|rename)",
+    "hdfs": r".*-(rm|rmr|expunge|delete\w*)",
+    "sg_format": r"",
+    "dmsetup": r"(suspend|load|resume|reload|create|mknodes)",
+    "asr": r"restore",
+}
+_GONE = {name: re.compile(text) for name, text in _VOLUMES.items()}
+_CHANGED = {name: re.compile(text) for name, text in _ASKING.items()}
+_TRIED = word_set("-t --test -n --dry-run --help --version -h -V")
+
+
+def volumes(call: Call) -> None:
+    """lvremove, zpool, mdadm, nvme, hdparm: volumes, pools and disks that are gone after it."""
+    text = " ".join(call.args)
+    if not text or _TRIED.intersection(call.args[:3]):
+        return
+    gone, changed = _GONE.get(call.name), _CHANGED.get(call.name)
+    if gone is not None and gone.match(text):
+        refused(call, call.args[-1:])
+    elif changed is not None and changed.match(text):
+        call.effect(EffectKind.DESTROYS, call.args[-1:])
+        call.ask("lvm", "it destroys or changes volumes or pools")
+
+
+_UNITS = {"": 1, "c": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
+
+
+def size_of(text: str) -> int:
+    """`10G` in bytes; 0 when it is none."""
+    found = re.match(r"(\d{1,15})\s*([KMGTPkmgtpc]?)", text)
+    return int(found[1]) * _UNITS[found[2].upper() if found[2] != "c" else "c"] if found else 0
+
+
+def copy_raw(call: Call) -> Stream | None:
+    """dd."""
+    values = {name: Word(value, "$" in value) for name, _, value in (text.partition("=") for text in call.args)}
+    source = values.get("if")
+    labels = call.reads([source]) if source is not None else NONE
+    if "of" not in values:
+        return Stream(None, labels | call.stdin.labels)
+    target = call.path(values["of"])
+    if is_disk(target) or re.match(r"/dev/[\w*?\[\]-]*[*?\[]", target):
+        refused(call, [target])
+        return None
+    if target.startswith("/dev/") and not target.startswith("/dev/shm/"):  # noqa: S108 - a rule names it
+        return None
+    if not call.writes(target, how="overwrites", kind=EffectKind.OVERWRITES):
+        _overwritten(call, target, values)
+        call.state.files[target] = Stream(None, labels)
+    return None
+
+
+def _overwritten(call: Call, target: str, values: dict[str, Word]) -> None:
+    source = values.get("if", Word("")).text
+    endless = dataflow.fills(source)
+    raw = "notrunc" in values.get("conv", Word("")).text or (DATA.search(target) and not target.endswith(".img"))
+    if _takes_nothing(values):
+        call.ask("emptied", "it empties a file")
+    elif endless and _size(values) > _LARGE:
+        call.effect(EffectKind.EXHAUSTS, (target,))
+        call.ask("fills", "it fills the disk")
+    elif endless and raw:
+        call.ask("dd", "it overwrites a file block by block")
+    elif target.startswith("/") and not (inside(target, call.host.places) or temporary(target)):
+        call.ask("dd", "it overwrites a file block by block", contained=True)
+
+
+def _takes_nothing(values: dict[str, Word]) -> bool:
+    """Whether a file is only opened anew; with `seek` it is made a large one."""
+    none = "count" in values and values["count"].text == "0" and not {"seek", "conv"} & values.keys()
+    return none or values.get("if", Word("")).text == "/dev/null"
+
+
+def _size(values: dict[str, Word]) -> int:
+    if "count" not in values:
+        return 1 << 60
+    return size_of(values["count"].text) * (size_of(values["bs"].text) if "bs" in values else 512)
+
+
+def shredded(call: Call) -> None:
+    """shred, wipe, scrub: nothing brings that back."""
+    paths = [call.path(word) for word in call.options("nsw").operands]
+    call.effect(EffectKind.DELETES, paths)
+    if any(map(is_disk, paths)):
+        call.deny("raw-disk", _OVERWRITES)
+    elif any(vital(path) or root_like(path, call.host.places) for path in paths):
+        call.deny("rm-root", "it destroys what the system stands on")
+    elif call.words and not call.options().has("help", "version"):
+        call.ask("shred", "it destroys files for good")
+
+
+_VITAL = re.compile(
+    r"^/etc/(passwd|shadow|group|gshadow|fstab|sudoers|crypttab|ld\.so\.(cache|conf)|pam\.d(/.*)?|nsswitch\.conf|inittab)$|"
+    r"^/boot/.+|^/efi/.+|^/(lib|lib64|usr/lib|usr/lib64)(/\w+-linux-gnu\w*)?(/(ld-|libc\.so|libc-|libpthread|systemd)[^/]*)?$|"
+    r"^/(usr/)?s?bin/(sh|bash|ls|cp|mv|rm|login|init|sudo|mount|systemd\S*|\*)$|^/sbin/init$|^/var/lib/(dpkg|rpm|pacman)(/.*)?$"
+)
+
+
+def vital(path: str) -> bool:
+    """Whether a system does not start, or lets nobody in, without this file."""
+    return _VITAL.match(path) is not None
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(
+        word_set(
+            "wipefs sgdisk gdisk parted fdisk sfdisk cfdisk mke2fs mkswap mkdosfs mkntfs cryptsetup mkfs mkfs.ext4 "
+            "mkudffs cgdisk"
+        ),
+        made,
+    ),
+    **dict.fromkeys({*_VOLUMES, *_ASKING}, volumes),
+    "dd": copy_raw,
+    "dcfldd": copy_raw,
+    **dict.fromkeys(("shred", "srm", "wipe", "scrub", "bleachbit"), shredded),
+}

@@ -1,0 +1,477 @@
+"""Programs that delete, replace, move, copy and open up files."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from hermes.safety.shell import dataflow
+from hermes.safety.shell.call import Call, Options, inside, root_like, temporary, under
+from hermes.safety.shell.findings import EffectKind
+from hermes.safety.shell.programs import disks, windows
+from hermes.safety.shell.regenerable import below, loses_nothing, made_again
+from hermes.safety.shell.words import ENDLESS, MADE_HERE, NONE, SECRET, UNTOLD, Stream, Word
+from hermes.safety.shell.words import words as word_set
+
+Rule = Callable[[Call], Stream | None]
+DANGEROUS = word_set(
+    "rm dd mkfs shred shutdown reboot bash sh dash curl wget nc python3 perl chmod chown mv cp tee kill find "
+    "sudo su cat zsh"
+)
+
+_WORLD = re.compile(
+    r"0*[0-7]?[0-7][0-7][2367]$|[ugoa]*[oa][ugoa]*[+=][rwxXst]*w|[+=][rwxX]*w[rwxX]*$|[ugoa]*[+=][rwxX]*s|"
+    r"0*[4-7][0-7]{3}$"
+)
+
+
+_WHOLE = frozenset({"rimraf", "del-cli"})
+"""Programs that delete folders with all that is in them without being told so."""
+
+
+def remove(call: Call) -> None:
+    """rm, srm, rmdir, unlink, del."""
+    if call.name in ("del", "rmdir", "rd") and windows.deleted(call):
+        return
+    options = call.options()
+    recursive = call.name in _WHOLE or (call.name != "unlink" and options.has("r", "R", "recursive"))
+    paths = [call.path(word) for word in options.operands]
+    call.effect(EffectKind.DELETES, paths)
+    if recursive and _loses_root(call, options.operands, paths):
+        return
+    for word, path in zip(options.operands, paths, strict=True):
+        _removed(call, word, path, recursive=recursive)
+    if recursive and not all(loses_nothing(call, word) for word in options.operands):
+        call.ask(
+            "rm-recursive", "it deletes folders with all that is in them", contained=_replaceable(call, options, paths)
+        )
+
+
+_ANY_TOP = re.compile(r"^/(\[[^\]]{1,40}\]|[*?.]|\{[^}]{1,80}\})+\*?(/\*)*$")
+"""Wildcards that stand for every folder at the top."""
+
+
+def _loses_root(call: Call, words: Sequence[Word], paths: Sequence[str]) -> bool:
+    for word, path in zip(words, paths, strict=True):
+        bare = re.sub(r"\$\{\w+\}", "", word.text)
+        nothing_before = word.dynamic and bare != word.text and bare in ("/", "/*", "/.", "/./*")
+        if root_like(path, call.host.places) or nothing_before or _ANY_TOP.match(path) or disks.vital(path):
+            call.deny("rm-root", f"it deletes {path}")
+            return True
+    return False
+
+
+def _listed_elsewhere(call: Call, word: Word) -> bool:
+    """Judge a name that came out of a search outside of the session's folder."""
+    if "everything" in word.labels:
+        call.deny("find-delete", "it deletes everything that it is given")
+    elif "listed" in word.labels:
+        call.ask("deletes-given", "it deletes everything that it is given")
+    else:
+        return False
+    return True
+
+
+def _removed(call: Call, word: Word, path: str, *, recursive: bool) -> None:
+    if word.labels and word.dynamic and _listed_elsewhere(call, word):
+        return
+    if disks.vital(path):
+        call.effect(EffectKind.DELETES, (path,))
+        call.deny("rm-root", f"it deletes {path}, on which the system stands")
+        return
+    if not judge_deleted(call, path) and not recursive:
+        _removed_file(call, word, path)
+
+
+def _removed_file(call: Call, word: Word, path: str) -> None:
+    """Judge files being deleted one by one, where nothing protects them."""
+    if loses_nothing(call, word):
+        return
+    if re.search(r"(^|/)(\*|\.\*|\*\.\*|\{\*,\.\*\})$", word.text):
+        call.ask("rm-all", "it deletes every file of a folder")
+    elif not _own(call, path) and path.startswith("/"):
+        call.ask("rm-outside", f"it deletes {path}, outside the session's folder", contained=True)
+    elif disks.DATA.search(path) and not temporary(path) and word.text.startswith("/"):
+        call.ask("rm-outside", f"it deletes {path}")
+
+
+def _own(call: Call, path: str) -> bool:
+    """Whether a path is the session's, a temporary one, or below where the command runs."""
+    return inside(path, call.host.places) or temporary(path) or under(path, call.cwd)
+
+
+def judge_deleted(call: Call, path: str) -> bool:
+    """Judge one path being deleted; whether something was said."""
+    return call.writes(path, how="deletes", kind=EffectKind.DELETES, noted=True)
+
+
+def _replaceable(call: Call, options: Options, paths: Sequence[str]) -> bool:
+    places = call.host.places
+    if any(word.dynamic for word in options.operands) or any("/.git" in path for path in paths):
+        return False
+    return all(
+        (not under(path, places.workspace) and not under(places.workspace, path)) or made_again(call, path)
+        for path in paths
+    )
+
+
+_TAKEN_AWAY = re.compile(r"0*[0-3]?0{2,3}$|a?-[rwx]+")
+_NARROWER = re.compile(r"0?[4-7]00$|g?o?[go]-|a?-")
+_WIDER = re.compile(r"[ugoa]*[go][ugoa]*[=+]u|g=u|o=[ug]|a=u")
+"""Modes that give others what the owner has."""
+
+
+def permissions(call: Call) -> None:
+    """chmod, chown, chgrp, setfacl."""
+    options = Options([word for word in call.words if not re.fullmatch(r"-[rwxXst]+", word.text)])
+    operands = options.operands
+    kind = EffectKind.ESCALATES if call.name != "chmod" else EffectKind.WRITES
+    call.effect(kind, [call.path(word) for word in operands[1:]])
+    recursive = options.has("R", "recursive")
+    mode = operands[0].text if operands else ""
+    targets = operands if options.has("reference") else operands[1:]
+    if recursive and any(root_like(call.path(word), call.host.places) for word in targets):
+        call.deny("permissions-root", "it changes owner or rights of the whole system or home")
+        return
+    said = {"chmod": _mode, "chown": _owner, "chgrp": _owner, "setfacl": _listed}[call.name]
+    if not said(call, mode, targets, recursive):
+        _rights_of(call, mode, targets)
+
+
+def _mode(call: Call, mode: str, targets: Sequence[Word], recursive: bool) -> bool:
+    parts = mode.split(",")
+    outside = _outside(call, targets)
+    if any(_WORLD.match(part) for part in parts):
+        call.ask("chmod-open", "it lets everybody write, or run as the owner", contained=outside)
+    elif recursive and any(_TAKEN_AWAY.match(part) for part in parts):
+        call.ask("chmod-open", "it takes the rights to whole folders away", contained=outside)
+    elif any(_WIDER.match(part) for part in parts) and (outside or recursive):
+        call.ask("chmod-open", "it gives others the rights of the owner", contained=outside)
+    else:
+        return False
+    return True
+
+
+def _owner(call: Call, mode: str, targets: Sequence[Word], recursive: bool) -> bool:
+    del targets
+    if recursive:
+        call.ask("chown-recursive", "it changes the owner of whole folders")
+    elif re.match(r"root\b|0\b", mode):
+        call.ask("chown-recursive", "it gives files to root")
+    else:
+        return False
+    return True
+
+
+def _listed(call: Call, mode: str, targets: Sequence[Word], recursive: bool) -> bool:
+    del mode, targets
+    opened = any(re.search(r"(^|,|:)(o|u|g|other|user|d):[\w:]*:?[rx-]*w", text) for text in call.args)
+    if opened or (recursive and {"-b", "-k", "--remove-all"} & set(call.args)):
+        call.ask("chmod-open", "it lets others write")
+        return True
+    return False
+
+
+def _rights_of(call: Call, mode: str, targets: Sequence[Word]) -> None:
+    if call.name == "chmod" and _NARROWER.match(mode):
+        return
+    for word in targets:
+        if word.text.startswith(("/", "~", "..")) or "/.git" in word.text:
+            call.writes(call.path(word), how="changes the rights of")
+
+
+def attributes(call: Call) -> None:
+    """chattr, chflags."""
+    if any(re.match(r"[-+=]\w*[ia]|no[su]chg|[su]chg|[su]appnd|no[su]appnd", text) for text in call.args):
+        call.ask("permissions", "it changes what protects files")
+
+
+def _outside(call: Call, words: Sequence[Word]) -> bool:
+    return all(not inside(call.path(word), call.host.places) for word in words)
+
+
+_EXAMPLE = re.compile(r"\.(example|sample|template|dist|tmpl)$|(example|sample|template|dist)\.\w+$")
+
+
+def copied(call: Call) -> None:
+    """cp, mv, ln, install: what goes where."""
+    options = call.options("tSmgo", word_set("target-directory suffix mode owner group"))
+    if call.name == "install" and options.has("d", "directory"):
+        for word in options.operands:
+            call.writes(call.path(word))
+        return
+    sources, targets = _ends(call, options)
+    if call.name == "cp" and options.has("n", "no-clobber") and _fills_in(call, sources, targets):
+        return
+    _moved(call, sources, targets)
+    _placed(call, options, sources, targets)
+
+
+def _ends(call: Call, options: Options) -> tuple[list[Word], list[Word]]:
+    """What is copied, and where it goes."""
+    operands = options.operands
+    if given := options.all("t", "target-directory"):
+        return operands, given
+    return operands[:-1], operands[-1:] if len(operands) > 1 or call.name == "ln" else []
+
+
+_MOVING = frozenset({"mv", "gmv", "ln"})
+
+
+def _placed(call: Call, options: Options, sources: Sequence[Word], targets: Sequence[Word]) -> None:
+    """Judge what is read, and each place where it is put."""
+    symbolic = call.name == "ln" and options.has("s", "symbolic")
+    labels = call.reads(sources) if not symbolic else _linked(call, sources)
+    if call.name == "install" and any(re.match(r"0?[4-7]\d{3}|.*s", mode.text) for mode in options.all("m", "mode")):
+        call.ask("chmod-open", "it lets everybody run a program as its owner")
+    if call.name == "ln" and not symbolic and not sources:
+        return
+    for word in targets:
+        _replaced(call, word, sources, labels, forced=options.has("f", "force"))
+        if symbolic and len(sources) == 1:
+            _aliased(call, word, sources[0])
+
+
+def _fills_in(call: Call, sources: Sequence[Word], targets: Sequence[Word]) -> bool:
+    """Whether a project's settings are only made out of their example, where there are none."""
+    paths = [call.path(word) for word in targets]
+    return all(_EXAMPLE.search(word.text) for word in sources) and all(
+        inside(path, call.host.places) and "/.git/" not in path and path.rpartition("/")[2].startswith(".env")
+        for path in paths
+    )
+
+
+def _replaced(call: Call, word: Word, sources: Sequence[Word], labels: frozenset[str], *, forced: bool) -> None:
+    path = call.path(word)
+    said = call.writes(path, how="replaces", kind=EffectKind.OVERWRITES)
+    if not said and forced and call.name in ("mv", "cp") and _kept_elsewhere(call, path):
+        call.ask("mv-away", f"it replaces {path}, outside the session's folder, without asking")
+    if sources and "/" in sources[0].text and sources[0].text.rpartition("/")[2] in DANGEROUS:
+        # Another name for a program that has rules: running it is running that.
+        call.state.files[path] = Stream(f'{sources[0].text} "$@"\n')
+    elif len(sources) == 1:
+        held = dataflow.looked_up(call, sources[0])
+        stream = Stream(held.text, held.labels | labels)
+        if held.text is not None or stream.labels or call.name == "mv":
+            call.state.files[path] = stream
+            call.state.files[f"{path}/{sources[0].text.rpartition('/')[2]}"] = stream
+
+
+def _kept_elsewhere(call: Call, path: str) -> bool:
+    """Whether a path is a file that is kept outside: by its ending, and by its place."""
+    return not _own(call, path) and "." in path.rpartition("/")[2].lstrip(".") and path not in call.state.files
+
+
+_SYSTEM = re.compile(r"(?!/etc/localtime|/etc/alternatives)/(etc|boot|lib|proc|sys)(/|$)")
+"""Folders of the system, without the links that are made to be changed."""
+
+
+def _aliased(call: Call, word: Word, source: Word) -> None:
+    """A link to a disk, to the system or to a home: what is done to it is done to that."""
+    whole = source.text.startswith(("/", "~", "$"))
+    path = call.path(source if whole else Word(f"{word.text}/../{source.text}"))
+    if disks.is_disk(path):
+        call.effect(EffectKind.ESCALATES, (path,))
+        call.ask("raw-disk", "it makes a second door to a device")
+    elif _SYSTEM.match(path):
+        call.ask("protected-path", f"it makes another name for {path}, which belongs to the system")
+    elif root_like(path, call.host.places):
+        call.ask("protected-path", f"it makes another name for {path}")
+
+
+def _linked(call: Call, sources: Sequence[Word]) -> frozenset[str]:
+    """A link to what is protected makes it reachable by another name."""
+    if any(call.secret(word) for word in sources):
+        call.ask("reads-secret", "it makes another name for what holds keys")
+        return frozenset({SECRET})
+    return NONE
+
+
+def _filled(call: Call, paths: Sequence[str], targets: Sequence[Word]) -> None:
+    """Note where things come to lie that no build made, though the name may say so."""
+    if call.name in _MOVING and not all(below(path, call.host.places) for path in paths):
+        call.state.moved.update(call.path(word) for word in targets)
+
+
+def _moved(call: Call, sources: Sequence[Word], targets: Sequence[Word]) -> None:
+    paths = [call.path(word) for word in sources]
+    _filled(call, paths, targets)
+    if call.name == "mv":
+        call.effect(EffectKind.DELETES, paths)
+        for path in paths:
+            _away(call, path)
+    into = [call.path(word) for word in targets]
+    emptied = "/dev/null" in paths and not all(map(_PASSING.search, into))
+    _overflows(call, paths, into)
+    if emptied and any(map(disks.vital, into)):
+        call.deny("rm-root", "it empties what the system stands on")
+    elif emptied or (call.name == "mv" and "/dev/null" in into):
+        call.ask("emptied", "it replaces a file by nothing, or moves one into nothing")
+
+
+def _overflows(call: Call, paths: Sequence[str], into: Sequence[str]) -> None:
+    """Judge a copy of what has no end."""
+    if any(map(dataflow.fills, paths)) and not all(path.startswith("/dev/") for path in into):
+        call.effect(EffectKind.EXHAUSTS, into)
+        call.ask("fills", "it fills the disk")
+
+
+def _away(call: Call, path: str) -> None:
+    if root_like(path, call.host.places) or disks.vital(path) or _ANY_TOP.match(path):
+        call.deny("mv-away", f"it moves {path} away, on which the system or the person's work stands")
+    elif path.endswith("/.git") or path == call.host.places.workspace:
+        call.ask("mv-away", "it moves away what other things depend on")
+    elif not judge_deleted(call, path) and _DOCUMENTS.match(path.removeprefix(call.host.places.home)):
+        call.ask("mv-away", "it moves away what the person keeps")
+
+
+_DOCUMENTS = re.compile(
+    r"/(Documents|Pictures|Desktop|Music|Videos|Library|Mail|Projects|Work|work|projects|src|Dropbox)/?\*?$"
+)
+
+
+def written(call: Call) -> Stream | None:
+    """tee, touch, sponge: every operand is written."""
+    options = call.options()
+    appends = call.name == "touch" or options.has("a", "append")
+    given = call.stdin if call.fed else Stream("")
+    for word in options.operands:
+        path = call.path(word)
+        if path == "/proc/sysrq-trigger":
+            call.deny("power", "it stops the machine, or changes how it runs")
+        elif disks.is_disk(path):
+            disks.refused(call, [path])
+        elif not appends and given.text in ("", "\n") and disks.vital(path):
+            call.deny("rm-root", f"it empties {path}, on which the system stands")
+        else:
+            _stored(call, path, given, appends=appends)
+        call.state.files[path] = given
+    return given
+
+
+def _stored(call: Call, path: str, given: Stream, *, appends: bool) -> None:
+    said = call.writes(path, kind=EffectKind.WRITES if appends else EffectKind.OVERWRITES)
+    emptied = call.fed and given.text in ("", "\n") and not appends and path not in call.state.files
+    if emptied and not said and not _PASSING.search(path):
+        call.ask("emptied", f"it empties {path}")
+    elif ENDLESS in given.labels and call.name != "touch":
+        call.ask("fills", "it fills the disk")
+
+
+_PASSING = re.compile(r"^(/tmp|/var/tmp|/dev|/proc|/sys)/|\.(log|tmp|lock|pid|out|err)$|/\.?(gitkeep|keep|nojekyll)$")
+
+
+def temporary_made(call: Call) -> Stream:
+    """mktemp: a file or folder of this line's own, of which only the place is known."""
+    options = call.options("p", word_set("suffix"))
+    if options.has("u", "dry-run") or any(word.dynamic for word in call.words):
+        return UNTOLD
+    template = options.operands[0].text if options.operands else ""
+    given = options.all("p", "tmpdir")
+    if "/" in template:
+        folder = call.path(Word(template)).rpartition("/")[0]
+    elif given:
+        folder = call.path(given[-1])
+    else:
+        own = call.state.variables.get("TMPDIR", Word("/tmp"))  # noqa: S108 - where it is made
+        folder = call.cwd if template and not options.has("t", "tmpdir") else own.text or "/tmp"  # noqa: S108
+    return Stream(f"{folder}/{MADE_HERE}\n")
+
+
+def formatted(call: Call) -> None:
+    """shfmt, beautysh: with `-w` they write what they are given."""
+    options = call.options("", word_set("language-dialect indent filename"))
+    if call.name == "beautysh" or options.has("w", "write"):
+        for word in options.operands:
+            call.writes(call.path(word), kind=EffectKind.OVERWRITES)
+
+
+_DESKTOP = {"remove": "rm", "rm": "rm", "del": "rm", "move": "mv", "rename": "mv", "mv": "mv", "copy": "cp", "cp": "cp"}
+
+
+def desktop(call: Call) -> None:
+    """gio, gvfs-rm, kioclient: the files of a desktop, by verbs. What goes to the trash can be had back."""
+    named = call.name.startswith("gvfs-")
+    verb = call.name[5:] if named else (call.args or [""])[0]
+    name, rest = _DESKTOP.get(verb, ""), _without_scheme(call.words if named else call.words[1:])
+    if name == "rm":
+        deep = [Word("-r")] if call.name.startswith("kio") else []
+        remove(Call(name, [*deep, *rest], call.state, call.given(), call.host))
+    elif name:
+        copied(Call(name, rest, call.state, call.given(), call.host))
+    elif verb == "trash" and "--empty" in call.args:
+        emptied_trash(call)
+    elif verb == "save":
+        written(Call("tee", rest, call.state, call.given(), call.host))
+
+
+def _without_scheme(words: Sequence[Word]) -> list[Word]:
+    return [Word(word.text.removeprefix("file://"), word.dynamic, word.quoted, word.labels) for word in words]
+
+
+def emptied_trash(call: Call) -> None:
+    """trash-empty, trash-rm."""
+    call.ask("deletes-given", "it deletes what could still be had back")
+
+
+def truncated(call: Call) -> None:
+    """truncate."""
+    options = call.options("sro", word_set("size reference"))
+    sizes = [word.text for word in options.all("s", "size")]
+    paths = [call.path(word) for word in options.operands]
+    if any(disks.vital(path) or disks.is_disk(path) for path in paths):
+        call.effect(EffectKind.OVERWRITES, paths)
+        call.deny("rm-root", "it cuts off what the system stands on")
+        return
+    for path in paths:
+        call.writes(path, how="cuts off", kind=EffectKind.OVERWRITES)
+    if any(disks.size_of(text.lstrip("+%/<>-")) > 8 << 30 for text in sizes):
+        call.ask("fills", "it fills the disk")
+    elif any(re.match(r"[-<]|0+[a-zA-Z]*$", text) for text in sizes):
+        call.ask("emptied", "it cuts files off")
+
+
+def edited(call: Call) -> Stream | None:
+    """sed: a script, and files; `-i` writes them, `w` writes another, `e` runs a command."""
+    options = call.options("efl", word_set("expression file line-length"))
+    scripts = [word.text for word in options.all("e", "expression")]
+    operands = options.operands
+    if not scripts and not options.all("f", "file") and operands:
+        scripts, operands = [operands[0].text], operands[1:]
+    for word in options.all("f", "file"):
+        call.effect(EffectKind.RUNS, (call.path(word),))
+        held = dataflow.looked_up(call, word)
+        scripts += [held.text] if held.text is not None else []
+    for text in scripts:
+        _sed_script(call, text)
+    for word in operands if options.has("i", "in-place") else ():
+        said = call.writes(call.path(word), kind=EffectKind.OVERWRITES)
+        if not said and any(map(_SED_EMPTIES.fullmatch, scripts)):
+            call.ask("emptied", "it deletes what files hold")
+    return None
+
+
+_SED_EMPTIES = re.compile(r"\s*(1,\$|\d*,?\$?)?\s*d\s*|/(?!\^\$/)\^?\.?\*?\$?/d|s/\.\*//g?")
+
+
+def _sed_script(call: Call, text: str) -> None:
+    if (re.search(r"(^|[;}\n]|\d|\$|/)\s*e(\s+\S|\s*$)", text) and not re.match(r"\s*/", text)) or re.search(
+        r"^s(.)(?:(?!\1).){0,300}\1(?:(?!\1).){0,300}\1[gpiIm0-9]*e", text
+    ):
+        call.ask("nested-program", "a sed script starts commands")
+    for found in re.finditer(r"(?:^|[;}\n/])[gpI0-9]*w\s+(\S+)", text[:4096]):
+        call.writes(call.path(Word(found[1])))
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(word_set("rm rmdir unlink del trash rimraf trash-put grm rip gio-trash"), remove),
+    **dict.fromkeys(("chattr", "chflags"), attributes),
+    **dict.fromkeys(("chmod", "chown", "chgrp", "setfacl"), permissions),
+    **dict.fromkeys(("cp", "mv", "ln", "install", "gcp", "gmv"), copied),
+    **dict.fromkeys(("tee", "touch", "sponge"), written),
+    **dict.fromkeys(word_set("gio gvfs-rm gvfs-move gvfs-copy kioclient kioclient5 kioclient6"), desktop),
+    **dict.fromkeys(("trash-empty", "trash-rm"), emptied_trash),
+    **dict.fromkeys(("shfmt", "beautysh"), formatted),
+    "mktemp": temporary_made,
+    "truncate": truncated,
+    "sed": edited,
+    "gsed": edited,
+}

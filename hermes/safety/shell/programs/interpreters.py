@@ -1,0 +1,465 @@
+"""Interpreters: programs given on the command line or by a pipe, and the files they run."""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from hermes.safety.shell import dataflow
+from hermes.safety.shell.call import Call, Options, names_secret, private, resolve, root_like
+from hermes.safety.shell.findings import EffectKind
+from hermes.safety.shell.key_files import called, holds_key
+from hermes.safety.shell.loading import given_modules
+from hermes.safety.shell.programs import builders, cloud_clis, cmdlets, databases, editing, network, own
+from hermes.safety.shell.python import python_code
+from hermes.safety.shell.scripts import Code, other_code
+from hermes.safety.shell.words import DECODED, FETCHED, NONE, NOTHING, SECRET, UNTOLD, Stream, Word, is_bare
+from hermes.safety.shell.words import words as word_set
+
+Rule = Callable[[Call], Stream | None]
+
+_LANGUAGES: dict[str, tuple[str, str, str]] = {
+    # By program: the letters whose value is a program, the other letters with a value, the long names for a program.
+    "python": ("c", "WXQ", ""),
+    "pypy": ("c", "WX", ""),
+    "python2": ("c", "WXQ", ""),
+    "perl": ("eE", "IMmFx", ""),
+    "ruby": ("e", "rIECTKFx", ""),
+    "node": ("ep", "rC", "eval print"),
+    "deno": ("", "", ""),
+    "bun": ("ep", "r", "eval print"),
+    "php": ("rBRE", "cdzfF", "run"),
+    "lua": ("e", "l", ""),
+    "luajit": ("e", "l", ""),
+    "tclsh": ("", "", ""),
+    "osascript": ("e", "l", ""),
+    "pwsh": ("cC", "fFx", "command encodedcommand"),
+    "powershell": ("cC", "fFx", "command encodedcommand"),
+    "r": ("e", "", ""),
+    "Rscript": ("e", "", ""),
+    "julia": ("eE", "L", "eval"),
+    "groovy": ("e", "", ""),
+    "scala": ("e", "", ""),
+    "elixir": ("e", "r", "eval"),
+    "ghc": ("e", "", ""),
+    "guile": ("c", "l", ""),
+    "sbcl": ("", "", "eval"),
+    "clojure": ("e", "", "eval"),
+    "jshell": ("", "", ""),
+    "ts-node": ("ep", "r", "eval print"),
+    "tsx": ("ep", "r", "eval print"),
+    "expect": ("c", "f", ""),
+    "racket": ("e", "", "eval"),
+    "swipl": ("g", "", ""),
+    "erl": ("", "", "eval"),
+    "cscript": ("", "", ""),
+    "gdb-python": ("", "", ""),
+    "octave": ("", "", "eval"),
+    "irb": ("e", "r", ""),
+    "micropython": ("c", "", ""),
+}
+
+
+_ENCODED = re.compile(r"-e(nc?\w*|c)?$", re.IGNORECASE)
+_SPOKEN_AS = {
+    "python2": "python",
+    "pypy": "python",
+    "micropython": "python",
+    "ts-node": "node",
+    "tsx": "node",
+    "bun": "node",
+    "powershell": "pwsh",
+}
+
+
+def unversioned(name: str) -> str:
+    """`python` for `python3.11`, `gcc` for `gcc-12`."""
+    return name.rstrip("0123456789.-") or name
+
+
+def interpreter(call: Call) -> Stream | None:
+    """python, perl, ruby, node, php, lua and their like."""
+    return None if call.name in _CHECKING and _only_checks(call) else _interpreted(call)
+
+
+def _interpreted(call: Call) -> Stream | None:
+    name = call.name if call.name in _LANGUAGES else unversioned(call.name)
+    language = _SPOKEN_AS.get(name, name)
+    if language == "pwsh" and any(map(_ENCODED.match, call.args)):
+        call.ask("program-text", "its program is hidden")
+        return None
+    _imported(call, language)
+    for path in sorted(given_modules(call.args, language)):
+        call.effect(EffectKind.RUNS, (resolve(path, call.cwd, call.host.places),))
+    codes, script, rest = _Reading(call.words, name).programs()
+    labels = NONE.union(*(word.labels for word in codes))
+    if labels & {FETCHED, DECODED}:
+        call.ask("remote-exec", "it runs what it downloads or decodes")
+        return UNTOLD
+    for word in codes:
+        judge_code(call, language, word, rest)
+    if codes:
+        editing.by_switch(call, codes, rest if language in ("perl", "ruby") else [])
+        return Stream(None, call.stdin.labels | labels)
+    if script is None:
+        return _from_input(call, language) if call.fed else None
+    return _script(call, language, script, rest)
+
+
+_CODE_IN_OPTION = re.compile(r"-[Mm]['\w:]+?[ ;(]|-d:\S*=|-d:?[^\w=]")
+_STARTING_SETTING = re.compile(
+    r"(auto_(pre|ap)pend_file|extension|zend_extension|ffi\.enable|sendmail_path)=(/tmp|/var/tmp|/dev/shm|data:|php:|https?:)"
+)
+
+
+def _imported(call: Call, language: str) -> None:
+    """Options of perl that hold a program text, settings of php that name one, and the commands of PowerShell."""
+    if language == "pwsh":
+        cmdlets.judge(call)
+    for at, text in enumerate(call.args[:20]):
+        if language == "perl" and _CODE_IN_OPTION.match(text):
+            judge_code(call, language, Word(re.sub(r"^-[Mm]", "use ", text)), [])
+        elif (
+            language == "php"
+            and text.startswith("-d")
+            and _STARTING_SETTING.match(text[2:] or "".join(call.args[at + 1 : at + 2]))
+        ):
+            call.ask("nested-program", "it is told to run a file out of temporary ones")
+
+
+_CHECKING: dict[str, tuple[str, str, frozenset[str]]] = {
+    # By program: what says that a text is only checked, the letters with a value, and the long names it goes with.
+    "node": ("c", "repC", word_set("check")),
+    "ruby": ("c", "rIECTKFxe", NONE),
+    "php": ("l", "rBREcdzfFStT", NONE),
+}
+_LOADING = word_set("r d B R E z e p S")
+"""Letters that run something all the same."""
+
+
+def _only_checks(call: Call) -> bool:
+    """Whether it only looks whether a text can be read. Perl's `-c` is none: it runs what stands in `BEGIN`."""
+    said, valued, longs = _CHECKING[call.name]
+    options = Options(call.words, valued, stop=True)
+    return options.has(said, *longs) and _LOADING.isdisjoint(options.letters) and longs.issuperset(options.longs)
+
+
+_Programs = tuple[list[Word], Word | None, list[Word]]
+
+
+def _deno(rest: Sequence[Word]) -> _Programs:
+    """What `deno run` is given: options of its own, the script, and what that is given."""
+    at = next((at for at, word in enumerate(rest) if not word.text.startswith("-")), len(rest))
+    return [], (rest[at] if at < len(rest) else None), list(rest[at + 1 :])
+
+
+_DENO_RUNS = word_set("run test bench install x serve compile cache")
+_BUN_PACKAGES = word_set("x add a install i create c update link publish remove rm")
+_ELSEWHERE = re.compile(r"(https?|ftp|git|ssh)://", re.IGNORECASE)
+
+
+def bun(call: Call) -> Stream | None:
+    """bun: packages as npm does, programs as node does."""
+    if call.args and call.args[0] in _BUN_PACKAGES:
+        return builders.node_packages(
+            Call(
+                "npm" if call.args[0] != "x" else "bunx",
+                call.words[call.args[0] == "x" :],
+                call.state,
+                call.given(),
+                call.host,
+            )
+        )
+    return interpreter(call)
+
+
+class _Reading:
+    """The words of an interpreter, read into program texts, the script, and what is given to either."""
+
+    def __init__(self, words: Sequence[Word], name: str) -> None:
+        self._words = list(words)
+        self._name = name
+        self._spoken, self._valued, longs = _LANGUAGES[name]
+        self._longs = longs.split()
+        self._codes: list[Word] = []
+        self._at = 0
+
+    def programs(self) -> _Programs:
+        """(program texts, the script, what is given to either)."""
+        while self._at < len(self._words):
+            text = self._words[self._at].text
+            self._at += 1
+            if text.startswith("-m") and self._name.startswith(("python", "pypy")):
+                return self._module(text)
+            if text in ("--", "-") or not text.startswith("-"):
+                return self._operands(text)
+            if text.startswith("--"):
+                self._long(text)
+            elif self._name in ("pwsh", "powershell") and re.match(r"-c(ommand)?$", text, re.IGNORECASE):
+                return [Word(" ".join(word.text for word in self._words[self._at :]))], None, []
+            else:
+                self._at += _letters(self._words, self._at, (self._spoken, self._valued), self._codes)
+        return self._codes, None, []
+
+    def _following(self) -> Word:
+        return self._words[self._at] if self._at < len(self._words) else Word("")
+
+    def _module(self, text: str) -> _Programs:
+        if len(text) > 2:
+            return [], Word("-m " + text[2:]), self._words[self._at :]
+        return [], Word("-m " + self._following().text), self._words[self._at + 1 :]
+
+    def _operands(self, text: str) -> _Programs:
+        if self._codes:
+            return self._codes, None, self._words[self._at - 1 :]
+        if text == "--":
+            return [], (self._following() if self._at < len(self._words) else None), self._words[self._at + 1 :]
+        rest = self._words[self._at :]
+        if self._name == "deno" and text in _DENO_RUNS:
+            return _deno(rest)
+        if self._name in ("deno", "bun", "osascript") and text in ("eval", "run", "repl"):
+            codes = [rest[0]] if text == "eval" and rest else []
+            return codes, (rest[0] if text == "run" and rest else Word("-m repl")), rest[1:]
+        return [], self._words[self._at - 1], rest
+
+    def _long(self, text: str) -> None:
+        long, equals, value = text[2:].partition("=")
+        word = self._words[self._at - 1]
+        if long in self._longs:
+            self._codes.append(Word(value, word.dynamic, labels=word.labels) if equals else self._following())
+            self._at += not equals
+        elif long in ("require", "import", "loader") and not equals:
+            self._at += 1
+
+
+def _letters(words: Sequence[Word], at: int, letters: tuple[str, str], codes: list[Word]) -> int:
+    """Read a group of short options; how many further words it takes."""
+    spoken, valued = letters
+    word = words[at - 1]
+    group = word.text[1:]
+    for place, letter in enumerate(group):
+        rest = group[place + 1 :]
+        if letter in spoken:
+            if rest and (spoken not in ("eE", "ep", "eEp") or not rest.isalpha()):
+                codes.append(Word(rest, word.dynamic, labels=word.labels))
+                return 0
+            codes.append(words[at] if at < len(words) else Word(""))
+            return 1
+        if letter in valued:
+            return 0 if rest or letter in "xTKF" else 1
+        if letter == "i" and rest:
+            return 0
+    return 0
+
+
+def _from_input(call: Call, language: str) -> Stream | None:
+    if call.stdin.labels & {FETCHED, DECODED}:
+        call.ask("remote-exec", "it runs what it downloads or decodes")
+    elif call.stdin.text is None:
+        call.ask("unknown-command", "what the interpreter is given is only known when it runs")
+        call.effect(EffectKind.UNKNOWN)
+    else:
+        judge_code(call, language, Word(call.stdin.text), [])
+    return UNTOLD
+
+
+def _script(call: Call, language: str, script: Word, rest: Sequence[Word]) -> Stream | None:
+    if script.text.startswith("-m "):
+        return _module(call, script.text[3:], rest)
+    if script.text in ("-", "/dev/stdin"):
+        return _from_input(call, language) if call.fed else None
+    if script.text.startswith("/dev/fd/"):
+        held = call.state.files.get(script.text, UNTOLD)
+        inner = Call(call.name, [], call.state, held, call.host)
+        return _from_input(inner, language)
+    if is_bare(script):
+        call.ask("unknown-command", "which script runs is only known when it runs")
+        return None
+    if script.text.startswith(("npm:", "jsr:")):
+        call.effect(EffectKind.FETCHES, ("registry",))
+        return None
+    if _ELSEWHERE.match(script.text):
+        call.effect(EffectKind.FETCHES, (script.text.split("/")[2],))
+        call.ask("remote-exec", "it runs what it downloads")
+        return None
+    _managed(call, script, rest)
+    path = call.path(script)
+    # Beside a script lie the modules that it may take in.
+    call.effect(EffectKind.RUNS, (path, path.rpartition("/")[0] or "/"))
+    held_file = dataflow.runs_file(call, path, script=False)
+    if held_file is not None and held_file.text is not None:
+        judge_code(call, language, Word(held_file.text), rest)
+    call.reads([script])
+    return None
+
+
+def _managed(call: Call, script: Word, rest: Sequence[Word]) -> None:
+    """A project's own command line: what it drops, and program texts given to its shell."""
+    name = script.text.rpartition("/")[2]
+    cloud_clis.migrations(Call(name, rest, call.state, None, call.host))
+    if name in ("manage.py", "artisan", "rails", "console") and any(cloud_clis.loses_rows(word.text) for word in rest):
+        call.ask("sql", databases.LOSES)
+    if name in ("rails", "console", "artisan") and len(rest) > 1 and rest[0].text in ("runner", "r", "tinker"):
+        for word in rest[1:]:
+            judge_code(
+                call,
+                "php" if name == "artisan" else "ruby",
+                Word(word.text.removeprefix("--execute="), word.dynamic),
+                [],
+            )
+    if call.fed and call.stdin.text is not None and databases.spoken_loses([call.stdin.text]):
+        call.ask("sql", databases.LOSES)
+
+
+_CODE_WORDS = 128
+"""A program text costs as much as so many words of a command, and more when it is long."""
+_OURSELVES = re.compile(r"hermes(\.__main__|\.cli.*)?$")
+_QUIET_MODULES = word_set(
+    "json.tool http.server venv timeit this calendar zipfile tarfile gzip base64 platform site sysconfig "
+    "compileall py_compile tokenize ast dis pydoc ensurepip cProfile"
+)
+
+
+_JUDGED_MODULES = word_set("pip pytest mypy ruff black poetry pipenv tox nox ansible uv")
+_CODE_MODULES = word_set("timeit cProfile profile trace pdb doctest")
+
+
+def _module(call: Call, module: str, rest: Sequence[Word]) -> Stream | None:
+    """`python -m NAME`: some are programs with rules of their own; all look into the folder first."""
+    if _OURSELVES.match(module):
+        return own.judge(Call("hermes", rest, call.state, None, call.host))
+    call.effect(EffectKind.RUNS, (call.cwd,))
+    if module in _JUDGED_MODULES:
+        return call.run([Word(module), *rest])
+    if module == "timeit":
+        judge_code(call, "python", Word(_timed(rest)), [])
+    elif module in ("django", "flask", "alembic", "celery"):
+        cloud_clis.migrations(Call(module if module != "django" else "django-admin", rest, call.state, None, call.host))
+    elif module == "http.server":
+        _served(call, rest)
+    return None
+
+
+def _timed(rest: Sequence[Word]) -> str:
+    """The texts that timeit runs: its set-up and its statements."""
+    options = Options(rest, "nrsu", word_set("setup number repeat unit"), stop=True)
+    return "\n".join(word.text for word in (*options.all("s", "setup"), *options.operands))
+
+
+def _served(call: Call, rest: Sequence[Word]) -> None:
+    texts = [word.text for word in rest]
+    for at, text in enumerate(texts[:-1]):
+        if text not in ("-d", "--directory"):
+            continue
+        places, shown = call.host.places, call.path(rest[at + 1])
+        if root_like(shown, places) or private(f"{shown}/") or names_secret(rest[at + 1], call.cwd, places):
+            call.ask("raw-connection", "it opens files to others")
+
+
+def judge_code(call: Call, language: str, word: Word, rest: Sequence[Word]) -> None:
+    """What speaks against a program text."""
+    text = word.text
+    if word.dynamic:
+        if re.fullmatch(r"\s*(\$\(\)|\$\{[\w@]+\})\s*", text):
+            call.ask("unknown-command", "the program is only known when it runs")
+            return
+        text = re.sub(r"\$\(\)|\$\{\w+\}", "_given_", text)
+    if len(text) > 60_000 or not call.host.budget.step(_CODE_WORDS + len(text) // 8):
+        call.ask("program-text", "the program text is too long to be judged")
+        return
+    given = [one.text for one in rest]
+    code = python_code(text, given) if language == "python" else other_code(text, language)
+    code.drops = cloud_clis.drops_rows(text)
+    _judge(call, code)
+
+
+def _judge(call: Call, code: Code) -> None:
+    for finding, contained in code.harmful:
+        call.ask("program-text", finding, contained=contained)
+    if code.bomb:
+        call.deny("fork-bomb", "it starts itself without end")
+    if code.loads:
+        call.effect(EffectKind.RUNS, sorted({resolve(path, call.cwd, call.host.places) for path in code.loads}))
+    _files(call, code)
+    if databases.spoken_loses(code.statements) or code.drops:
+        call.effect(EffectKind.DESTROYS)
+        call.ask("sql", databases.LOSES)
+    _leaks(call, code)
+    for argv in code.spawned:
+        words = [Word(text) for text in argv]
+        _started(
+            call,
+            argv,
+            f"the program text starts {argv[0]}",
+            partial(call.run, words, lost=True, stdin=NOTHING),
+        )
+    for text in code.shelled:
+        _started(
+            call,
+            text.split(),
+            "the program text starts a shell",
+            partial(call.script, text, lost=True, stdin=NOTHING),
+        )
+
+
+def _files(call: Call, code: Code) -> None:
+    places = call.host.places
+    for path in code.deleted:
+        full = resolve(path, call.cwd, places)
+        call.effect(EffectKind.DELETES, (full,))
+        if code.recursive and root_like(full, places):
+            call.deny("rm-root", f"it deletes {full}")
+        elif not call.writes(full, how="deletes", kind=EffectKind.DELETES):
+            call.ask("program-text", f"it deletes {full}", contained=not full.startswith(places.workspace))
+    for path in dict.fromkeys(resolve(path, call.cwd, places) for path in code.emptied):
+        if path not in call.state.files and not dataflow.passing(path, call.host):
+            call.effect(EffectKind.OVERWRITES, (path,))
+            call.ask("emptied", f"it empties {path}")
+    for path in code.written:
+        call.writes(resolve(path, call.cwd, places), kind=EffectKind.OVERWRITES)
+
+
+def _started(call: Call, argv: Sequence[str], reason: str, follow: Callable[[], Stream]) -> None:
+    """What a program text starts: asked about when following it says nothing, unless it only reads."""
+    before = len(getattr(call.host, "findings", ()))
+    follow()
+    if not _reader(argv) and len(getattr(call.host, "findings", ())) == before:
+        call.ask("program-text", reason)
+
+
+_READERS = word_set(
+    "ls cat echo pwd date uname whoami id hostname true git which wc head tail grep find df du ps "
+    "python3-config nproc arch printf env-none"
+)
+
+
+def _reader(argv: Sequence[str]) -> bool:
+    return bool(argv) and argv[0].rpartition("/")[2] in _READERS
+
+
+def _names_keys(call: Call, code: Code) -> bool:
+    """Whether a program text names a file that holds keys, which is asked about."""
+    for path in sorted(code.paths):
+        full = resolve(path, call.cwd, call.host.places)
+        if reason := names_secret(Word(path), call.cwd, call.host.places):
+            call.effect(EffectKind.READS, (full,))
+            call.reads_secret(full, reason)
+            return True
+        if holds_key(full, call.host.places):
+            call.effect(EffectKind.READS, (full,))
+            call.ask("reads-secret", called(full))
+            return True
+    return False
+
+
+def _leaks(call: Call, code: Code) -> None:
+    named = _names_keys(call, code)
+    secret = named or code.environment or any(map(private, code.paths))
+    if code.hosts or code.sends or code.fetches:
+        call.effect(EffectKind.SENDS if code.sends else EffectKind.FETCHES, sorted(code.hosts))
+    given = call.fed and SECRET in call.stdin.labels
+    if (secret or given) and (code.sends or code.fetches):
+        call.ask("exfiltration", "it sends keys or the environment away")
+    network.judge_hosts(call, sorted(code.hosts))
+
+
+RULES: dict[str, Rule] = dict.fromkeys(_LANGUAGES, interpreter)

@@ -1,0 +1,316 @@
+"""Programs and code named by options: of a pager, a filter, a plug-in, a hook, a wrapper.
+
+Most programs can be told to start another one. What the option is called says so, whatever the program is: the value is
+followed like a command. A value that is a file among temporary ones is code that nobody looks at.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from hermes.safety.shell.call import Call, inside, private, temporary
+from hermes.safety.shell.findings import EffectKind
+from hermes.safety.shell.words import FETCHED, Word
+from hermes.safety.shell.words import words as word_set
+
+_STARTS: dict[str, str] = {
+    # By program: options whose value is a program, or settings that name one; a pattern over the option.
+    "man": r"-P|--pager|-H|--html",
+    "split": r"--filter",
+    "zip": r"-TT|--unzip-command",
+    "scp": r"-S|-D",
+    "sftp": r"-S|-D",
+    "strace": r"-o|--output",
+    "ltrace": r"-o|--output",
+    "tcpdump": r"-z|--postrotate-command",
+    "npm": r"--script-shell|--node-options|--git|--editor|--viewer|--browser",
+    "pnpm": r"--script-shell",
+    "go": r"-toolexec|-exec|-vettool",
+    "gcc": r"-wrapper",
+    "g++": r"-wrapper",
+    "rpm": r"--pipe|--eval|-E|--define",
+    "apt": r"-o|--option",
+    "apt-get": r"-o|--option",
+    "pylint": r"--init-hook",
+    "cargo": r"--config",
+    "rg": r"--pre|--hostname-bin",
+    "hg": r"--config",
+    "svn": r"--config-option|--diff-cmd|--diff3-cmd|--editor-cmd",
+    "sdiff": r"--diff-program",
+    "diff3": r"--diff-program",
+    "helm": r"--post-renderer",
+    "nginx": r"-g",
+    "sshd": r"-o",
+    "openvpn": r"--up|--down|--route-up|--plugin|--tls-verify|--client-connect",
+    "dnsmasq": r"--dhcp-script",
+    "dhclient": r"-sf",
+    "bazel": r"--workspace_status_command|--run_under",
+    "borg": r"--rsh",
+    "restic": r"--password-command",
+    "rclone": r"--password-command|--sftp-ssh",
+    "yt-dlp": r"--exec|--exec-before-download|--downloader",
+    "youtube-dl": r"--exec",
+    "mosh": r"--ssh|--server",
+    "sshfs": r"-o",
+    "gpg": r"--photo-viewer|--agent-program|--dirmngr-program|--pinentry-program",
+    "xterm": r"-e",
+    "uwsgi": r"--exec\S*|--attach-daemon",
+    "mysql": r"--pager",
+    "uftrace": r"-S",
+    "java": r"-XX:On\w+",
+    "php": r"-d",
+    "node": r"--eval-hook",
+    "git-annex": r"--exec",
+    "lldb": r"-o|-O|--one-line",
+    "docker-compose": r"--ssh-hook",
+    "sqlite3": r"-cmd",
+    "dialog": r"--prgbox|--programbox|--tailboxbg",
+    "mutt": r"-e",
+    "neomutt": r"-e",
+}
+_LOADS: dict[str, str] = {
+    # By program: options whose value is a file of code, or of settings that name code.
+    "npm": r"--userconfig|--globalconfig|--prefix",
+    "gcc": r"-fplugin|-B|-specs",
+    "g++": r"-fplugin|-B|-specs",
+    "clang": r"-fplugin|-B",
+    "cc": r"-fplugin|-B",
+    "java": r"-javaagent:\S*|-agentpath:\S*|-cp|-classpath",
+    "mutt": r"-F",
+    "apt": r"-c|--config-file",
+    "apt-get": r"-c|--config-file",
+    "openssl": r"-engine|-provider-path|-provider",
+    "ssh-keygen": r"-D",
+    "ssh-add": r"-s",
+    "ssh": r"-F|-I",
+    "scp": r"-F",
+    "sftp": r"-F|-b",
+    "curl": r"--engine|-K|--config",
+    "wget": r"--config",
+    "nmap": r"--script|--datadir|--servicedb",
+    "terraform": r"-plugin-dir|-backend-config",
+    "tofu": r"-plugin-dir|-backend-config",
+    "gdb": r"-x|--command|-ix",
+    "lldb": r"-s",
+    "pylint": r"--load-plugins|--rcfile",
+    "pytest": r"-p|-c|--confcutdir",
+    "eslint": r"--rulesdir|-c|--config|--resolve-plugins-relative-to|-f|--format",
+    "prettier": r"--plugin\S*|--config",
+    "jest": r"-c|--config|--setupFiles|--runner|--globalSetup",
+    "mocha": r"-r|--require|--file|--reporter|--ui",
+    "docker": r"-f|--file",
+    "podman": r"-f|--file",
+    "kubectl": r"--kubeconfig",
+    "nginx": r"-c",
+    "apache2": r"-f|-c|-d",
+    "httpd": r"-f|-c|-d",
+    "sshd": r"-f|-h",
+    "openvpn": r"--config",
+    "dnsmasq": r"--conf-file|-C",
+    "gradle": r"-I|--init-script",
+    "gradlew": r"-I|--init-script",
+    "rclone": r"--config",
+    "mpv": r"--scripts?|--input-conf|--include",
+    "sendmail": r"-C",
+    "sqlite3": r"-init",
+    "mysql": r"--init-command|--plugin-dir",
+    "ip": r"-b(atch)?",
+    "at": r"-f",
+    "php": r"-z|-c",
+    "ruby": r"-r|-I",
+    "perl": r"-I",
+    "node": r"-r|--require|--import|--loader|--experimental-loader",
+    "bun": r"-r|--preload",
+    "deno": r"--import-map|--config|-c",
+    "make": r"-f|-I|-C",
+    "ansible-playbook": r"-i|--vault-password-file|--module-path|-M",
+    "ansible": r"-i|--module-path|-M",
+    "tmux": r"-f",
+    "screen": r"-c",
+    "emacs": r"-l|--load",
+    "vim": r"-S|-u",
+    "nvim": r"-S|-u",
+    "crontab": r"-f",
+    "lua": r"-l",
+    "logrotate": r"-f|--force",
+    "systemctl": r"--root",
+    "pip": r"--python|-r|-c",
+    "cmake": r"-P|-C|--toolchain",
+    "ld": r"-plugin",
+    "modprobe": r"-d|-C",
+    "visudo": r"-f",
+    "zsh": r"--rcs",
+    "irb": r"-r",
+    "flake8": r"--config",
+    "mypy": r"--config-file",
+    "sphinx-build": r"-c",
+    "exiftool": r"-config",
+    "tcpdump": r"-z",
+    "rg": r"--pre",
+    "gpg": r"\S+-program",
+}
+_NAMED = {name: re.compile(f"(?:{text})$") for name, text in _STARTS.items()}
+_LOADED = {name: re.compile(f"(?:{text})$") for name, text in _LOADS.items()}
+_FLAGS = re.compile(r"-?-shell-escape$|-dNOSAFER$|--write18$")
+_PROGRAM_OPTION = re.compile(
+    r"--?(?:[a-z0-9]+[-_])*(?:exec|execute|cmd|prog|program|shell|filter|pager|editor|wrapper|launcher|preload|"
+    r"askpass|rsh|ssh|opener|handler|renderer|toolexec|interpreter|hook|callback|post-?process|viewer|browser|downloader|"
+    r"(?:on|pre|post|before|after)[-_]\w+)$"
+)
+"""What options for programs are called."""
+_CODE_OPTION = re.compile(
+    r"--?(?:[a-z0-9]+[-_])*(?:plugins?|plugin-?(?:dir|path)|config(?:-?file|-?dir)?|conf|init|init-?(?:script|file)|"
+    r"script|load|require|import|include|module|modules-?path|rcfile|rulesdir|library|extensions?|template-?dir|profile-?dir|userconfig|"
+    r"globalconfig|file|[fclrxIKSM])$"
+)
+"""What options for code, and for settings that name code, are called."""
+_SUSPECT = re.compile(r"[|;&`]|\$\(|^\s*(?:/tmp|/var/tmp|/dev/shm|/private/tmp)/|\b(?:ba|da|z|k)?sh\b\s+(?!-n)\S")
+_CODE_FILE = re.compile(
+    r"\.(so|dylib|dll|py|js|mjs|cjs|ts|rb|pl|lua|sh|nse|jar|gradle|conf|cfg|ini|rc|curlrc|toml|ya?ml|json|mk|vim|el|xml|exe|"
+    r"cmake|ninja|bin|evil)$|/[^./]+$|[/.]\w*(Dockerfile|Makefile)\S*$|/\.\w+rc$"
+)
+_FOLLOWED_ELSEWHERE = word_set(
+    """
+    find fd fdfind gfind xargs parallel tar bsdtar gtar rsync git sort nodemon watchexec entr env sudo ssh sh bash zsh
+    dash ksh fish make gmake just vi vim nvim emacs ex awk gawk sed psql docker podman nerdctl curl wget test [ [[ echo
+    printf grep egrep rg-files cp mv ln rm mkdir touch cat ls stat head tail wc tee chmod chown install dd diff truncate
+    gcc-ar gzip xz zstd unzip base64 sha256sum md5sum jq yq cut tr uniq read cd python python3 hyperfine shellcheck
+    """
+)
+_HARMLESS = word_set(
+    "ssh cat less more true false vim vi nvim nano emacs code bat most echo : head tail delta open bash sh zsh gzip "
+    "/bin/sh /bin/bash zstd xz pigz lz4 fish firefox prettier ctest go"
+)
+_SCRATCH = ("/tmp", "/dev/shm", "|", ";", "`", "sh ", "$(")  # noqa: S108 - rules name them
+_BACKEND = re.compile(r"(address|lock_address)=https?://")
+
+
+def judge(call: Call) -> None:
+    """Judge what the options of a call name as a program, or as code."""
+    if not any(word.text[:1] == "-" for word in call.words):
+        return
+    name = call.name
+    if name not in _NAMED and name not in _LOADED and (name in _FOLLOWED_ELSEWHERE or not _worth(call)):
+        return
+    for option, value in _options(call):
+        if _judged(call, option, value):
+            return
+
+
+def _judged(call: Call, option: str, value: Word) -> bool:
+    """Judge one option with its value; whether something was said."""
+    elsewhere = call.name in _FOLLOWED_ELSEWHERE
+    own = _known(_NAMED, call.name, option)
+    if (own or (not elsewhere and _PROGRAM_OPTION.match(option))) and _starts(call, value, own=own):
+        return True
+    code = _known(_LOADED, call.name, option) or (not own and not elsewhere and _CODE_OPTION.match(option) is not None)
+    if code and _unseen(call, value):
+        call.ask("nested-program", f"it takes code or settings out of {value.text}")
+    elif _FLAGS.match(option):
+        call.ask("nested-program", "it lets a document start programs")
+    else:
+        return False
+    return True
+
+
+def _noted(call: Call, value: Word) -> None:
+    """Note the file that a value names: it is run, or taken for settings."""
+    if value.text.startswith((".", "/", "~")) and " " not in value.text:
+        call.effect(EffectKind.RUNS, (call.path(value),))
+
+
+def _known(table: Mapping[str, re.Pattern[str]], name: str, option: str) -> bool:
+    pattern = table.get(name)
+    return pattern is not None and pattern.match(option) is not None
+
+
+def _worth(call: Call) -> bool:
+    return any(mark in text for text in call.args for mark in _SCRATCH)
+
+
+def _options(call: Call) -> Iterator[tuple[str, Word]]:
+    """Options with what may be their value, as far as the first thirty words tell."""
+    words = call.words[:30]
+    for at, word in enumerate(words):
+        text = word.text
+        if text[:1] != "-" or text in ("-", "--"):
+            continue
+        option, equals, value = text.partition("=")
+        if equals:
+            yield option, Word(value, word.dynamic, labels=word.labels)
+            continue
+        if len(text) > 2 and text[1] != "-":
+            yield text[:2], Word(text[2:], word.dynamic, labels=word.labels)
+        following = words[at + 1] if at + 1 < len(words) else Word("")
+        yield text, following
+
+
+def _starts(call: Call, value: Word, *, own: bool) -> bool:
+    if own:
+        _noted(call, value)
+    if not _is_program(call, value, own=own):
+        return False
+    call.ask("nested-program", "it is told to start another program")
+    call.script(value.text.lstrip("|! "), lost=True)
+    return True
+
+
+def _is_program(call: Call, value: Word, *, own: bool) -> bool:
+    """Whether a value is a program that is worth a question; `own`: the option is known to take one."""
+    text = value.text
+    if not text.strip() or (own and _setting(text)):
+        return False
+    if not _SUSPECT.search(text) and (not own or _harmless(text.split(None, 1)[0])):
+        return False
+    return "/" not in text or " " in text or not inside(call.path(value), call.host.places)
+
+
+def _harmless(program: str) -> bool:
+    return program in _HARMLESS and program.rpartition("/")[2] not in _SHELLS
+
+
+_SHELLS = word_set("sh bash zsh dash ksh")
+_SETTING = re.compile(r"[\w.:,-]+(=[\w.:/,%@+-]*)?$")
+
+
+def _setting(text: str) -> bool:
+    """Whether a value is a name, or a setting of one, and no program: `Debug::NoLocking=1`."""
+    return text not in _SHELLS and _SETTING.match(text) is not None and not _NAMES_PROGRAM.search(text)
+
+
+_NAMES_PROGRAM = re.compile(
+    r"invoke|pre-|post-|wrapper|linker|runner|rustc|hook|sshcmd|proxycommand|command|shell|prepend_file|append_file|"
+    r"extension=|disable_functions|alias\.|diff-cmd|/tmp/|ssh_command",
+    re.IGNORECASE,
+)
+
+
+def _unseen(call: Call, value: Word) -> bool:
+    """Whether a value names code that lies among temporary files, or was fetched by this line."""
+    _noted(call, value)
+    text = value.text.rpartition("=")[2] if "=/" in value.text else value.text
+    if _BACKEND.match(value.text):
+        return True
+    if not text or text[0] not in "/~.$" or " " in text:
+        return False
+    path = call.path(Word(text))
+    held = call.state.files.get(path)
+    if held is not None and FETCHED in held.labels:
+        return True
+    if inside(path, call.host.places) or not temporary(path) or not _CODE_FILE.search(path):
+        return False
+    return not private(path) and held is None
+
+
+def loader(call: Call) -> None:
+    """ld.so, ld-linux: a program started by the loader, with libraries put before it."""
+    at = 0
+    args = call.args
+    while at < len(args) and args[at].startswith("-"):
+        if args[at].partition("=")[0] in ("--preload", "--library-path", "--audit"):
+            call.ask("hijack", "it changes which code a program runs")
+        at += 1 if "=" in args[at] or args[at] in ("--list", "--verify", "--inhibit-cache") else 2
+    if at < len(args) and "--list" not in args and "--verify" not in args:
+        call.effect(EffectKind.RUNS, (call.path(call.words[at]),))
+        if not call.path(call.words[at]).startswith(("/bin/", "/usr/", "/sbin/")):
+            call.ask("nested-program", "it starts a program past what is known of it")
+        call.run(call.words[at:], lost=True)

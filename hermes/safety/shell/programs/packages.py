@@ -1,0 +1,148 @@
+"""Package programs: removals ask, and removing what the system stands on is refused."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from hermes.safety.shell import dataflow
+from hermes.safety.shell.call import Call
+from hermes.safety.shell.findings import EffectKind
+from hermes.safety.shell.programs import cloud_clis, services
+from hermes.safety.shell.words import FETCHED, Stream
+from hermes.safety.shell.words import words as word_set
+
+Rule = Callable[[Call], Stream | None]
+_LOSES = "it removes programs that others may need"
+_REMOVALS: dict[str, str] = {
+    # By program: the word that removes, as a whole word of the command line.
+    "apt": r"(purge|remove|autoremove|autopurge|full-upgrade|dist-upgrade|purge\S*)",
+    "apt-get": r"(purge|remove|autoremove|autopurge|dist-upgrade)",
+    "aptitude": r"(purge|remove|safe-upgrade|full-upgrade)",
+    "nala": r"(purge|remove|autoremove|autopurge)",
+    "dpkg": r"(--purge|-P|--remove|-r|--force.*)",
+    "yum": r"(remove|erase|autoremove|history|downgrade|swap)",
+    "dnf": r"(remove|erase|autoremove|downgrade|swap|distro-sync)",
+    "dnf5": r"(remove|erase|autoremove)",
+    "microdnf": r"(remove|erase)",
+    "tdnf": r"(remove|erase|autoremove)",
+    "rpm": r"(-e|--erase|-[a-z]*e[a-z]*|--nodeps)",
+    "rpm-ostree": r"(uninstall|override|reset|rollback|rebase|cleanup)",
+    "pacman": r"(-R\w*|--remove|-Scc)",
+    "yay": r"(-R\w*|--remove|-Scc|-Yc)",
+    "paru": r"(-R\w*|--remove|-Scc)",
+    "pamac": r"remove",
+    "zypper": r"(remove|rm|dup|dist-upgrade)",
+    "apk": r"del",
+    "eopkg": r"(rm|remove|autoremove)",
+    "brew": r"(uninstall|remove|rm|autoremove|untap)",
+    "snap": r"(remove|disable|stop)",
+    "flatpak": r"(uninstall|remove)",
+    "emerge": r"(-\w*[cC]|--unmerge|--depclean|--rage-clean)",
+    "nix-env": r"(-e|--uninstall|--delete-generations)",
+    "nix": r"(remove|uninstall|delete|wipe-history)",
+    "port": r"uninstall",
+    "rustup": r"self",
+    "choco": r"uninstall",
+    "scoop": r"uninstall",
+    "winget": r"uninstall",
+    "dpkg-divert": r".*",
+    "xbps-remove": r".*",
+    "pkg": r"(delete|remove|autoremove)",
+    "pkg_delete": ".*",
+    "pkgutil": r"--forget",
+    "opkg": r"remove",
+    "slackpkg": r"remove",
+    "removepkg": r".*",
+    "gem": r"(uninstall|cleanup)",
+    "nix-collect-garbage": r"(-d|--delete-old|--delete-older-than)",
+    "swupd": "(bundle-remove|repair)",
+    "conda": r"(env|remove|uninstall|clean)",
+    "mamba": r"(env|remove|uninstall|clean)",
+    "micromamba": r"(env|remove|uninstall|clean)",
+    "pip": r"uninstall",
+    "apt-mark": r"(unhold|auto|minimize-manual)",
+    "urpme": r".*",
+    "guix": r"(remove|gc|system)",
+}
+_OF_THE_PERSON = word_set("pip gem conda mamba micromamba brew flatpak nix guix choco scoop winget port")
+"""Package programs whose packages nothing else stands on: only removing many of them asks."""
+_ESSENTIAL = re.compile(
+    r"(libc6?|glibc\S*|musl|bash|dash|coreutils|util-linux|systemd\S*|init|sysvinit\S*|upstart|openrc|linux(-image\S*|-lts|"
+    r"-kernel\S*)?|kernel\S*|grub\S*|shim\S*|base|base-files|filesystem|apt|dpkg|rpm|dnf|yum|pacman|zypper|busybox|"
+    r"alpine-base\S*|login|passwd|shadow\S*|libpam\S*|pam|sudo|perl-base|python3-minimal|udev|dbus|e2fsprogs|mount|"
+    r"libstdc\+\+6|libgcc\S*|ld-linux\S*|libsystemd\S*|ubuntu-(minimal|desktop|server)|debianutils|sed|grep|gzip|tar|"
+    r"\*|\.\*|\?\S*|~i|~n\S*)(:\w+)?$"
+)
+_EXTREME = word_set("--allow-remove-essential --force-all --force-remove-essential --nodeps --force-depends -Rdd")
+_TRIED = word_set("-s --simulate --dry-run --just-print --help --no-act --assumeno --test -n --print --recon")
+_INSTALLING = word_set("install add -S -i -U upgrade update -Syu reinstall -Sy get localinstall in")
+_FOREIGN = re.compile(r"(https?|ftp)://|/tmp/|/dev/shm/")
+_KEYS = word_set("apt-key add-apt-repository yum-config-manager")
+
+
+def judge(call: Call) -> Stream | None:
+    """A package program: what it removes, and what it installs from where."""
+    args = call.args
+    if call.name == "gem":
+        cloud_clis.migrations(call)
+    elif call.name == "brew":
+        services.homebrew_services(call)
+    if _TRIED.intersection(args) and call.name not in ("rpm", "yum"):
+        return None
+    wanted = _REMOVALS[call.name]
+    at = next((place for place, text in enumerate(args) if re.fullmatch(wanted, text)), -1)
+    if at < 0:
+        _installed(call)
+    else:
+        _removed(call, args[at], [text for text in args[at + 1 :] if not text.startswith("-")])
+    return None
+
+
+def _removed(call: Call, verb: str, named: Sequence[str]) -> None:
+    system = call.name not in _OF_THE_PERSON
+    if system and named and (any(map(_ESSENTIAL.match, named)) or not _EXTREME.isdisjoint(call.args)):
+        call.effect(EffectKind.DELETES, named)
+        call.deny("packages-essential", "it removes what the system stands on")
+    elif system or _many(call, verb, named):
+        call.effect(EffectKind.DELETES, named)
+        call.ask("packages", _LOSES)
+
+
+def _many(call: Call, verb: str, named: Sequence[str]) -> bool:
+    """Whether many packages go, or those of a whole environment."""
+    if call.name in ("conda", "mamba", "micromamba"):
+        return (verb == "env" and "remove" in call.args) or "--all" in call.args
+    if call.name == "pip":
+        return "-r" in call.args or any(word.dynamic for word in call.words) or len(named) > 8
+    if call.name == "brew":
+        return bool({"--force", "--zap", "--ignore-dependencies"} & set(call.args)) or verb in ("remove", "autoremove")
+    if call.name in ("nix", "guix"):
+        return verb in ("wipe-history", "delete", "gc", "system")
+    return True
+
+
+def _installed(call: Call) -> None:
+    if not call.args:
+        return
+    held = [dataflow.looked_up(call, word) for word in call.words]
+    if any(FETCHED in (one.labels | word.labels) for one, word in zip(held, call.words, strict=True)):
+        call.ask("remote-exec", "it installs what it downloads")
+    if not _INSTALLING.intersection(call.args):
+        return
+    call.effect(EffectKind.FETCHES, ("registry",))
+    call.effect(EffectKind.RUNS, ("registry",))
+    if call.name not in _OF_THE_PERSON and any(_FOREIGN.match(text) for text in call.args):
+        call.ask("runs-fetched", "it installs a package from an address", contained=True)
+    elif {"--allow-unauthenticated", "--nogpgcheck", "--force-yes", "--allow-untrusted", "--no-gpg-checks"} & set(
+        call.args
+    ):
+        call.ask("runs-fetched", "it installs packages that nobody signed", contained=True)
+
+
+def sources(call: Call) -> None:
+    """apt-key, add-apt-repository: whose packages are trusted."""
+    if call.args and call.args[0] not in ("list", "--help", "finger", "--list"):
+        call.effect(EffectKind.PERSISTS, call.args)
+        call.ask("hijack", "it changes where packages come from")
+
+
+RULES: dict[str, Rule] = {**dict.fromkeys(_REMOVALS, judge), **dict.fromkeys(_KEYS, sources)}

@@ -1,0 +1,203 @@
+"""Programs of Windows, and the commands of PowerShell."""
+
+import re
+from collections.abc import Callable
+
+from hermes.safety.shell.call import Call
+from hermes.safety.shell.findings import EffectKind
+from hermes.safety.shell.words import Stream
+
+Rule = Callable[[Call], Stream | None]
+_CHANGES = "it changes the running system"
+_HARMFUL: dict[str, str] = {
+    # By program: what asks, over its words in lower case.
+    "net": r"\b(user|localgroup|stop|share|accounts|group|pause)\b.*(/add|/delete|/active)|\bstop\b|user \S+ \S+|"
+    r"use .*/delete",
+    "net1": r"\b(user|localgroup|stop|share)\b",
+    "reg": r"\b(delete|add|import|restore|load|save)\b",
+    "regedit": r"/s",
+    "vssadmin": r"\b(delete|resize)\b",
+    "wmic": r"\b(delete|call|create|terminate)\b",
+    "bcdedit": r"/",
+    "bootrec": r"/",
+    "bcdboot": r".",
+    "diskpart": r"",
+    "taskkill": r"",
+    "tskill": r"",
+    "sc": r"\b(delete|stop|config|create|failure|sdset)\b",
+    "schtasks": r"/(create|delete|change|end)",
+    "icacls": r"/(grant|reset|remove|setowner|deny)",
+    "cacls": r"/[gpde]",
+    "takeown": r"",
+    "cipher": r"/w",
+    "netsh": r"\b(set|delete|add|reset|import|off)\b",
+    "wevtutil": r"\b(cl|clear-log|sl)\b",
+    "rd": r"/s",
+    "erase": "",
+    "attrib": r"[+-]",
+    "certutil": r"-(urlcache|decode|addstore|delstore|encode|verifyctl|f\b)",
+    "bitsadmin": r"/(transfer|create|addfile|setnotify)",
+    "mshta": "",
+    "regsvr32": "",
+    "rundll32": "",
+    "installutil": "",
+    "msbuild": r"\\temp\\|https?:",
+    "wbadmin": r"delete|disable",
+    "fsutil": r"usn delete|file (setzero|createnew)|hardlink|dirty set|behavior set",
+    "powercfg": r"[-/](h|x|setactive|delete|change)",
+    "logoff": "",
+    "format": r"^\w:|^-|^/",
+    "format.com": "",
+    "robocopy": r"/(mir|purge|mov)",
+    "cmd": r"\b(del|rd|rmdir|format|erase|reg|net|shutdown|taskkill|schtasks|vssadmin|bcdedit|wmic|sc|powershell|"
+    r"certutil)\b",
+    "manage-bde": r"-(off|lock|forcerecovery|protectors|changekey|wipefreespace)",
+    "dism": r"/(disable-feature|remove|apply|cleanup-image.*/resetbase)",
+    "msiexec": r"/(x|uninstall|i\s*https?:)",
+    "runas": r"/user|/savecred",
+    "psexec": r"",
+    "psexec64": r"",
+    "winrm": r"(quickconfig|set|invoke|delete)",
+    "winrs": r"",
+    "setx": r"\bpath\b|/m",
+    "assoc": r"=",
+    "ftype": r"=",
+    "mountvol": r"/(d|p|n|r)",
+    "label": r"^\w:",
+    "chkdsk": r"/(f|r|x)",
+    "cleanmgr": r"/(sagerun|verylowdisk)",
+    "ntdsutil": r"",
+    "procdump": r"lsass",
+    "auditpol": r"/(clear|set|remove)",
+    "secedit": r"/(configure|import)",
+    "gpupdate": r"(?!)",
+    "slmgr": r"/(upk|rearm|cpky)",
+    "dsrm": r"",
+    "dsmod": r"",
+    "cmdkey": r"/(add|delete|generic)",
+    "wsl": r"--(unregister|shutdown|terminate)",
+    "wusa": r"/uninstall",
+    "sdelete": r"",
+    "sdelete64": r"",
+    "defrag": r"(?!)",
+    "vaultcmd": r"/delete",
+    "shrpubw": r"",
+    "mklink": r"",
+}
+_PATTERNS = {name: re.compile(text) for name, text in _HARMFUL.items()}
+_ROOT = re.compile(
+    r"^[\"']?([a-z]:[\\/]?(\*(\.\*)?)?|[a-z]:[\\/](windows|users|program files( \(x86\))?|programdata|system32|boot|"
+    r"recovery|efi)([\\/](\*(\.\*)?|system32.*)?)?|%(systemroot|systemdrive|windir|userprofile|homepath|homedrive|"
+    r"programfiles|programdata|appdata)%([\\/]?(\*(\.\*)?)?|[\\/]system32.*)|\$env:(systemroot|userprofile|systemdrive|windir|"
+    r"homepath|programfiles)([\\/]\*?)?)[\"']?$",
+    re.IGNORECASE,
+)
+
+
+def judge(call: Call) -> Stream | None:
+    """net, reg, vssadmin, wmic, cmd, format and their like."""
+    text = " ".join(call.args)
+    lower = text.lower()
+    if lower in ("/?", "-?", "/help", "--help"):
+        return None
+    if call.name == "cmd":
+        return _inner(call, lower)
+    given = call.stdin.text if call.fed else None
+    if _loses_disk(call.name, lower, given):
+        call.effect(EffectKind.OVERWRITES, call.args[:2])
+        call.deny("raw-disk", "it overwrites a disk")
+    elif call.name in ("rd", "erase") and any(map(_ROOT.match, call.args)):
+        call.deny("rm-root", "it deletes the system, or a home")
+    elif _PATTERNS[call.name].search(lower):
+        call.effect(EffectKind.ESCALATES, call.args[:2])
+        call.ask("privilege" if call.name in ("runas", "psexec") else "system", _CHANGES)
+    return None
+
+
+def _inner(call: Call, lower: str) -> Stream | None:
+    """What `cmd /c` starts, as far as its words look like a command of its own."""
+    if _PATTERNS["cmd"].search(lower):
+        call.effect(EffectKind.ESCALATES, call.args[:2])
+        call.ask("system", _CHANGES)
+    if re.search(r"\bformat(\.com)? +[a-z]:", lower):
+        call.deny("raw-disk", "it overwrites a disk")
+    at = next((place for place, text in enumerate(call.args) if text.lower() in ("/c", "/k")), -1)
+    rest = call.words[at + 1 :] if at >= 0 else ()
+    if len(rest) > 1:
+        return call.run(rest, lost=True)
+    return call.script(rest[0].text.replace("\\", "\\\\"), lost=True) if rest else None
+
+
+def _loses_disk(name: str, lower: str, given: str | None) -> bool:
+    if name in ("format", "format.com"):
+        return re.search(r"(^| )[a-z]:( |$|/)", lower) is not None
+    if name == "diskpart":
+        return given is not None and re.search(r"\b(clean|format|delete)\b", given.lower()) is not None
+    return name == "cipher" and re.search(r"/w:[a-z]:\\?$", lower) is not None
+
+
+def deleted(call: Call) -> bool:
+    """`del` and `rmdir` as Windows knows them; whether they lose a drive, the system or a home."""
+    wide = any(text.lower() in ("/s", "/q", "/f") for text in call.args)
+    if wide and any(map(_ROOT.match, call.args)):
+        call.effect(EffectKind.DELETES, call.args)
+        call.deny("rm-root", "it deletes the system, or a home")
+        return True
+    if wide:
+        call.effect(EffectKind.DELETES, call.args)
+        call.ask("rm-recursive", "it deletes folders with all that is in them")
+        return True
+    return False
+
+
+_TAKES = re.compile(
+    r"(remove|clear|stop|disable|uninstall|format|reset|restart|unregister|revoke|dismount|initialize|suspend|repair|"
+    r"lock|block|deny|undo|exit)-[a-z]+$",
+    re.IGNORECASE,
+)
+_STOPS_MACHINE = re.compile(r"(stop|restart|suspend)-computer$", re.IGNORECASE)
+_LOSES_DISK = re.compile(
+    r"(format-volume|clear-disk|initialize-disk|remove-partition|reset-physicaldisk)$", re.IGNORECASE
+)
+_CHANGING = re.compile(
+    r"set-(executionpolicy|mppreference|service|itemproperty|netfirewall\w+|localuser|acl|smbserverconfiguration|"
+    r"processmitigation|psreadlineoption|dnsclient\w*|netconnectionprofile|aduser|ad\w+|vm\w*)|"
+    r"add-(mppreference|localgroupmember|adgroupmember|type|appxpackage|windowsfeature)|"
+    r"new-(localuser|service|netfirewallrule|scheduledtask\w*|psdrive|smbshare|itemproperty|aduser|psession)|"
+    r"register-(scheduledtask|scheduledjob|wmievent|objectevent)|enable-(psremoting|localuser|windowsoptionalfeature)|"
+    r"invoke-(expression|command|webrequest|restmethod|cimmethod|wmimethod|mimikatz)|iex|iwr|"
+    r"start-(process|bitstransfer|service)|disable-\w+|install-(package|module|script)|get-credential|convertto-securestring|"
+    r"export-(pfxcertificate|certificate)|save-\w+password\w*|grant-\w+|unblock-file|import-certificate$",
+    re.IGNORECASE,
+)
+_HARMLESS = re.compile(
+    r"(format-(table|list|wide|custom|hex|xml)|remove-(module|job|pssession|event|typedata)|stop-job|lock-computer|"
+    r"clear-host|clear-variable|stop-transcript|remove-variable|remove-alias|exit-pssession)$",
+    re.IGNORECASE,
+)
+
+
+def powershell(call: Call) -> bool:
+    """Judge a command of PowerShell by its verb; whether its name is one."""
+    name = call.name
+    if "-" not in name[1:] and name.lower() not in ("iex", "iwr"):
+        return False
+    if _HARMLESS.match(name):
+        return True
+    if _STOPS_MACHINE.match(name):
+        call.effect(EffectKind.KILLS, ("machine",))
+        call.deny("power", "it stops the machine")
+    elif _LOSES_DISK.match(name):
+        call.effect(EffectKind.OVERWRITES, call.args)
+        call.deny("raw-disk", "it overwrites a disk")
+    elif name.lower() == "remove-item" and any(map(_ROOT.match, call.args)):
+        call.deny("rm-root", "it deletes the system, or a home")
+    elif _TAKES.match(name) or _CHANGING.match(name):
+        call.effect(EffectKind.ESCALATES, call.args)
+        call.ask("system", "it deletes, stops or changes what the machine needs")
+    else:
+        return False
+    return True
+
+
+RULES: dict[str, Rule] = dict.fromkeys((name for name in _HARMFUL if name not in ("wsl", "label")), judge)

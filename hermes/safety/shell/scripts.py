@@ -1,0 +1,342 @@
+"""What a program text in another language than shell would do, by the calls that stand in it."""
+
+import base64
+import re
+from dataclasses import dataclass, field
+
+from hermes.safety.shell.loading import loaded
+
+
+@dataclass(slots=True)
+class Code:
+    """What was found in a program text."""
+
+    harmful: list[tuple[str, bool]] = field(default_factory=list)
+    """Reasons, each with whether a sandbox takes the harm out of it."""
+    deleted: list[str] = field(default_factory=list)
+    recursive: bool = False
+    written: list[str] = field(default_factory=list)
+    spawned: list[list[str]] = field(default_factory=list)
+    shelled: list[str] = field(default_factory=list)
+    paths: set[str] = field(default_factory=set)
+    hosts: set[str] = field(default_factory=set)
+    sends: bool = False
+    fetches: bool = False
+    environment: bool = False
+    bomb: bool = False
+    drops: bool = False
+    """It deletes tables, or all rows, by the methods of a library."""
+    loads: set[str] = field(default_factory=set)
+    """Folders and files out of which it takes more code; `.` is the folder that it runs in."""
+    emptied: list[str] = field(default_factory=list)
+    statements: list[str] = field(default_factory=list)
+    """Constant texts that it hands to a database, perhaps."""
+
+    def add(self, other: "Code") -> None:
+        """Take over what was found in a text inside this one."""
+        for name in ("harmful", "deleted", "written", "emptied", "spawned", "shelled", "statements"):
+            getattr(self, name).extend(getattr(other, name))
+        for name in ("loads", "paths", "hosts"):
+            getattr(self, name).update(getattr(other, name))
+        for name in ("recursive", "sends", "fetches", "environment", "bomb", "drops"):
+            setattr(self, name, getattr(self, name) or getattr(other, name))
+
+
+_STRING = re.compile(
+    r"'((?:[^'\\\n]|\\.){0,2000})'|\"((?:[^\"\\\n]|\\.){0,2000})\"|`((?:[^`\\]|\\.){0,2000})`|<([~/$*][^<>\n]{0,200})>"
+)
+_PATHS = re.compile(r"[~\w./$*-]+")
+_URL = re.compile(r"\bhttps?://([\w.-]+)")
+
+_SPAWNS: dict[str, str] = {
+    "perl": r"\bsystem\b|\bexec\b|`|\bqx\b|\bfork\b|open\s*\(?[^;]{0,80}(\"|')?\s*(\||-\||\|-)|popen|\bsyscall\b|IPC::",
+    "ruby": r"\bsystem\b|\bexec\b|`|%x|\bfork\b|\bspawn\b|popen|Open3|PTY\.|Kernel\.|IO\.popen|instance_eval|"
+    r"\.send\b|Process\.",
+    "node": r"child_process|\bexec(Sync|File|FileSync)?\s*\(|\bspawn(Sync)?\s*\(|process\.(kill|binding|dlopen)|"
+    r"Bun\.(spawn|\$)|Deno\.(run|Command)|cluster\.fork|worker_threads|\$`",
+    "php": r"\b(system|exec|shell_exec|passthru|popen|proc_open|pcntl_\w+|posix_kill|mail)\s*\(|`",
+    "lua": r"os\.execute|io\.popen|loadstring|package\.loadlib|\bload\s*\(",
+    "tclsh": r"\bexec\b|\bopen\s+[\"{]?\||\bsocket\b",
+    "osascript": r"do shell script|system events|tell application",
+    "pwsh": r"Invoke-Expression|\biex\b|Start-Process|Invoke-Command|\bcmd\b|&\s*['\"(]|DownloadString|"
+    r"DownloadFile|Add-Type|\bsaps\b",
+    "r": r"\bsystem2?\s*\(|shell\s*\(",
+    "Rscript": r"\bsystem2?\s*\(|shell\s*\(|pipe\s*\(",
+    "julia": r"\brun\s*\(|`|ccall",
+    "expect": r"\bspawn\b|\bexec\b|\bsystem\b",
+    "groovy": r"\.execute\(|ProcessBuilder|Runtime",
+    "scala": r"sys\.process|Runtime",
+    "elixir": r"System\.cmd|:os\.cmd|Port\.open",
+    "erl": r"os:cmd|open_port",
+    "deno": r"Deno\.(run|Command)|child_process",
+    "swipl": r"\bshell\(|process_create",
+    "guile": r"\(system",
+    "sbcl": r"run-program",
+    "clojure": r"clojure\.java\.shell|Runtime",
+    "racket": r"\(system|subprocess",
+    "ghc": r"System\.Process|callCommand",
+    "octave": r"\bsystem\b|unix\(",
+    "irb": r"\bsystem\b|`|%x",
+    "jshell": r"Runtime|ProcessBuilder",
+    "luajit": r"os\.execute|io\.popen|ffi",
+}
+_DELETES = re.compile(
+    r"rmtree|\bunlink(Sync)?\b|\brmdir(Sync)?\b|\brmSync\b|\brm\s*\(|rm_rf?\b|remove_(dir|entry|tree)|"
+    r"File\.delete|FileUtils\.(rm|remove)\w*|Dir\.(delete|rmdir)|"
+    r"remove(_tree|Sync|dirs)?\s*\(|os\.remove|os\.rename|Remove-Item|\bdel\b\s|\bri\b\s|Clear-Content|"
+    r"Deno\.remove|file\.remove|unlink\(|file\s+delete|truncate(Sync)?\s*\(|"
+    r"\.delete\s*(if|\()|deleteDirectory|rimraf|Format-Volume|Clear-Disk|Stop-Computer|Restart-Computer|\brm\(|"
+    r"delete_file|deltree|RemoveAll",
+    re.IGNORECASE,
+)
+_WRITES = re.compile(
+    r"writeFile(Sync)?\s*\(\s*(['\"`])([^'\"`]+)\2|appendFile(Sync)?\s*\(\s*(['\"`])([^'\"`]+)\5|"
+    r"createWriteStream\s*\(\s*(['\"`])([^'\"`]+)\7|"
+    r"File\.write\s*\(?\s*(['\"])([^'\"]+)\9|file_put_contents\s*\(\s*(['\"])([^'\"]+)\11|"
+    r"(?:open|File\.open|File\.new|fopen|"
+    r"io\.open)\s*\(?\s*(?:[\w$]+\s*,\s*)?(['\"])([^'\"]+)\13\s*,\s*['\"](?:[rb]*[wa+]|>)",
+)
+_WRITES_ANY = re.compile(
+    r"(writeFile|appendFile|createWriteStream|file_put_contents|File\.write|copyFile|renameSync|symlink|(?<![\w/'\"\\-])ch(?:mod|own)\b(?!\\)|"
+    r"Set-Content|Out-File|FileUtils\.(cp|mv|ln)|IO\.write|fs\.rename|open\s*\(?[^;]{0,120}['\"]\s*(\+?>|w|a)|"
+    r"cpSync|writeSync|Deno\.write|Bun\.write|writeLines)",
+)
+_SENDS = re.compile(
+    r"\bsocket\b|TCPSocket|net\.(connect|Socket|createConnection)|tls\.connect|dgram|IO::Socket|fsockopen|"
+    r"stream_socket|curl_(init|exec)|"
+    r"method\s*:\s*['\"`](POST|PUT|PATCH)|Net::HTTP\.(post|put)|Net::SMTP|LWP::|HTTP::Tiny|\.post\s*\(|"
+    r"Invoke-RestMethod|Invoke-WebRequest|\biwr\b|socket\.|XMLHttpRequest|sendBeacon|System\.Net",
+    re.IGNORECASE,
+)
+_FETCHES = re.compile(
+    r"\bfetch\s*\(|https?\.(get|request)|file_get_contents\s*\(\s*['\"]https?:|open-uri|URI\.open|Net::HTTP|LWP|"
+    r"HTTP::Tiny|urlopen|axios|WebClient",
+    re.IGNORECASE,
+)
+_LOOKS_UP = re.compile(
+    r"gethostby\w+|getaddrinfo|getnameinfo|\bdns\.(lookup|resolve|reverse|promises)|['\"](node:)?dns(/promises)?['\"]|"
+    r"Resolv\b|\bgetaddress\b|inet_aton|dns_get_record|checkdnsrr|dns_check_record|getmxrr|Net::DNS|resolveDns|"
+    r"nslookup|GetHost(Addresses|Entry)|Resolve-DnsName",
+    re.IGNORECASE,
+)
+_FETCHES_ANY = re.compile(
+    r"\bfetch\s*\(\s*[^'\"`\s)]|https?\.(?:get|request)\s*\(\s*[^'\"`\s)]|URI\.open\s*\(\s*[^'\"]"
+)
+UNTOLD_HOST = "?"
+"""Stands for hosts that a program text reaches and that cannot be told."""
+_EVALUATES = re.compile(
+    r"\beval\b|new Function|Function\s*\(|vm\.run|instance_eval|class_eval|assert\s*\(\s*\$|create_function|"
+    r"call_user_func|include\s*\(?\s*['\"$]|require\s*\(?\s*['\"]https?:|fromCharCode|"
+    r"\bloadstring\b|pack\s*\(?\s*['\"][Hhumw]|unpack\s*\(|decode64|base64_decode|atob\s*\(|"
+    r"from\s*\([^)]*['\"](base64|hex)|FromBase64String|str_rot13|gzinflate|chr\s*\(|\.pack\b|MIME::Base64",
+    re.IGNORECASE,
+)
+_ENVIRONMENT = re.compile(
+    r"process\.env(?!\.(HOME|PATH|USER|NODE_ENV|PWD|SHELL|LANG|TERM|CI|PORT)\b)|ENV(?!\[['\"](HOME|PATH|USER|"
+    r"LANG)['\"]\])\b|getenv|%ENV|\$_ENV|\$_SERVER|os\.getenv|Get-ChildItem env:|gci env:|environ"
+)
+_FORKS = re.compile(
+    r"(loop\s*(do|\{)|while\s*\(?\s*(1|true)|for\s*\(\s*;;|\bwhile\s*\(1\)|until\s+false).{0,60}\bfork\b|"
+    r"fork\s+while|\bfork\b\s*(\(\))?\s*while|spawn\(process\.(execPath|argv)|fork\(__filename",
+    re.IGNORECASE | re.DOTALL,
+)
+_KILLS = re.compile(
+    r"\bkill\b\s*\(?\s*['\"\d:%-]|process\.kill|posix_kill|Stop-Process|Process\.kill|setuid|setgid|POSIX::set|"
+    r"\$[<>(]\s*=\s*0|mlock|ctypes|dlopen|syscall|ptrace"
+)
+_COMMAND = re.compile(
+    r"(?:\bsystem|\bexec|execSync|spawnSync|shell_exec|passthru|popen|os\.execute|qx|%x|do shell "
+    r"script)\s*\(?\s*(?:'((?:[^'\\]|\\.){1,500})'|\"((?:[^\"\\]|\\.){1,500})\"|\{([^}]{1,300})\}|\(([^)]{1,300})\))|`([^`]{1,500})`"
+)
+_DESTROYS_HERE = re.compile(r"rmtree|rm_rf|rmSync|remove_entry|recursive", re.IGNORECASE)
+
+
+_LOOPS = re.compile(
+    r"while\s*\(?\s*(1|true)\b\s*\)?|for\s*\(\s*;;|\bloop\s*(do\b|\{)|\bwhile\s+(1|true)\b|until\s*\(?(0|false)\b|"
+    r"\d[\d_]{3,}\.times|\b(1\s*\.\.|each\s*\()?\d{5,}\b.{0,20}\bfork|setInterval"
+)
+_GROWS = re.compile(
+    r"\bpush\b|<<|\.=|\+=|\[\]\s*=|\.(push|append|concat|write)\b|\[#\w+\s*\+\s*1\]|\b(\w+)\s*=\s*\2\s*\.?\s*[\w\"']|print\s*\{?\$?F\b"
+)
+_STARTS = re.compile(r"\bfork\b|Thread\.new|\bspawn\b|pcntl_fork|\bexec(File)?\s*\(|new Worker|\bsystem\b")
+_PAUSES = re.compile(
+    r"\b(sleep|usleep|last|break|exit|return|gets|STDIN|readline|accept|await|getline|wait|yield|setTimeout|recv|die|next)\b",
+    re.IGNORECASE,
+)
+_BESIDE = re.compile(r"(?:Thread\.new|\bfork)\s*(?:\{[^{}]{0,400}\}|do\b.{0,400}?\bend\b)")
+"""What runs beside the loop that starts it."""
+_PROCESSES = "the program text starts processes without end"
+_NUMBER = r"((?:\d[\d_]*(?:\.\d+)?(?:e\d{1,3})?)(?:\s*(?:\*\*|\^|<<)\s*\d{1,4})?)"
+_MADE = re.compile(
+    r"['\"\])]\s*(?:x|\*)\s*"
+    + _NUMBER
+    + r"|(?:string\.rep|str_repeat|array_fill|range)\s*\([^()]{0,80}?,\s*"
+    + _NUMBER
+    + r"|(?:\.repeat|Array|Buffer\.alloc(?:Unsafe)?|ArrayBuffer|String\.new|Array\.new)\s*\(\s*"
+    + _NUMBER,
+    re.IGNORECASE,
+)
+_HUGE = 4e9
+"""Bytes that no program makes at once without taking the machine's memory."""
+_SHOWN = re.compile(
+    r"(?:\s*(?:print|puts|p|say|echo|console\.(?:log|error)|io\.write|printf|cat|putStrLn)\b\s*\(?\s*"
+    r"(?:'(?:[^'\\]|\\.){0,4000}'|\"(?:[^\"\\$@#`]|\\.){0,4000}\")\s*\)?\s*(?:;|\n|$))+\s*"
+)
+"""A program text that shows constant texts, and does nothing else."""
+_COMMENTS = {
+    **dict.fromkeys(("node", "php", "deno"), r"(?m)^\s*//.*$"),
+    **dict.fromkeys(("perl", "ruby", "r", "Rscript", "julia", "tclsh"), r"(?m)^\s*#(?!!).*$"),
+}
+
+_INCLUDES = re.compile(
+    r"\b(?:source|sys\.source|source_url|include|include_once|require|require_once|import|importScripts|load|dofile|"
+    r"loadstring|instance_eval|eval)\b[\s(]{0,4}(?:\w+(?:\.\w+)?[\s(]{1,3})?['\"`](?:https?|ftp)://",
+)
+"""A program text that takes in another from an address."""
+
+_HARMFUL: tuple[tuple[re.Pattern[str], str, bool], ...] = (
+    # What stands in it, what it does, and whether a sandbox takes the harm out of it.
+    (_KILLS, "the program text ends processes, or changes who it is", True),
+    (_EVALUATES, "the program text makes code out of data", True),
+    (_INCLUDES, "the program text runs what it downloads", True),
+)
+
+
+def other_code(text: str, language: str) -> Code:
+    """What a text of perl, ruby, node, php, lua and their like would do."""
+    code = Code()
+    if len(text) < 8_000 and _SHOWN.fullmatch(text):
+        return code
+    text = _uncommented(text, language)
+    _started(text, language, code)
+    if _DELETES.search(text):
+        code.recursive = _DESTROYS_HERE.search(text) is not None
+        code.deleted += [path for path in _strings(text) if path.startswith(("/", "~")) and len(path) < 200]
+        code.harmful.append(("the program text deletes", False))
+    code.harmful += [(reason, contained) for pattern, reason, contained in _HARMFUL if pattern.search(text)]
+    _files(text, code)
+    _emptied(text, code)
+    _stated(text, code)
+    if reason := without_end(text):
+        code.bomb = code.bomb or reason is _PROCESSES
+        code.harmful.append((reason, True))
+    _connected(text, code)
+    code.loads |= loaded(text, language)
+    return code
+
+
+_SPEAKS = re.compile(
+    r"(?:\.|->|::|\b(?:mysqli|pg|sqlite|odbc|db)_\w{0,20})\$?(?:exec\w*|query\w*|do|run|raw|prepare|unprepared|statement|batch|"
+    r"select\w*|update|delete|sql)\b"
+)
+_QUOTED = re.compile(
+    r"\bqq?\s?[{(]([^{}()]{0,2000})[})]|<<[~-]?['\"]?([A-Z]{2,20})['\"]?[^\n]{0,80}\n(.{0,4000}?)\n\s*\2", re.DOTALL
+)
+
+
+def _stated(text: str, code: Code) -> None:
+    """What it may say to a database."""
+    if _SPEAKS.search(text):
+        code.statements += _strings(text)
+        code.statements += [found[1] or found[3] or "" for found in _QUOTED.finditer(text[:30_000])]
+
+
+_EMPTY = r"\s*,\s*(?:''|\"\"|``)"
+_EMPTIES = re.compile(
+    r"(?:writeFile(?:Sync)?|writeTextFile(?:Sync)?|File\.write|IO\.write|file_put_contents|Bun\.write)\s*\(?\s*"
+    r"(['\"`])([^'\"`]{1,300})\1"
+    + _EMPTY
+    + r"|(?:\btruncate|truncateSync|File\.truncate)\s*\(?\s*(['\"`])([^'\"`]{1,300})\3"
+)
+_OPENED = re.compile(
+    r"(?:\bopen|File\.open|File\.new|\bfopen|io\.open|openSync|createWriteStream)\s*\(?\s*(?:(?:my\s+)?\$?\w+\s*,\s*)?"
+    r"(?:(['\"`])([^'\"`>|&]{1,300})\1\s*,\s*['\"][rb]*w|['\"]\s*>\s*(?:['\"]\s*,\s*['\"])?([^'\">&|]{1,300})['\"])"
+)
+_PUTS = re.compile(
+    r"print|puts|write(?!File|Stream)|\bsay\b|<<|dump|copy|pipe|stream_|syswrite|\.end\(|append|encode|save"
+)
+
+
+def _emptied(text: str, code: Code) -> None:
+    """Files that it replaces by nothing: written with an empty text, cut off, or opened anew and left so."""
+    text = text[:30_000]
+    code.emptied += [found[2] or found[4] for found in _EMPTIES.finditer(text)]
+    if not _PUTS.search(text):
+        code.emptied += [(found[2] or found[3]).strip() for found in _OPENED.finditer(text)]
+
+
+def _connected(text: str, code: Code) -> None:
+    """What it reaches, and whether it may take the environment there."""
+    code.paths |= {token for token in _PATHS.findall(text) if "/" in token or token.startswith((".", "~"))}
+    code.environment = _ENVIRONMENT.search(text) is not None
+    code.hosts |= set(_URL.findall(text))
+    code.sends = _SENDS.search(text) is not None
+    code.fetches = _FETCHES.search(text) is not None
+    if code.sends and not code.hosts:
+        code.harmful.append(("the program text opens connections", False))
+    looks = _LOOKS_UP.search(text) is not None
+    code.sends = code.sends or looks
+    if looks or _FETCHES_ANY.search(text):
+        code.hosts.add(UNTOLD_HOST)
+
+
+def _started(text: str, language: str, code: Code) -> None:
+    """The programs that it starts."""
+    spawns = _SPAWNS.get(language, r"\bsystem\b|\bexec\b|`|popen|spawn")
+    for found in _COMMAND.finditer(text[:30_000]):
+        command = next((one for one in found.groups() if one), "")
+        if command and not (found[5] and language in ("node", "deno", "pwsh")):
+            code.shelled.append(command.replace('\\"', '"'))
+    code.bomb = _FORKS.search(text) is not None
+    if re.search(spawns, text, re.IGNORECASE if language == "pwsh" else 0):
+        code.harmful.append(("the program text starts programs", True))
+
+
+def without_end(text: str) -> str:
+    """Why a program text takes all of the machine's processes, memory or disk; empty when it does not."""
+    text = text[:30_000]
+    if any(_amount(one) >= _HUGE for found in _MADE.finditer(text) for one in found.groups() if one):
+        return "the program text takes all of the machine's memory"
+    loop = _LOOPS.search(text)
+    if loop is None or _PAUSES.search(_BESIDE.sub("", text), min(loop.start(), len(text))):
+        return ""
+    if _STARTS.search(text):
+        return _PROCESSES
+    return "the program text takes memory or disk without end" if _GROWS.search(text) else ""
+
+
+def _amount(text: str) -> float:
+    """The number that a text such as `1e9`, `10**9`, `1 << 40` or `1_000` is."""
+    base, sign, power = re.fullmatch(r"([\d_.e]+)\s*(\*\*|\^|<<)?\s*(\d*)", text.lower()).groups()  # type: ignore[union-attr]
+    try:
+        number = float(base.replace("_", ""))
+        return number if not sign else number * 2.0 ** int(power) if sign == "<<" else number ** int(power)
+    except (OverflowError, ValueError):
+        return float("inf")
+
+
+def _uncommented(text: str, language: str) -> str:
+    pattern = _COMMENTS.get(language)
+    return re.sub(pattern, "", text) if pattern else text
+
+
+def _strings(text: str) -> list[str]:
+    found = _STRING.finditer(text[:30_000])
+    return [next((one for one in match.groups() if one is not None), "") for match in found][:200]
+
+
+def _files(text: str, code: Code) -> None:
+    """The files that it writes: in a match the last group that is no quotation mark is the path."""
+    written = [[one for one in found.groups() if one and len(one) > 1] for found in _WRITES.finditer(text[:30_000])]
+    paths = [[one for one in groups if one != "Sync"][-1:] for groups in written]
+    code.written += [path for some in paths for path in some]
+    if not code.written and _WRITES_ANY.search(text):
+        code.harmful.append(("the program text writes files", True))
+
+
+def plain_base64(text: str) -> str | None:
+    """A text that base64 hides; None when it hides none."""
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True).decode()
+    except (ValueError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,64 @@
+"""What fills a model's window, part by part, and its picture. For `/context`."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from hermes.core.messages import Message, Role
+from hermes.core.parts import ToolResultPart
+from hermes.i18n.messages import phrase
+from hermes.sessions.system_prompt import Size
+
+SYSTEM = phrase("system prompt")
+TOOLS = phrase("tools")
+MEMORY = phrase("memory")
+SKILLS = phrase("skills")
+YOURS = phrase("your messages")
+ANSWERS = phrase("answers")
+RESULTS = phrase("tool results")
+NOTES = phrase("notes of Hermes")
+FREE = phrase("free")
+KINDS = (SYSTEM, TOOLS, MEMORY, SKILLS, YOURS, ANSWERS, RESULTS, NOTES)
+_MEMORY = ("memory", "user")
+
+
+class Share(Struct, frozen=True):
+    """One kind of what is sent, and about how many tokens it is."""
+
+    kind: str
+    tokens: int
+
+
+def shares(sizes: Sequence[Size], messages: Sequence[Message], *, counted: int | None = None) -> list[Share]:
+    """What the next request is made of, by kind, in the order of `KINDS`; empty kinds are left out.
+
+    Four bytes count as a token. Where the provider has `counted` the tokens of the last prompt, all are scaled to that.
+    """
+    found = dict.fromkeys(KINDS, 0)
+    for size in sizes:
+        found[_kind_of(size.part)] += size.bytes
+    for message in messages:
+        kind = _speaker(message)
+        for part in message.parts:
+            found[RESULTS if isinstance(part, ToolResultPart) else kind] += len(msgspec.json.encode(part))
+    tokens = {kind: -(-amount // 4) for kind, amount in found.items() if amount}
+    total = sum(tokens.values())
+    scale = counted / total if counted and total else 1.0
+    return [Share(kind, max(round(amount * scale), 1)) for kind, amount in tokens.items()]
+
+
+def _kind_of(part: str) -> str:
+    """The kind of something that every request begins with, by the name `hermes prompt-size` gives it."""
+    where, _, name = part.partition(": ")
+    if where == "tool":
+        return TOOLS
+    if where == "prompt" and name.lower().startswith(_MEMORY):
+        return MEMORY
+    return SKILLS if name == "skills" else SYSTEM
+
+
+def _speaker(message: Message) -> str:
+    if message.synthetic:
+        return NOTES
+    return {Role.USER: YOURS, Role.ASSISTANT: ANSWERS, Role.TOOL: RESULTS}[message.role]

@@ -1,0 +1,1 @@
+"""What a session gets from features that outlive it: memory, skills, jobs, reviews, titles."""

@@ -1,0 +1,123 @@
+"""The memory of a session: its tools, prompt sections and provider."""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from hermes.agent.turn import TurnState
+from hermes.config.home import Home, folder_of
+from hermes.config.settings import Settings
+from hermes.context.prompt import PromptSection
+from hermes.core.events import Level, TurnEnded
+from hermes.core.parts import ImagePart, TextPart
+from hermes.memory.files import Change, Notebook, Target
+from hermes.memory.journal import KIND, MemoryJournal
+from hermes.memory.memory import Memory
+from hermes.memory.provider import MemoryProvider, TurnStart
+from hermes.memory.section import GuidanceSection, MemorySection, ProviderSection
+from hermes.memory.tool import memory_tool
+from hermes.runtime.actor import SessionActor
+from hermes.runtime.mailbox import Inbound
+from hermes.safety.secrets.redactor import Redactor
+from hermes.store.store import Store
+from hermes.tools.tool import Tool
+
+
+def journal_of(home: Home, settings: Settings, store: Store, redactor: Redactor, *, person: str = "") -> MemoryJournal:
+    """The memories of a home: its owner's, or those of a person who talks from a chat."""
+    chosen = settings.memory
+    folder, lock, kind = home.memories, home.locks / "memory.lock", KIND
+    if person:
+        name = folder_of(person)
+        folder, lock, kind = folder / "people" / name, home.locks / f"memory-{name}.lock", f"{KIND}:{person}"
+    limits = {Target.MEMORY: chosen.memory_char_limit}
+    if chosen.user_profile_enabled:
+        limits[Target.USER] = chosen.user_char_limit
+    books = {target: Notebook(target, folder, limit) for target, limit in limits.items()}
+    return MemoryJournal(books, store, redactor, lock=lock, kind=kind)
+
+
+class SessionMemory:
+    """What memory is to one session. `chosen` is its provider, or why there is none; None: none is wanted."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        journal: MemoryJournal,
+        chosen: tuple[MemoryProvider | None, str] | None,
+        *,
+        platform: str,
+    ) -> None:
+        provider, remark = chosen or (None, "")
+        self.journal = journal
+        self._platform = platform
+        self._actor: SessionActor | None = None
+        self._waiting = [remark] if remark else []
+        """Lines for the person from before there was a session to show them."""
+        limits = settings.memory
+        self._memory = Memory(provider, seconds=limits.provider_timeout, tell=self._tell) if provider else None
+        tool = memory_tool(journal, approval=limits.write_approval, tell=self._tell, wrote=self._wrote)
+        self.tools: tuple[Tool, ...] = (tool,)
+        if self._memory is not None:
+            from hermes.memory.provided import provided_tools
+
+            self.tools = (tool, *provided_tools(self._memory))
+        self.sections: tuple[PromptSection, ...] = (
+            GuidanceSection(),
+            *(MemorySection(book) for book in journal.books.values()),
+            ProviderSection(lambda: self._memory.block if self._memory is not None else "", lambda: self._waiting),
+        )
+        self.needs = {GuidanceSection.name: tool.name}
+
+    async def open(self) -> None:
+        """Before the session opens: settle what was left half done, and get the provider ready."""
+        await self.journal.settle()
+        if self._memory is not None:
+            await self._memory.open()
+
+    async def attend(self, actor: SessionActor, stack: AsyncExitStack) -> None:
+        """Take part in the session."""
+        self._actor = actor
+        stack.callback(self._leave)
+        memory = self._memory
+        if memory is not None:
+
+            async def ended(state: TurnState, end: TurnEnded) -> None:
+                await memory.after_turn(state.user.text, end.text)
+
+            actor.on_turn_end.append(ended)
+            actor.before_compress.append(memory.pre_compress)
+            stack.push_async_callback(memory.close, actor.session_id, actor.conversation.messages)
+
+    def _leave(self) -> None:
+        self._actor = None
+        self.tools = ()
+        self.sections = ()
+
+    async def bring(self, inbound: Inbound) -> Sequence[ImagePart | TextPart]:
+        """What the provider recalls about a message."""
+        if self._memory is None or self._actor is None:
+            return ()
+        conversation = self._actor.conversation
+        window = conversation.client.endpoint.context_length
+        turn = TurnStart(
+            remaining_tokens=None if window is None else max(0, window - conversation.lineage.estimated),
+            model=conversation.client.endpoint.model,
+            platform=self._platform,
+            tool_count=len(conversation.frame.tools),
+        )
+
+        def known() -> str:
+            parts = (part for message in conversation.messages for part in message.parts)
+            return "\n".join([inbound.text, *(part.text for part in parts if isinstance(part, TextPart))])
+
+        return await self._memory.bring(inbound.text, turn, known)
+
+    async def _wrote(self, changes: Sequence[Change]) -> None:
+        if self._memory is not None:
+            await self._memory.wrote(changes)
+
+    def _tell(self, line: str) -> None:
+        if self._actor is None:
+            self._waiting.append(line)
+        else:
+            self._actor.notify(Level.WARNING, line)

@@ -1,0 +1,1 @@
+"""Transcripts and turns in forms that other programs know."""

@@ -1,0 +1,1 @@
+"""The agent as a library: `AIAgent` and its callbacks."""

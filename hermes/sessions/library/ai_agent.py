@@ -1,0 +1,318 @@
+"""`AIAgent`: the agent as a plain synchronous object, for scripts and notebooks.
+
+It owns a loop in a thread of its own, so it works inside a running event loop, and `interrupt` may be called from any
+thread. Everything it does goes through the same runtime as every other front-end; the callbacks are views of events.
+"""
+
+import asyncio
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from hermes.config.environment import process_environment
+from hermes.config.settings import ModelReference
+from hermes.core.errors import TurnError, UsageError
+from hermes.core.outcomes import ExitReason
+from hermes.runtime.actor import SessionActor
+from hermes.runtime.mailbox import Inbound
+from hermes.sessions.app import App
+from hermes.sessions.formats.openai_format import Plain, closed_history
+from hermes.sessions.library.callbacks import CallbackAdapter, CallbackAsker, Callbacks
+from hermes.sessions.options import Options
+
+T = TypeVar("T")
+MAX_ITERATIONS = 90
+TOOL_DELAY = 1.0
+"""The defaults that programs know of such agents; the signature shows them."""
+
+
+@dataclass(kw_only=True)
+class AIAgent(Callbacks):
+    """A conversation with a model that has tools.
+
+    Every option is optional; what is not given comes from `config.yaml` and the environment. Nothing is opened and no
+    network is used before the first message. Use it as a context manager, or call `close`.
+    """
+
+    model: str = ""
+    """The model's name, as its provider writes it."""
+    provider: str = ""
+    """A provider of the catalogue, or `custom` with `base_url`."""
+    base_url: str = ""
+    """Where the provider is."""
+    api_key: str = field(default="", repr=False)
+    """The provider's key."""
+    api_mode: str = ""
+    """The wire: `chat_completions`, `responses` (`codex_responses`) or `anthropic_messages`."""
+    context_length: int | None = None
+    """Tokens of the model's window."""
+    max_iterations: int = MAX_ITERATIONS
+    """Model calls that one turn may make; left at the default: as configured (`agent.max_turns`, 90)."""
+    tool_delay: float = TOOL_DELAY
+    """Seconds between tool calls that run one after the other; left at the default: as configured
+    (`agent.tool_delay`, 0)."""
+    enabled_toolsets: Sequence[str] | None = None
+    """Tool sets that are on; None: the default ones."""
+    disabled_toolsets: Sequence[str] | None = None
+    """Tool sets that stay off."""
+    reasoning_config: Mapping[str, object] | None = None
+    """`{"effort": "low" | "medium" | "high"}`."""
+    max_tokens: int | None = None
+    """The most tokens of one answer."""
+    temperature: float | None = None
+    """Randomness of answers."""
+    credential_pool: Sequence[str] | None = field(default=None, repr=False)
+    """Several keys for the provider, beside `api_key` when that is given: one that is at its limit rests, and another
+    is taken (`credential_pool_strategies` says which)."""
+    fallback_model: Mapping[str, object] | str | Sequence[Mapping[str, object] | str] | None = None
+    """Who stands in when the first model fails: a name, or provider, model, base_url, api_key; or several of them."""
+    platform: str = "api"
+    """The kind of front-end, for the prompt's hint on form."""
+    session_id: str = ""
+    """A session to go on with, or the name of the one to make; empty: a fresh one."""
+    allow: Sequence[str] = ()
+    """Patterns of commands that need no question."""
+    ephemeral_system_prompt: str = ""
+    """More of a system prompt, sent with every request and never stored."""
+    prefill_messages: Sequence[Mapping[str, object]] | None = None
+    """Messages (`role`, `content`) that come first in every request and are never stored."""
+    save_trajectories: bool = False
+    """Whether every turn is also written as JSON to the home's `trajectories/`."""
+    cwd: str = ""
+    """The folder to work in; empty: the process's own."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.credential_pool, str) or not all(isinstance(key, str) for key in self.credential_pool or ()):
+            raise UsageError("credential_pool must be a list of keys.")
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()
+        self._app: App | None = None
+        self._actor: SessionActor | None = None
+        self._interrupted = threading.Event()
+        self._task_id = ""
+        self._interrupt_message: str | None = None
+        self._unjoined: list[str] = []
+        self._saying: asyncio.Task[bool] | None = None
+        self._opening = asyncio.Lock()
+
+    def chat(self, message: str) -> str:
+        """Say something and return the final answer's text (empty when the turn was interrupted).
+
+        Raises `TurnError`, which says what went wrong and what to do, when the turn gave no text at all.
+        """
+        result = self.run_conversation(message)
+        final = str(result["final_response"])
+        if result["failed"] and not final:
+            raise TurnError(str(result["error"] or f"The turn ended as {result['turn_exit_reason']}."))
+        return final
+
+    def run_conversation(
+        self,
+        user_message: str,
+        system_message: str | None = None,
+        conversation_history: Sequence[Mapping[str, object]] | None = None,
+        task_id: str | None = None,
+        *,
+        stream_callback: Callable[[str], None] | None = None,
+    ) -> Plain:
+        """Run one turn and return what came of it.
+
+        `system_message` replaces the built prompt; `conversation_history` (dicts with role and content) goes before
+        the message in a fresh session, else the session's own history is used; `task_id` names an isolated set of
+        resources (working folder, environment, processes): another id than before starts with fresh ones. The result
+        holds `final_response`, `messages`, `completed`, `turn_exit_reason`, `api_calls`, token counts and more.
+        """
+        if not isinstance(user_message, str):
+            raise UsageError("user_message must be text.")
+        return self._call(self._turn(user_message, system_message, conversation_history, task_id, stream_callback))
+
+    def interrupt(self, message: str | None = None) -> None:
+        """Stop the running turn, from any thread. The result's `interrupt_message` is `message`: send it next."""
+        self._interrupt_message = message
+        self._interrupted.set()
+        if self._loop is not None and self._actor is not None:
+            self._loop.call_soon_threadsafe(self._actor.stop)
+
+    def steer(self, text: str) -> bool:
+        """Say something to the running turn, from any thread: it joins when the next tools are done.
+
+        False when no turn runs. What could not join stands in the result's `pending_steer`.
+        """
+        loop, actor = self._loop, self._actor
+        if loop is None or actor is None or not text.strip():
+            return False
+
+        async def say() -> bool:
+            if not actor.busy:
+                return False
+            joined = actor.steer(Inbound(text=text), joins_only=True)
+            joined.add_done_callback(lambda ended: self._unjoined.append(text) if ended.cancelled() else None)
+            return True
+
+        if threading.current_thread() is self._thread:  # from a callback: the turn is running
+            self._saying = loop.create_task(say())
+            return True
+        return asyncio.run_coroutine_threadsafe(say(), loop).result()
+
+    def clear_interrupt(self) -> None:
+        """Forget that an interrupt was asked for."""
+        self._interrupted.clear()
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether an interrupt was asked for since the last turn began."""
+        return self._interrupted.is_set()
+
+    def close(self) -> None:
+        """End what runs, close the store and the connections, end the thread. Calling it twice is fine."""
+        self._check_thread()
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            if loop is None or thread is None:
+                return
+            asyncio.run_coroutine_threadsafe(self._shut(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+            self._loop = self._thread = None
+            atexit.unregister(self._at_exit)
+
+    def __enter__(self) -> "AIAgent":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def _turn(
+        self,
+        text: str,
+        system: str | None,
+        history: Sequence[Mapping[str, object]] | None,
+        task_id: str | None,
+        stream: Callable[[str], None] | None,
+    ) -> Plain:
+        self._interrupted.clear()
+        self._interrupt_message = None
+        self._unjoined.clear()
+        async with self._opening:  # two threads that begin at once share one session
+            if self._app is None:
+                self._app = await App(process_environment(), self._options()).__aenter__()
+            app = self._app
+            task = task_id or self._task_id
+            if self._actor is None or task != self._task_id or history is not None or system is not None:
+                await self._open(app, system, history)
+                self._task_id = task
+            actor = self._actor
+        assert actor is not None
+        adapter = CallbackAdapter(self, actor, stream)
+        unsubscribe = actor.subscribe(adapter)
+        try:
+            waiting = actor.post(Inbound(text=text, cwd=app.options.cwd))
+            if self._interrupted.is_set():  # while the session was being opened
+                actor.stop()
+            ended = await waiting
+        finally:
+            unsubscribe()
+        await asyncio.sleep(0)  # what could not join is given back in callbacks of the loop
+        result = app.result(actor, ended)
+        result["interrupt_message"] = self._interrupt_message if ended.reason is ExitReason.INTERRUPTED else None
+        result["pending_steer"] = "\n".join(self._unjoined) or None
+        adapter.step(result)
+        return result
+
+    async def _open(self, app: App, system: str | None, history: Sequence[Mapping[str, object]] | None) -> None:
+        messages = closed_history(history) if history is not None else None
+        actor, self._actor = self._actor, None
+        if actor is not None:
+            await app.close_session(actor)
+        self._actor = await app.open_session(
+            self.session_id or None,
+            create=True,
+            system=system,
+            history=messages,
+            asker=CallbackAsker(self) if self.clarify_callback is not None else None,
+        )
+        self.session_id = self._actor.session_id
+        self._actor.approvals.can_ask = self.approval_callback is not None
+
+    def _options(self) -> Options:
+        shared = set(Options.__struct_fields__) & {spec.name for spec in fields(self)}
+        given = {name: getattr(self, name) for name in shared}
+        effort = (self.reasoning_config or {}).get("effort")
+        given |= {
+            "max_turns": self.max_iterations if self.max_iterations != MAX_ITERATIONS else None,
+            "tool_delay": self.tool_delay if self.tool_delay != TOOL_DELAY else None,
+            "cwd": self.cwd or os.getcwd(),
+            "reasoning_effort": effort if isinstance(effort, str) else "",
+            "allow": tuple(self.allow),
+            "credential_pool": tuple(self.credential_pool or ()),
+            "enabled_toolsets": tuple(self.enabled_toolsets) if self.enabled_toolsets is not None else None,
+            "disabled_toolsets": tuple(self.disabled_toolsets or ()),
+            "fallback_models": _references(self.fallback_model),
+            "prefill_messages": tuple(closed_history(self.prefill_messages or ())),
+        }
+        return Options(**given)
+
+    def _call(self, coroutine: Coroutine[object, object, T]) -> T:
+        """Run on the agent's own loop and wait here; Ctrl-C stops the turn and then goes on as usual."""
+        try:
+            self._check_thread()
+        except UsageError:
+            coroutine.close()
+            raise
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._at_exit = partial(_close, weakref.ref(self))
+                atexit.register(self._at_exit)
+                self._thread = threading.Thread(target=self._loop.run_forever, name="hermes", daemon=True)
+                self._thread.start()
+            loop = self._loop
+        future: Future[T] = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            self.interrupt()
+            future.result()
+            raise
+
+    def _check_thread(self) -> None:
+        """Refuse to wait for the agent's own thread in that thread, which is where callbacks run."""
+        if threading.current_thread() is self._thread:
+            raise UsageError("An agent cannot be asked or closed from its own callback.", "Do it after the turn.")
+
+    async def _shut(self) -> None:
+        if self._app is not None:
+            await self._app.__aexit__(None, None, None)
+        self._app = self._actor = None
+
+
+def _references(
+    given: Mapping[str, object] | str | Sequence[Mapping[str, object] | str] | None,
+) -> tuple[ModelReference, ...]:
+    """The stand-ins that a program names. Raises UsageError for what names none."""
+    if not given:
+        return ()
+    named: list[object] = [given] if isinstance(given, str | Mapping) else list(given)
+    named = [{"model": one} if isinstance(one, str) else one for one in named]
+    try:
+        return msgspec.convert(named, tuple[ModelReference, ...])
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"fallback_model cannot be used: {error}.", "Give provider, model, base_url, api_key."
+        ) from None
+
+
+def _close(agent: "weakref.ref[AIAgent]") -> None:
+    """Close an agent that nobody closed, when the interpreter ends."""
+    if (left := agent()) is not None:
+        left.close()

@@ -1,0 +1,102 @@
+"""Which model answers: what was chosen, or the embedded one when nothing is configured at all."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from msgspec import Struct
+
+from hermes.config.environment import with_dotenv
+from hermes.config.home import locate_home
+from hermes.config.load import load_settings
+from hermes.config.settings import ModelSettings
+from hermes.core.protocols import HttpTransport
+from hermes.providers.http import http_transport
+from hermes.providers.records import record
+from hermes.providers.resolve import ModelChoice, configured, resolve
+from hermes.providers.wire import Endpoint
+from hermes.sessions.model.credentials import with_stored
+from hermes.sessions.options import Options
+
+LOCAL_NOTICE = (
+    "No model is configured, so the small embedded one answers (SmolLM2, 135 million parameters). It shows that "
+    "everything works; it has no tools, knows English only and is often wrong. For real work: hermes setup. "
+    "未配置模型:由内置小模型回答(只懂英文,没有工具,常会答错)。"
+)
+
+
+class Model(Struct, frozen=True):
+    """A model that can be called: where it is, how to get there, and what to say about it first."""
+
+    endpoint: Endpoint
+    transport: HttpTransport
+    notice: str = ""
+    choice: ModelChoice = ModelChoice()
+    """What it was resolved from: this says which keys go there."""
+
+
+def is_embedded(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
+    """Whether the embedded model answers: it was asked for by name, or nothing else is configured."""
+    return choice.provider == "local" or not configured(choice, environ)
+
+
+def open_model(choice: ModelChoice, environ: Mapping[str, str], *, ca_file: str) -> AbstractAsyncContextManager[Model]:
+    """The model, as a context that closes its connections. Raises ConfigError at once for wrong settings."""
+    if is_embedded(choice, environ):
+        return _embedded(named=choice.provider == "local")
+    return _remote(choice, resolve(choice, environ), http_transport(environ, ca_file=ca_file))
+
+
+@asynccontextmanager
+async def _remote(choice: ModelChoice, endpoint: Endpoint, transport: HttpTransport) -> AsyncIterator[Model]:
+    try:
+        yield Model(endpoint=endpoint, transport=transport, choice=choice)
+    finally:
+        await transport.close()
+
+
+@asynccontextmanager
+async def _embedded(*, named: bool) -> AsyncIterator[Model]:
+    from hermes.providers.embedded import CONTEXT_LENGTH, embedded_model
+
+    async with embedded_model() as served:
+        transport = http_transport({}, uds=served.socket)
+        try:
+            yield Model(
+                endpoint=Endpoint(
+                    record=record("local"),
+                    model="smollm2-135m-instruct",
+                    base_url="http://embedded/v1",
+                    api_key=served.key,
+                    wire="chat_completions",
+                    context_length=CONTEXT_LENGTH,
+                ),
+                transport=transport,
+                notice="" if named else LOCAL_NOTICE,
+            )
+        finally:
+            await transport.close()
+
+
+def choose_model(settings: ModelSettings, options: Options) -> ModelChoice:
+    """What the settings say, overruled by what was given for this run.
+
+    A provider or an address given for this run does not inherit the key, address and wire of the configured one.
+    """
+    elsewhere = bool(options.base_url) or options.provider not in ("", settings.provider)
+    base = ModelSettings(default=settings.default) if elsewhere else settings
+    return ModelChoice(
+        model=options.model or base.default,
+        provider=options.provider or base.provider,
+        base_url=options.base_url or base.base_url,
+        api_key=options.api_key or ("" if options.credential_pool else base.api_key),
+        more_keys=options.credential_pool,
+        api_mode=options.api_mode or base.api_mode,
+        context_length=options.context_length or base.context_length,
+    )
+
+
+def nothing_configured(options: Options, environ: Mapping[str, str]) -> bool:
+    """Whether neither the command line, nor the settings, nor any key says which model to use."""
+    home = locate_home(environ)
+    choice = with_stored(choose_model(load_settings(home).settings.model, options), home)
+    return not configured(choice, with_dotenv(environ, home.env_file))

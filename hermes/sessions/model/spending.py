@@ -1,0 +1,386 @@
+"""Caps on money and tokens, held against every model call of a session, and what the calls cost."""
+
+import asyncio
+import logging
+import random
+import time
+from itertools import count
+
+from msgspec import Struct, structs
+
+from hermes.config.settings import Settings
+from hermes.core.errors import HermesError
+from hermes.core.ids import new_run_id
+from hermes.core.money import Certainty, Cost, Price, cost, is_amount, saved, shown, to_nano, worst_cost
+from hermes.core.outcomes import FailureKind
+from hermes.core.stream import Failure
+from hermes.core.usage import Usage
+from hermes.llm.lineage import Lineage
+from hermes.llm.metering import Grant, Heard
+from hermes.llm.prices import known_price
+from hermes.sessions.options import Options
+from hermes.store.ledger import SpendAccess
+from hermes.store.rows import Cap, Held, NoRoom, Spender, Spent, Standing, Wish
+from hermes.util.clock import Clock
+from hermes.util.process_identity import this_process
+
+_LOG = logging.getLogger(__name__)
+
+LEAST_OUTPUT = 1_024
+"""A call for which less than this is left is refused, unless it asks for less itself."""
+ENOUGH_OUTPUT = 4_096
+"""A call that gets less than this waits, as long as calls under way may leave more."""
+DEFAULT_OUTPUT = 8_192
+"""The most tokens of an answer under a cap where nothing else says: every current model takes that limit."""
+PATIENCE = 60.0
+PERSON = "person"
+"""The name of the cap of one person and day."""
+_SHORTEST_WAIT = 0.05
+_LONGEST_WAIT = 0.5
+
+
+class Spending:
+    """What one process may spend and has to note: made once for a run, it meters the calls of each session."""
+
+    def __init__(self, settings: Settings, options: Options, store: SpendAccess, clock: Clock) -> None:
+        self.run_id = new_run_id()
+        self.owner = this_process()
+        self.store = store
+        self.clock = clock
+        self.prices = own_prices(settings)
+        self._settings = settings
+        self._options = options
+
+    def caps(self, session_id: str, options: Options) -> tuple[Cap, ...]:
+        """Every cap that holds for a call of this session, which has these options, now."""
+        caps = configured_caps(self._settings, self.clock.now(), session_id=session_id, run_id=self.run_id)
+        run = next((cap for cap in caps if cap.name == "run"), Cap(name="run", column="run_id", value=self.run_id))
+        if self._options.max_cost is not None:
+            run = structs.replace(run, nano=to_nano(self._options.max_cost))
+        if self._options.max_total_tokens is not None:
+            run = structs.replace(run, tokens=self._options.max_total_tokens)
+        own = person_cap(options.person, options.usd_per_day, self.clock.now())
+        others = (*(cap for cap in caps if cap.name != "run"), *([own] if own is not None else []))
+        return others if run.nano is None and run.tokens is None else (run, *others)
+
+    def meter_for(self, session_id: str, options: Options) -> "SpendMeter":
+        """The meter of the calls of a session with these options."""
+        return SpendMeter(self, session_id, options)
+
+
+def own_prices(settings: Settings) -> dict[str, Price]:
+    """The settings' prices."""
+    return {
+        name: Price(
+            input=one.input,
+            output=one.output,
+            cache_read=one.cache_read,
+            cache_write=one.cache_write,
+            source="config.yaml",
+        )
+        for name, one in settings.prices.items()
+    }
+
+
+def configured_caps(settings: Settings, now: float, *, session_id: str = "", run_id: str = "") -> tuple[Cap, ...]:
+    """The settings' caps as they hold now.
+
+    Day and month begin at midnight where this machine is. They have no end: when the clock goes back, what was spent
+    meanwhile counts for the earlier day too, so that no day's cap opens twice. Run, session and user look at no clock.
+    """
+    spending = settings.spending
+    day, month = midnights(now)
+    scopes = (
+        (Cap(name="run", column="run_id", value=run_id), spending.run),
+        (Cap(name="session", column="session_id", value=session_id), spending.session),
+        (Cap(name="user", column="user_id", value=session_id), spending.user),
+        (Cap(name="day", since=day), spending.day),
+        (Cap(name="month", since=month), spending.month),
+    )
+    return tuple(
+        structs.replace(cap, nano=None if limit.usd is None else to_nano(limit.usd), tokens=limit.tokens)
+        for cap, limit in scopes
+        if limit.usd is not None or limit.tokens is not None
+    )
+
+
+def person_cap(person: str, usd: float | None, now: float) -> Cap | None:
+    """What somebody who talks from a chat may spend today, in all their sessions; None: no limit of their own."""
+    if not person or usd is None:
+        return None
+    return Cap(name=PERSON, column="person", value=person, since=midnights(now)[0], nano=to_nano(usd))
+
+
+def midnights(now: float) -> tuple[float, float]:
+    """When this day and this month began where this machine is."""
+    local = time.localtime(now)
+    day = time.mktime((local.tm_year, local.tm_mon, local.tm_mday, 0, 0, 0, 0, 0, -1))
+    return day, time.mktime((local.tm_year, local.tm_mon, 1, 0, 0, 0, 0, 0, -1))
+
+
+class _Call(Struct, frozen=True):
+    """A call under way: whose, at what price, and what is held for it (0: nothing)."""
+
+    who: Spender
+    price: Price | None
+    lineage: Lineage
+    held: int = 0
+    text_bound: int = 0
+    most_input: int = 0
+    output: int = 0
+
+
+class SpendMeter:
+    """The `Meter` of a session. Without a cap nothing is held, and what a call cost is written in passing."""
+
+    def __init__(self, spending: Spending, session_id: str, options: Options) -> None:
+        self._spending = spending
+        self._session_id = session_id
+        self._options = options
+        self._capped = bool(spending.caps(session_id, options))
+        self._turn_id: str | None = None
+        self._cost = Cost()
+        self._numbers = count(1)
+        self._calls: dict[int, _Call] = {}
+        self._unwritten: list[asyncio.Future[None]] = []
+        self._failed: HermesError | None = None
+
+    def begin(self, turn_id: str) -> None:
+        """A turn begins."""
+        self._turn_id = turn_id
+        self._cost = Cost()
+
+    @property
+    def cost(self) -> Cost:
+        """What the calls since `begin` have cost."""
+        return self._cost
+
+    async def reserve(self, lineage: Lineage, *, final: bool, purpose: str = "turn") -> Grant | Failure:
+        """Leave to make the next call; under a cap once its worst case is held on disk."""
+        del final  # it counts like any other
+        self._check()
+        endpoint = lineage.endpoint
+        who = Spender(
+            provider=endpoint.record.name,
+            model=endpoint.model,
+            session_id=self._session_id,
+            turn_id=self._turn_id,
+            run_id=self._spending.run_id,
+            purpose=purpose,
+            owner=self._spending.owner,
+        )
+        call = _Call(who=who, price=known_price(endpoint, self._spending.prices), lineage=lineage)
+        if not self._capped:
+            # What is known of its size tells the most that it can have cost, should it break off.
+            wish = self._wish(call)
+            known = structs.replace(call, text_bound=lineage.text_bound, most_input=wish.prompt, output=wish.output)
+            return self._granted(known, None)
+        return await self._held(call)
+
+    def settle(self, grant: Grant, heard: Heard) -> None:
+        """Note what a call cost."""
+        call = self._calls.pop(grant.number)
+        spent = _spent(call, heard) if heard.billed else None
+        if spent is not None:
+            self._cost += spent.cost
+        if heard.whole and heard.usage is not None and heard.usage.input > 0:
+            call.lineage.learn_input(call.text_bound, heard.usage.input)
+        store = self._spending.store
+        try:
+            if call.held:
+                self._watch(store.settle(call.held, spent))
+            elif spent is not None:
+                self._watch(store.record_spend(call.who, spent))
+        except HermesError as error:
+            self._failed = error
+
+    async def flush(self) -> None:
+        """Wait until everything settled is on disk."""
+        while self._unwritten:
+            await asyncio.wait({self._unwritten[0]})
+            self._check()
+        self._check()
+
+    def side(self, purpose: str) -> "SideMeter":
+        """The meter of side tasks: the same caps and the same turn, under a purpose of their own."""
+        return SideMeter(self, purpose)
+
+    async def _held(self, call: _Call) -> Grant | Failure:
+        """Hold a call's worst case, as soon as there is room for it."""
+        spending, lineage = self._spending, call.lineage
+        wish, text_bound = self._wish(call), lineage.text_bound
+        clock = spending.clock
+        deadline, pause = clock.monotonic() + PATIENCE, _SHORTEST_WAIT
+        while True:
+            caps = spending.caps(self._session_id, self._options)
+            if call.price is None and any(cap.nano is not None for cap in caps):
+                return _unpriced(call.who, caps)
+            answer = await self._asked(call.who, wish, caps)
+            if isinstance(answer, Held):
+                if answer.tightest is not None:
+                    self._cost += Cost(cap=_told(answer.tightest))
+                held = _Call(call.who, call.price, lineage, answer.id, text_bound, wish.prompt, answer.output)
+                return self._granted(held, answer.output)
+            if not answer.may_come or (wish.enough == wish.least and clock.monotonic() >= deadline):
+                self._cost += Cost(cap=_told(answer.tightest))
+                return _refused(answer, wish)
+            if clock.monotonic() >= deadline:
+                wish = structs.replace(wish, enough=wish.least)
+                continue
+            await clock.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(pause * 1.5, _LONGEST_WAIT)
+
+    async def _asked(self, who: Spender, wish: Wish, caps: tuple[Cap, ...]) -> Held | NoRoom:
+        """Ask for room. Whoever is stopped meanwhile leaves nothing held."""
+        future = self._spending.store.reserve(who, wish, caps)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            future.add_done_callback(self._give_back)
+            raise
+
+    def _give_back(self, asked: "asyncio.Future[Held | NoRoom]") -> None:
+        if asked.cancelled() or asked.exception() is not None:
+            return
+        answer = asked.result()
+        if isinstance(answer, Held):
+            try:
+                self._watch(self._spending.store.settle(answer.id, None))
+            except HermesError as error:
+                self._failed = error
+
+    def _wish(self, call: _Call) -> Wish:
+        lineage = call.lineage
+        own = lineage.frame.sampling.max_tokens
+        output = own or lineage.endpoint.record.quirks.default_max_tokens or DEFAULT_OUTPUT
+        return Wish(
+            prompt=lineage.most_input,
+            output=output,
+            enough=min(output, ENOUGH_OUTPUT),
+            least=min(output, LEAST_OUTPUT),
+            price=call.price,
+            share=own is None,
+        )
+
+    def _granted(self, call: _Call, max_tokens: int | None) -> Grant:
+        number = next(self._numbers)
+        self._calls[number] = call
+        return Grant(number=number, max_tokens=max_tokens)
+
+    def _watch(self, written: "asyncio.Future[None]") -> None:
+        self._unwritten.append(written)
+        written.add_done_callback(self._written)
+
+    def _written(self, done: "asyncio.Future[None]") -> None:
+        self._unwritten.remove(done)
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, HermesError):
+            self._failed = error
+        elif error is not None:
+            _LOG.error("what a call cost could not be written", exc_info=error)
+
+    def _check(self) -> None:
+        """Raise what kept a cost from being written, once."""
+        if self._failed is not None:
+            error, self._failed = self._failed, None
+            raise error
+
+
+class SideMeter:
+    """A session's meter for its side tasks."""
+
+    def __init__(self, meter: SpendMeter, purpose: str) -> None:
+        self._meter = meter
+        self._purpose = purpose
+        self.begin = meter.begin
+        self.settle = meter.settle
+        self.flush = meter.flush
+
+    @property
+    def cost(self) -> Cost:
+        """What all calls of the turn have cost."""
+        return self._meter.cost
+
+    async def reserve(self, lineage: Lineage, *, final: bool) -> Grant | Failure:
+        """Leave to make a side task's call."""
+        return await self._meter.reserve(lineage, final=final, purpose=self._purpose)
+
+
+def _spent(call: _Call, heard: Heard) -> Spent:
+    """What a call that was served used and cost."""
+    usage = heard.usage.bounded() if heard.usage is not None and heard.usage.input > 0 else None
+    if usage is None or not heard.whole:
+        return _at_worst(call, usage)
+    # Under a cap nothing is free that has a price: who reports 0 may bill elsewhere.
+    free = usage.cost_usd == 0 and call.held and call.price is not None and cost(usage, call.price) > 0
+    gain = 0 if call.price is None else saved(usage, call.price)
+    if is_amount(usage.cost_usd) and not free:
+        return Spent(usage=usage, cost=Cost(nano=to_nano(usage.cost_usd), source="provider", saved=gain))
+    if call.price is None:
+        return Spent(usage=usage)
+    nano = cost(usage, call.price)
+    return Spent(
+        usage=usage, cost=Cost(nano=nano, certainty=Certainty.COMPUTED, source=_source(call.price), saved=gain)
+    )
+
+
+def _at_worst(call: _Call, usage: Usage | None) -> Spent:
+    """What a call can have cost whose provider has not counted its answer, or, without `usage`, not even its prompt."""
+    if not call.held and call.price is None:
+        return Spent(usage=usage or Usage(input=call.most_input))
+    prompt = usage or Usage(input=call.most_input)
+    used = structs.replace(prompt, output=call.output, cost_usd=None)
+    if call.price is None:
+        return Spent(usage=used)
+    nano = cost(used, call.price) if usage is not None else worst_cost(used.input, used.output, call.price)
+    return Spent(usage=used, cost=Cost(nano=nano, certainty=Certainty.UPPER_BOUND, source=_source(call.price)))
+
+
+def _source(price: Price) -> str:
+    return f"{price.source} {price.as_of}".strip()
+
+
+def _unpriced(who: Spender, caps: tuple[Cap, ...]) -> Failure:
+    names = ", ".join(cap.name for cap in caps if cap.nano is not None)
+    return Failure(
+        kind=FailureKind.SPEND_LIMIT,
+        message=f"The price of {who.provider}/{who.model} is not known, so it is not called under a cap in dollars "
+        f"({names}).",
+        hint=f"Set `prices: {{{who.model}: {{input: ..., output: ...}}}}` in config.yaml (dollars a million tokens), "
+        "or cap tokens instead of dollars.",
+    )
+
+
+def _refused(answer: NoRoom, wish: Wish) -> Failure:
+    cap = answer.tightest.cap
+    need = f"{wish.prompt + wish.least:,} tokens"
+    if cap.nano is not None and wish.price is not None:
+        need = f"{shown(worst_cost(wish.prompt, wish.least, wish.price))} or {need}"
+    if cap.name == PERSON:
+        return Failure(
+            kind=FailureKind.SPEND_LIMIT,
+            message="What you may spend in a day is spent, or the next model call could go beyond it.",
+            hint="It goes on tomorrow; /usage shows how things stand.",
+        )
+    option = {"run": " or with --max-cost or --max-total-tokens"}.get(cap.name, "")
+    return Failure(
+        kind=FailureKind.SPEND_LIMIT,
+        message=f"The next model call does not fit under the cap for the {cap.name}: {_told(answer.tightest)}; with a "
+        f"short answer it could cost {need}.",
+        hint=f"Raise `spending.{cap.name}` in config.yaml{option}, or go on in a new session; `hermes usage` shows "
+        "what was spent.",
+    )
+
+
+def _told(standing: Standing) -> str:
+    """How things stand under a cap, in a line."""
+    cap, parts = standing.cap, []
+    if cap.nano is not None:
+        left = max(cap.nano - standing.nano - standing.held_nano, 0)
+        held = f", {shown(standing.held_nano)} held by calls under way" if standing.held_nano else ""
+        parts.append(f"{shown(standing.nano)} of {shown(cap.nano)} spent{held}, {shown(left)} left")
+    if cap.tokens is not None:
+        left = max(cap.tokens - standing.tokens - standing.held_tokens, 0)
+        held = f", {standing.held_tokens:,} held by calls under way" if standing.held_tokens else ""
+        parts.append(f"{standing.tokens:,} of {cap.tokens:,} tokens used{held}, {left:,} left")
+    return "; ".join(parts)

@@ -1,0 +1,121 @@
+"""Every secret that this process holds, by name, and the one redactor that knows them."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from msgspec import Struct
+
+from hermes.config.auth_file import read_entries
+from hermes.config.environment import parse_dotenv
+from hermes.config.home import Home
+from hermes.config.load import load_settings
+from hermes.config.settings import Settings
+from hermes.core.errors import HermesError
+from hermes.core.secret import KeyHolder
+from hermes.safety.environment import holds_secret
+from hermes.safety.secrets.redactor import Redactor
+
+_KEY_FIELDS = ("key", "api_key", "more_keys")
+_BETWEEN = re.compile(r"[\s,;]+")
+_KEY_PARAMETER = re.compile(r"key|token|secret|passw|pwd|sig|auth|credential", re.IGNORECASE)
+_DOTENV_LIMIT = 1 << 20
+
+
+def redactor_for(environ: Mapping[str, str], home: Home, settings: Settings | None = None) -> Redactor:
+    """The redactor of this process. Keys that are read later are told to it by `learn`."""
+    redactor = Redactor()
+    for name, value in held_secrets(environ, home, settings):
+        redactor.learn(name, value)
+    return redactor
+
+
+def redactor_of(environ: Mapping[str, str], home: Home) -> Redactor:
+    """The redactor of a process that may have settings which cannot be read."""
+    try:
+        return redactor_for(environ, home, load_settings(home).settings)
+    except HermesError:
+        return redactor_for(environ, home)
+
+
+def held_secrets(
+    environ: Mapping[str, str],
+    home: Home,
+    settings: Settings | None = None,
+) -> Iterator[tuple[str, str]]:
+    """(name, value) of each: variables named like a key, the home's `.env` and `auth.json`, the settings' keys, and
+    passwords in addresses. What cannot be read holds nothing here; who needs it says why."""
+    yield from _of_variables(environ)
+    try:
+        with open(home.env_file, encoding="utf-8", errors="replace") as file:
+            yield from _of_variables(parse_dotenv(file.read(_DOTENV_LIMIT)))
+    except OSError:
+        pass
+    try:
+        entries = read_entries(home)
+    except HermesError:
+        entries = {}
+    for provider, rows in entries.items():
+        for row in rows:
+            if row.key:
+                yield f"auth.{provider}.{row.id}", row.key
+    if settings is not None:
+        yield from _of_struct("config", settings)
+
+
+def in_address(name: str, text: str) -> Iterator[tuple[str, str]]:
+    """The password and the keys that an address holds."""
+    if "://" not in text:
+        return
+    try:
+        parts = urlsplit(text)
+        password, query = parts.password, parse_qsl(parts.query)
+    except ValueError:
+        return
+    if password:
+        yield f"{name}.password", password
+        if unquote(password) != password:
+            yield f"{name}.password", unquote(password)
+    for parameter, value in query:
+        if _KEY_PARAMETER.search(parameter):
+            yield f"{name}.{parameter}", value
+
+
+def _of_variables(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, value in variables.items():
+        yield from in_address(name, value)
+        if holds_secret(name) and not _is_path(value):
+            yield name, value
+            # A list of keys (`NAMES=a,b`) is several.
+            parts = _BETWEEN.split(value)
+            if len(parts) > 1 and name.upper().endswith("S"):
+                yield from ((f"{name}.{number}", part) for number, part in enumerate(parts, 1))
+
+
+def _is_path(value: str) -> bool:
+    """Whether the variable only says where a file is: its name stands in much that is no secret."""
+    return value.startswith(("/", "~/", "./", "../")) and os.path.exists(os.path.expanduser(value))
+
+
+def _of_struct(name: str, value: object) -> Iterator[tuple[str, str]]:
+    """The keys in settings, by their path."""
+    if isinstance(value, str):
+        yield from in_address(name, value)
+    for field, inner in _members(value):
+        key = isinstance(value, KeyHolder) and field in _KEY_FIELDS
+        if isinstance(inner, str) and (key or (isinstance(value, Mapping) and holds_secret(field))):
+            yield f"{name}.{field}", inner
+        elif key and isinstance(inner, tuple | list):
+            yield from ((f"{name}.{field}", one) for one in inner)
+        else:
+            yield from _of_struct(f"{name}.{field}", inner)
+
+
+def _members(value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Struct):
+        yield from ((field, getattr(value, field)) for field in value.__struct_fields__)
+    elif isinstance(value, Mapping):
+        yield from ((str(field), inner) for field, inner in value.items())
+    elif isinstance(value, list | tuple):
+        yield from ((str(number), inner) for number, inner in enumerate(value))

@@ -1,0 +1,26 @@
+"""Looking up stored sessions by what a person types, and their rows as plain values."""
+
+import msgspec
+
+from hermes.core.errors import NotFoundError, UsageError
+from hermes.sessions.formats.openai_format import Plain
+from hermes.store.rows import SessionRow
+from hermes.store.store import Store
+
+
+async def find_session(store: Store, name: str) -> SessionRow:
+    """The one session whose id begins with `name` or whose whole title it is. Raises NotFoundError or UsageError."""
+    found = await store.find_sessions(name)
+    exact = [row for row in found if row.id == name]
+    if len(found) > 1 and not exact:
+        ids = ", ".join(row.id for row in found[:5])
+        raise UsageError(f"{name!r} could be {len(found)} sessions: {ids}.", "Type more of the id.")
+    if not found:
+        raise NotFoundError(f"There is no session {name!r}.", "`hermes sessions list` shows them.")
+    return (exact or found)[0]
+
+
+def to_plain(row: object) -> Plain:
+    """A stored row under its column names."""
+    plain: Plain = msgspec.to_builtins(row)
+    return plain

@@ -1,0 +1,1 @@
+"""The search index: its file, its text, its queries."""

@@ -1,0 +1,220 @@
+"""Fetches URLs that a model names: judged, pinned, bounded.
+
+Each hop of a request is judged as text (`hermes.safety.urls`), its name looked up once, every address judged, and the
+connection made to one of exactly those. Where a proxy is set for the URL the proxy looks names up: then the text is all
+that is judged here. No cookies, no credentials, no referrer; redirects are followed by hand.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from types import TracebackType
+from urllib.parse import urljoin
+
+from msgspec import Struct
+
+from hermes.core.errors import ToolError, TransportError
+from hermes.core.protocols import HttpStream, HttpTimeouts, HttpTransport
+from hermes.providers.direct import DirectTransport
+from hermes.providers.http import http_transport
+from hermes.providers.proxies import proxy_for
+from hermes.safety.shell.findings import Verdict
+from hermes.safety.urls import Resolver, UrlJudgement, UrlPolicy, UrlRefusedError, judge_url, resolve_pinned
+
+_MOVED = (301, 302, 303, 307, 308)
+_AGENT = "Mozilla/5.0 (compatible; hermes-anew)"
+_ACCEPT = (
+    "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.1"
+)
+
+
+class FetchLimits(Struct, frozen=True, kw_only=True):
+    """What one fetch may take, redirects included."""
+
+    seconds: float = 30.0
+    """From the first look-up to the last byte, however steadily a server drips."""
+    connect: float = 10.0
+    """Seconds for each look-up and for each connection."""
+    bytes: int = 5_000_000
+    """Of a body, unpacked."""
+    redirects: int = 5
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """What a URL gave. `url` is the last one asked, `hops` are those before it, in order."""
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = b""
+    hops: tuple[str, ...] = ()
+    elsewhere: str = ""
+    """Where the last answer redirects to, when that is another site: it was not asked."""
+    unread: bool = False
+    """Whether the body was left alone because of its media type."""
+
+    @property
+    def media_type(self) -> str:
+        """The media type in lower case, without parameters; empty when the server names none."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def same_site(host: str, other: str) -> bool:
+    """Whether a redirect between these hosts stays with whom was asked: the same host, or one above or below it."""
+    one, two = host.removeprefix("www."), other.removeprefix("www.")
+    return one == two or one.endswith(f".{two}") or two.endswith(f".{one}")
+
+
+class Fetcher:
+    """Fetches URLs; an async context. All failures are `ToolError`s that say what happened.
+
+    `environ` is read for proxies and certificates; `stays` says whether a redirect from one host to another is
+    followed; `resolver` is the system's unless another is given.
+    """
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        *,
+        policy: UrlPolicy | None = None,
+        resolver: Resolver | None = None,
+        limits: FetchLimits | None = None,
+        ca_file: str = "",
+        stays: Callable[[str, str], bool] = same_site,
+    ) -> None:
+        self._environ = environ
+        self._policy = policy or UrlPolicy()
+        self._resolver = resolver
+        self._limits = limits or FetchLimits()
+        self._ca_file = ca_file
+        self._stays = stays
+        self._direct = DirectTransport(environ, ca_file=ca_file)
+        self._proxied: HttpTransport | None = None
+
+    async def __aenter__(self) -> "Fetcher":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._direct.close()
+        if self._proxied is not None:
+            await self._proxied.close()
+
+    async def fetch(self, url: str, *, wanted: Callable[[Mapping[str, str]], bool] = lambda _: True) -> Page:
+        """Get a page, following redirects within the site. A body whose head is not `wanted` is left unread."""
+        judged = self._judged(url, "")
+        async with self._deadline(judged):
+            return await self._follow(judged, wanted)
+
+    async def call(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes) -> Page:
+        """One request to an interface, with fields of its own (keys, for instance). Redirects are not followed."""
+        judged = self._judged(url, "")
+        async with self._deadline(judged):
+            return await self._once(method, judged, {"user-agent": _AGENT, **headers}, body, lambda _: True)
+
+    @contextlib.asynccontextmanager
+    async def _deadline(self, judged: UrlJudgement) -> AsyncIterator[None]:
+        seconds = self._limits.seconds
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            raise ToolError(f"{judged.host} did not send its whole answer within {seconds:g} s.") from None
+        except TransportError as error:
+            raise ToolError(error.message) from error
+
+    async def _follow(self, judged: UrlJudgement, wanted: Callable[[Mapping[str, str]], bool]) -> Page:
+        hops: list[str] = []
+        headers = {"user-agent": _AGENT, "accept": _ACCEPT}
+        while True:
+            page = await self._once("GET", judged, headers, b"", wanted)
+            location = page.headers.get("location", "") if page.status in _MOVED else ""
+            if not location:
+                return _with(page, hops)
+            hops.append(judged.url)
+            following = self._judged(_joined(judged.url, location), judged.host)
+            if not self._stays(judged.host, following.host):
+                return _with(page, hops[:-1], elsewhere=following.url)
+            if len(hops) > self._limits.redirects:
+                raise ToolError(f"{hops[0]} redirects more than {self._limits.redirects} times.")
+            judged = following
+
+    def _judged(self, url: str, sender: str) -> UrlJudgement:
+        judged = judge_url(url, self._policy)
+        if judged.verdict is Verdict.ALLOW:
+            return judged
+        who = f"{sender} redirects to an address that" if sender else "This address"
+        raise ToolError(f"{who} is not fetched: {judged.reason}.")
+
+    async def _once(
+        self,
+        method: str,
+        judged: UrlJudgement,
+        headers: Mapping[str, str],
+        body: bytes,
+        wanted: Callable[[Mapping[str, str]], bool],
+    ) -> Page:
+        timeouts = HttpTimeouts(connect=self._limits.connect, read=self._limits.seconds)
+        if proxy_for(judged.scheme, judged.host, judged.port, self._environ):
+            self._proxied = self._proxied or http_transport(self._environ, ca_file=self._ca_file)
+            opening = self._proxied.open(method, judged.url, headers=headers, body=body, timeouts=timeouts)
+        else:
+            addresses = await self._addresses(judged)
+            opening = self._direct.open(
+                method, judged.url, headers=headers, body=body, timeouts=timeouts, addresses=addresses
+            )
+        async with opening as stream:
+            moved = stream.status in _MOVED and "location" in stream.headers
+            read = not moved and wanted(stream.headers)
+            content = await self._body(stream, judged) if read else b""
+            return Page(
+                url=judged.url,
+                status=stream.status,
+                headers=stream.headers,
+                body=content,
+                unread=not read and not moved,
+            )
+
+    async def _addresses(self, judged: UrlJudgement) -> tuple[str, ...]:
+        try:
+            return await resolve_pinned(
+                judged.host, judged.port, self._resolver, self._policy, seconds=self._limits.connect
+            )
+        except UrlRefusedError as error:
+            raise ToolError(f"{judged.url} is not fetched: {error.reason}.") from None
+
+    async def _body(self, stream: HttpStream, judged: UrlJudgement) -> bytes:
+        limit = self._limits.bytes
+        said = stream.headers.get("content-length", "")
+        if said.isascii() and said.isdigit() and len(said) < 19 and int(said) > limit:
+            raise ToolError(f"{judged.url} has {int(said):,} bytes, more than the {limit:,} that are read.")
+        body = bytearray()
+        async with contextlib.aclosing(stream.chunks()) as chunks:  # type: ignore[type-var]
+            async for chunk in chunks:
+                body += chunk
+                if len(body) > limit:
+                    raise ToolError(f"{judged.url} has more than the {limit:,} bytes that are read.")
+        return bytes(body)
+
+
+def _with(page: Page, hops: list[str], elsewhere: str = "") -> Page:
+    return Page(
+        url=page.url,
+        status=page.status,
+        headers=page.headers,
+        body=page.body,
+        hops=tuple(hops),
+        elsewhere=elsewhere,
+        unread=page.unread,
+    )
+
+
+def _joined(base: str, location: str) -> str:
+    """Where a Location field leads. Field values arrive as Latin-1; servers mean UTF-8."""
+    with contextlib.suppress(UnicodeError):
+        location = location.encode("latin-1").decode("utf-8")
+    try:
+        return urljoin(base, location)
+    except ValueError:
+        return location
