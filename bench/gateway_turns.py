@@ -14,11 +14,11 @@ import sys
 import time
 from pathlib import Path
 
-from hermes.testing.chats.telegram import Fake
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
+from tests.vendors.telegram import Fake
 
 
 def memory(pid: int) -> float:

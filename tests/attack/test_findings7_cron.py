@@ -2,10 +2,10 @@
 
 from hermes.admin.cron import open_cron
 from hermes.cron.jobs import Wish
-from hermes.testing.chats.ntfy import Fake
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running
+from tests.vendors.ntfy import Fake
 
 
 async def test_what_a_job_says_under_strangers_words_holds_no_link() -> None:

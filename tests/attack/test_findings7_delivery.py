@@ -7,11 +7,11 @@ import pytest
 
 from hermes.sessions.app import App
 from hermes.sessions.options import Options
-from hermes.testing.chats.telegram import Fake
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running
+from tests.vendors.telegram import Fake
 
 FULL = "CREATE TRIGGER full BEFORE UPDATE ON {table} WHEN NEW.state = '{state}' BEGIN SELECT RAISE(ABORT, 'full'); END"
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from hermes.testing.chats.email import Fake as Mail
-from hermes.testing.chats.telegram import Fake
 from hermes.testing.script import Delivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running
+from tests.vendors.email import Fake as Mail
+from tests.vendors.telegram import Fake
 
 OTHER = "1002"
 ONE_TURN = {"gateway": {"roles": {"user": {"turns_per_hour": 1}}}}

@@ -17,13 +17,13 @@ from hermes.core.messages import user_message
 from hermes.execution.sandbox.backend import SandboxBackend
 from hermes.store.rows import NewSession, Search
 from hermes.store.store import Store
-from hermes.testing.chats.telegram import Fake
 from hermes.testing.home import TempHome
 from hermes.testing.obey import ObedientModel
 from hermes.testing.script import ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
 from tests.gateway.running import Running, home_for, running
+from tests.vendors.telegram import Fake
 
 ANNA, BEN, GUEST = "1002", "1003", "1004"
 SECRET = "the-safe-opens-with-" + "4711"

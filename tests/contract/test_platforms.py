@@ -1,4 +1,4 @@
-"""What every chat platform is held to, each with its fake of the same name (`hermes/testing/chats/`).
+"""What every chat platform is held to, each with its fake of the same name (`tests/vendors/`).
 
 What a platform says that it cannot do is skipped, by name.
 """
@@ -23,15 +23,16 @@ from hermes.gateway.platform import (
     Resend,
     SendError,
 )
-from hermes.testing.chats.fake import Failing
-from hermes.testing.chats.rig import Rig, rigged
+from hermes.testing.fake_platform import Failing
+from hermes.testing.platform_rig import Rig, rigged
+from tests.vendors import load_fake
 
-NAMES = [name for name in platform_names() if importlib.util.find_spec(f"hermes.testing.chats.{name}")]
+NAMES = [name for name in platform_names() if importlib.util.find_spec(f"tests.vendors.{name}")]
 
 
 @pytest.fixture(params=NAMES)
 async def rig(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Rig]:
-    async with rigged(request.param, tmp_path) as one:
+    async with rigged(request.param, load_fake(request.param), tmp_path) as one:
         yield one
 
 
@@ -333,10 +334,12 @@ def _open_things() -> tuple[int, set[str]]:
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="this system does not list open files")
 @pytest.mark.parametrize("name", NAMES)
 async def test_closing_leaves_nothing_open(name: str, tmp_path: Path) -> None:
-    async with rigged(name, tmp_path) as rig:  # what is made once a process: resolvers' threads, tables
+    async with rigged(
+        name, load_fake(name), tmp_path
+    ) as rig:  # what is made once a process: resolvers' threads, tables
         await rig.listening()
     before = _open_things()
-    async with rigged(name, tmp_path) as rig:
+    async with rigged(name, load_fake(name), tmp_path) as rig:
         platform = await rig.listening()
         place = await rig.place()
         sending = asyncio.create_task(platform.send(Outgoing(place=place, text="words", key="k")))

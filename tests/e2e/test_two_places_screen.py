@@ -4,10 +4,10 @@ from contextlib import AsyncExitStack
 
 from tmux import NEEDED, in_tmux
 
-from hermes.testing.chats.ntfy import Fake
 from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running
+from tests.vendors.ntfy import Fake
 
 
 @NEEDED

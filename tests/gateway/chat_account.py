@@ -10,7 +10,7 @@ import msgspec
 
 from hermes.core.chats import Arrival, Outgoing, Place
 from hermes.gateway.platform import Descriptor, Platform, Surroundings
-from hermes.testing.chats.fake import FakeChat
+from hermes.testing.fake_platform import FakeChat
 from hermes.util.clock import SystemClock
 
 

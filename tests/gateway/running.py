@@ -8,7 +8,7 @@ from msgspec import Struct
 from hermes.gateway.gateway import Gateway
 from hermes.sessions.app import App
 from hermes.sessions.options import Options
-from hermes.testing.chats.fake import FakeChat
+from hermes.testing.fake_platform import FakeChat
 from hermes.testing.home import TempHome
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import Clock

@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 from hermes.gateway.people.identity import Role
-from hermes.testing.chats.telegram import Fake
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running, said
+from tests.vendors.telegram import Fake
 
 RESET = Say(calls=(Call("terminal", {"command": "git reset --hard"}),))
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yarl
 
-from hermes.testing.chats.discord import Fake
-from hermes.testing.chats.fake import Failing
+from hermes.testing.fake_platform import Failing
+from tests.vendors.discord import Fake
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # it imports `audioop`

@@ -14,9 +14,9 @@ from chat_account import Account, account, to
 from hermes.core.chats import Batch, Button, ChatKind, Outgoing, Place
 from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError
 from hermes.gateway.platforms.discord.adapter import PLATFORM
-from hermes.testing.chats.discord import Fake
-from hermes.testing.chats.discord_rest import ME, ROLE, message_body, user_body
-from hermes.testing.chats.fake import Failing
+from hermes.testing.fake_platform import Failing
+from tests.vendors.discord import Fake
+from tests.vendors.discord_rest import ME, ROLE, message_body, user_body
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ import re
 import time
 
 from hermes.admin.cron import CronDesk, open_cron
-from hermes.testing.chats.fake import Failing
-from hermes.testing.chats.ntfy import Fake
-from hermes.testing.chats.telegram import Fake as Telegram
 from hermes.testing.clock import ManualClock
+from hermes.testing.fake_platform import Failing
 from hermes.testing.script import Call, Delivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running, said
+from tests.vendors.ntfy import Fake
+from tests.vendors.telegram import Fake as Telegram
 
 
 async def test_a_message_is_answered() -> None:

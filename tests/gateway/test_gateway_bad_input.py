@@ -7,13 +7,13 @@ import pytest
 
 from hermes.core.errors import BusyError
 from hermes.gateway.accounts import Health
-from hermes.testing.chats.fake import FakeChat
-from hermes.testing.chats.ntfy import Fake as Ntfy
-from hermes.testing.chats.telegram import Fake as Telegram
 from hermes.testing.clock import ManualClock
+from hermes.testing.fake_platform import FakeChat
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running, said
+from tests.vendors.ntfy import Fake as Ntfy
+from tests.vendors.telegram import Fake as Telegram
 
 
 async def answers(chat: FakeChat, text: str = "hello") -> None:

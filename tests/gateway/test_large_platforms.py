@@ -4,11 +4,11 @@ import importlib
 
 import pytest
 
-from hermes.testing.chats.fake import Failing, FakeChat
-from hermes.testing.chats.slack import Fake as Slack
+from hermes.testing.fake_platform import Failing, FakeChat
 from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running, said
+from tests.vendors.slack import Fake as Slack
 
 
 @pytest.fixture(params=["discord", "slack"])
@@ -17,7 +17,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 def fake_of(name: str) -> FakeChat:
-    made = importlib.import_module(f"hermes.testing.chats.{name}").Fake()
+    made = importlib.import_module(f"tests.vendors.{name}").Fake()
     assert isinstance(made, FakeChat)
     return made
 

@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 
 from hermes.gateway.platform import PlatformError
-from hermes.testing.chats.email import AUTHSERV, ME, Fake
-from hermes.testing.chats.mailbox import Mailbox
-from hermes.testing.chats.rig import Rig, rigged
+from hermes.testing.platform_rig import Rig, rigged
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running, said
+from tests.vendors import load_fake
+from tests.vendors.email import AUTHSERV, ME, Fake
+from tests.vendors.imap_server import Mailbox
 
 
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with rigged("email", tmp_path) as one:
+    async with rigged("email", load_fake("email"), tmp_path) as one:
         yield one
 
 

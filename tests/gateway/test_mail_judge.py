@@ -8,8 +8,8 @@ from email.message import EmailMessage
 
 import pytest
 
-from hermes.testing.chats.email import ME, Fake
-from hermes.testing.chats.fake import Failing
+from hermes.testing.fake_platform import Failing
+from tests.vendors.email import ME, Fake
 
 
 async def judged(judge: Callable[[Fake], None], fake: Fake) -> None:

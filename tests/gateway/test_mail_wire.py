@@ -12,17 +12,18 @@ from msgspec import structs
 
 from hermes.core.chats import MediaKind, Outgoing, Place
 from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError
-from hermes.testing.chats.email import ME, Fake
-from hermes.testing.chats.rig import Rig, rigged
+from hermes.testing.platform_rig import Rig, rigged
 from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.chat_account import Hurried
 from tests.gateway.running import home_for, running, said
+from tests.vendors import load_fake
+from tests.vendors.email import ME, Fake
 
 
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with rigged("email", tmp_path) as one:
+    async with rigged("email", load_fake("email"), tmp_path) as one:
         yield one
 
 

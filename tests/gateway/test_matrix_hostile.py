@@ -7,18 +7,19 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from hermes.testing.chats.listener import Listener
-from hermes.testing.chats.matrix import Fake
-from hermes.testing.chats.matrix_state import Body
-from hermes.testing.chats.rig import Rig, rigged
+from hermes.testing.platform_rig import Rig, rigged
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
+from hermes.testing.web_server import Listener
 from tests.gateway.running import home_for, running, said
+from tests.vendors import load_fake
+from tests.vendors.matrix import Fake
+from tests.vendors.matrix_state import Body
 
 
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with rigged("matrix", tmp_path) as one:
+    async with rigged("matrix", load_fake("matrix"), tmp_path) as one:
         yield one
 
 
@@ -101,7 +102,7 @@ async def test_what_is_no_homeserver_loses_the_connection_only(tmp_path: Path) -
     listener = Listener([web.route("*", "/{tail:.*}", answer)])
     await listener.start()
     try:
-        async with rigged("matrix", tmp_path) as rig:
+        async with rigged("matrix", load_fake("matrix"), tmp_path) as rig:
             for body in answers:
                 given[:] = [body]
                 platform = await rig.open(homeserver=listener.url)

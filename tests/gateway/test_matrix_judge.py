@@ -23,9 +23,9 @@ from nio import (
     WhoamiResponse,
 )
 
-from hermes.testing.chats.fake import Failing
-from hermes.testing.chats.matrix import Fake
-from hermes.testing.chats.matrix_state import ME
+from hermes.testing.fake_platform import Failing
+from tests.vendors.matrix import Fake
+from tests.vendors.matrix_state import ME
 
 
 @asynccontextmanager

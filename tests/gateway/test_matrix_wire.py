@@ -10,15 +10,16 @@ from msgspec import structs
 
 from hermes.core.chats import Button, ChatKind, MediaKind, Outgoing, Place
 from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError
-from hermes.testing.chats.fake import Failing
-from hermes.testing.chats.matrix import Fake
-from hermes.testing.chats.matrix_state import ME
-from hermes.testing.chats.rig import Rig, rigged
+from hermes.testing.fake_platform import Failing
+from hermes.testing.platform_rig import Rig, rigged
+from tests.vendors import load_fake
+from tests.vendors.matrix import Fake
+from tests.vendors.matrix_state import ME
 
 
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with rigged("matrix", tmp_path) as one:
+    async with rigged("matrix", load_fake("matrix"), tmp_path) as one:
         yield one
 
 

@@ -11,12 +11,12 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
-from hermes.testing.chats.ntfy import Fake
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Delivery, Fail, Reply, Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for
 from tests.gateway.served import hermes, served
+from tests.vendors.ntfy import Fake
 
 RESET = Say(calls=(Call("terminal", {"command": "git reset --hard"}),))
 

@@ -16,15 +16,15 @@ from hermes.config.gateway import GatewaySettings, RoleSettings
 from hermes.config.home import folder_of
 from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.sessions.options import Options
-from hermes.testing.chats.fake import Shown
-from hermes.testing.chats.telegram import Fake
 from hermes.testing.clock import ManualClock
+from hermes.testing.fake_platform import Shown
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import Clock
 from tests.gateway.running import Running, home_for, running
+from tests.vendors.telegram import Fake
 
 ANNA, BEN, ADA = "1002", "1003", "1005"
 RESET = Say(calls=(Call("terminal", {"command": "git reset --hard"}),))

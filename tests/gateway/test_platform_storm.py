@@ -10,7 +10,7 @@ from chat_account import Account, account
 
 from hermes.core.chats import Arrival
 from hermes.gateway.accounts import descriptor
-from hermes.testing.chats.fake import FakeChat
+from hermes.testing.fake_platform import FakeChat
 
 LANES = [("", ""), ("group1", ""), ("group1", "88"), ("group2", "")]
 
@@ -58,7 +58,7 @@ def lane_of(arrival: Arrival) -> tuple[str, str]:
 @pytest.mark.parametrize("name", ["discord", "slack"])
 async def test_nothing_is_lost_and_each_lane_is_in_order(name: str, tmp_path: Path) -> None:
     dice = random.Random(7)
-    fake = importlib.import_module(f"hermes.testing.chats.{name}").Fake()
+    fake = importlib.import_module(f"tests.vendors.{name}").Fake()
     async with account(descriptor(name), fake, tmp_path) as here:
         talk = Talk(fake, dice)
         for lane in LANES:

@@ -22,13 +22,13 @@ from hermes.admin.service.units import Wish, launchd_plist, systemd_unit
 from hermes.config.gateway import AccountSettings, ChannelSettings
 from hermes.config.home import Home
 from hermes.core.errors import NotFoundError
-from hermes.testing.chats.ntfy import Fake
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for
 from tests.gateway.running import running as in_process
 from tests.gateway.served import hermes, served
+from tests.vendors.ntfy import Fake
 
 ODD = 'a "quoted" $HOME 100% back\\slash'
 

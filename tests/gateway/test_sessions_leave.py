@@ -4,10 +4,10 @@ import asyncio
 import gc
 
 from hermes.gateway import session_pool
-from hermes.testing.chats.telegram import Fake
 from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running
+from tests.vendors.telegram import Fake
 
 
 async def test_a_session_that_leaves_is_freed_at_once_and_goes_on_where_it_was() -> None:

@@ -13,8 +13,8 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from hermes.testing.chats.fake import Failing
-from hermes.testing.chats.slack import Fake
+from hermes.testing.fake_platform import Failing
+from tests.vendors.slack import Fake
 
 
 class Judge:

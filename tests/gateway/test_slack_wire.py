@@ -14,9 +14,9 @@ from hermes.core.chats import Attachment, Button, ChatKind, MediaKind, Place
 from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError
 from hermes.gateway.platforms.slack.adapter import PLATFORM, SECTION
 from hermes.gateway.text.split import split
-from hermes.testing.chats.fake import Failing
-from hermes.testing.chats.slack import Fake
-from hermes.testing.chats.slack_web import ME
+from hermes.testing.fake_platform import Failing
+from tests.vendors.slack import Fake
+from tests.vendors.slack_web import ME
 
 
 @pytest.fixture

@@ -15,16 +15,17 @@ from aiohttp import web
 from hermes.core.chats import ChatKind, MediaKind, Outgoing, Place
 from hermes.gateway.platform import Fault, Platform, PlatformError, PlatformRefusedError, SendError
 from hermes.gateway.platforms.telegram.webhook import Webhook
-from hermes.testing.chats.fake import Failing
-from hermes.testing.chats.listener import Listener
-from hermes.testing.chats.rig import Rig, rigged
-from hermes.testing.chats.telegram import Fake
 from hermes.testing.clock import ManualClock
+from hermes.testing.fake_platform import Failing
+from hermes.testing.platform_rig import Rig, rigged
+from hermes.testing.web_server import Listener
+from tests.vendors import load_fake
+from tests.vendors.telegram import Fake
 
 
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with rigged("telegram", tmp_path) as one:
+    async with rigged("telegram", load_fake("telegram"), tmp_path) as one:
         yield one
 
 
@@ -182,7 +183,7 @@ async def test_a_press_is_answered_once_it_is_taken(rig: Rig, fake: Fake) -> Non
 
 async def test_numbers_are_kept_and_forgotten_when_telegram_may_count_anew(tmp_path: Path) -> None:
     clock = ManualClock()
-    async with rigged("telegram", tmp_path, clock) as rig:
+    async with rigged("telegram", load_fake("telegram"), tmp_path, clock) as rig:
         fake = rig.fake
         assert isinstance(fake, Fake)
         await rig.listening()

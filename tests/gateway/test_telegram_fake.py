@@ -12,8 +12,8 @@ from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, InputMedia
 from telegram.error import BadRequest, Conflict, Forbidden, InvalidToken, NetworkError, RetryAfter
 from telegram.request import HTTPXRequest
 
-from hermes.testing.chats.fake import Failing
-from hermes.testing.chats.telegram import Fake
+from hermes.testing.fake_platform import Failing
+from tests.vendors.telegram import Fake
 
 
 @pytest.fixture

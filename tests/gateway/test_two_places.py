@@ -19,12 +19,12 @@ from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
 from hermes.sessions.options import Options
-from hermes.testing.chats.ntfy import Fake
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Delivery, Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running, said
 from tests.gateway.served import hermes
+from tests.vendors.ntfy import Fake
 
 
 def session_of(home: TempHome) -> str:

@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from hermes.cli.main import main
 from hermes.gateway.platforms.webhook.adapter import Webhook
-from hermes.testing.chats.ntfy import Fake
 from hermes.testing.home import TempHome
 from hermes.testing.script import Delivery, Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import Running, running
+from tests.vendors.ntfy import Fake
 
 SECRET = secrets.token_hex(16)
 

@@ -20,17 +20,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from hermes.testing.chats.discord import Fake as Discord
-from hermes.testing.chats.email import Fake as Email
-from hermes.testing.chats.fake import FakeChat
-from hermes.testing.chats.matrix import Fake as Matrix
-from hermes.testing.chats.ntfy import Fake as Ntfy
-from hermes.testing.chats.slack import Fake as Slack
-from hermes.testing.chats.telegram import Fake as Telegram
+from hermes.testing.fake_platform import FakeChat
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
+from tests.vendors.discord import Fake as Discord
+from tests.vendors.email import Fake as Email
+from tests.vendors.matrix import Fake as Matrix
+from tests.vendors.ntfy import Fake as Ntfy
+from tests.vendors.slack import Fake as Slack
+from tests.vendors.telegram import Fake as Telegram
 
 FAKES: Mapping[str, Callable[[], FakeChat]] = {
     "discord": Discord,

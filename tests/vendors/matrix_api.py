@@ -7,10 +7,10 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from hermes.testing.chats.fake import Failing, Shown, ShownFile
-from hermes.testing.chats.listener import broken
-from hermes.testing.chats.matrix_state import ME, SERVER, Body, Room, State, name_of
-from hermes.testing.chats.matrix_sync import News, wrong
+from hermes.testing.fake_platform import Failing, Shown, ShownFile
+from hermes.testing.web_server import broken
+from tests.vendors.matrix_state import ME, SERVER, Body, Room, State, name_of
+from tests.vendors.matrix_sync import News, wrong
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 EVENT_LIMIT = 65_536

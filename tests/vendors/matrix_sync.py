@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from hermes.testing.chats.listener import broken
-from hermes.testing.chats.matrix_state import Body, Room, State, name_of
+from hermes.testing.web_server import broken
+from tests.vendors.matrix_state import Body, Room, State, name_of
 
 
 class News:

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 from aiohttp import BodyPartReader, web
 from msgspec import Struct
 
-from hermes.testing.chats.fake import Failing, FakeChat, Shown, ShownFile
-from hermes.testing.chats.listener import broken
+from hermes.testing.fake_platform import Failing, FakeChat, Shown, ShownFile
+from hermes.testing.web_server import broken
 
 ME, GUILD, ROLE = "500", "7000", "7100"
 Body = dict[str, object]

@@ -7,8 +7,8 @@ from typing import Protocol
 from aiohttp import web
 from msgspec import Struct
 
-from hermes.testing.chats.fake import Failing, FakeChat, Shown, ShownFile
-from hermes.testing.chats.listener import broken
+from hermes.testing.fake_platform import Failing, FakeChat, Shown, ShownFile
+from hermes.testing.web_server import broken
 
 ME, BOT, TEAM, APP = "U0BOT", "B0BOT", "T0TEAM", "A0APP"
 Body = dict[str, object]

@@ -13,9 +13,9 @@ from pathlib import Path
 from aiohttp import WSMsgType, web
 from msgspec import Struct
 
-from hermes.testing.chats.fake import FakeChat
-from hermes.testing.chats.listener import Listener, broken, send_frame
-from hermes.testing.chats.slack_web import APP, ME, TEAM, Body, Web
+from hermes.testing.fake_platform import FakeChat
+from hermes.testing.web_server import Listener, broken, send_frame
+from tests.vendors.slack_web import APP, ME, TEAM, Body, Web
 
 ATTEMPTS = 4
 """How often something is delivered that is not acknowledged: Slack tries again three times."""

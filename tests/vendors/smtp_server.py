@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from hermes.testing.chats.fake import Failing
+from hermes.testing.fake_platform import Failing
 
 _REPLIES = {
     400: "554 5.6.0 Message content not acceptable",

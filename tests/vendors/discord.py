@@ -12,7 +12,9 @@ from pathlib import Path
 from aiohttp import WSMsgType, web
 from msgspec import Struct
 
-from hermes.testing.chats.discord_rest import (
+from hermes.testing.fake_platform import FakeChat
+from hermes.testing.web_server import Listener, broken, send_frame
+from tests.vendors.discord_rest import (
     GUILD,
     ME,
     ROLE,
@@ -25,8 +27,6 @@ from hermes.testing.chats.discord_rest import (
     thread_body,
     user_body,
 )
-from hermes.testing.chats.fake import FakeChat
-from hermes.testing.chats.listener import Listener, broken, send_frame
 
 MESSAGE_CONTENT = 1 << 15
 EPOCH = 1_420_070_400_000

@@ -6,9 +6,9 @@ What it does is written from the Matrix specification (Client-Server API v1.11) 
 from collections.abc import Sequence
 from pathlib import Path
 
-from hermes.testing.chats.listener import Listener
-from hermes.testing.chats.matrix_api import Api
-from hermes.testing.chats.matrix_state import ME, SERVER, Body, Room, State
+from hermes.testing.web_server import Listener
+from tests.vendors.matrix_api import Api
+from tests.vendors.matrix_state import ME, SERVER, Body, Room, State
 
 
 class Fake(State):

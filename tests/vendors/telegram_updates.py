@@ -8,8 +8,8 @@ from collections.abc import Callable
 import aiohttp
 from aiohttp import web
 
-from hermes.testing.chats.listener import broken
-from hermes.testing.chats.telegram_api import ApiError, Body, Params
+from hermes.testing.web_server import broken
+from tests.vendors.telegram_api import ApiError, Body, Params
 
 _PAUSE = 0.02
 """Seconds between two attempts to hand an update to a webhook; the real server takes its time."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import importlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import msgspec
 from hermes.core.chats import Arrival, Place
 from hermes.gateway.accounts import descriptor
 from hermes.gateway.platform import Options, Platform, PlatformError, Surroundings
-from hermes.testing.chats.fake import FakeChat
+from hermes.testing.fake_platform import FakeChat
 from hermes.util.clock import Clock, SystemClock
 
 
@@ -108,9 +107,8 @@ class Rig:
 
 
 @contextlib.asynccontextmanager
-async def rigged(name: str, folder: Path, clock: Clock | None = None) -> AsyncIterator[Rig]:
-    """A platform beside its fake, both by this name; `folder` is for files that come in."""
-    fake = importlib.import_module(f"hermes.testing.chats.{name}").Fake()
+async def rigged(name: str, fake: FakeChat, folder: Path, clock: Clock | None = None) -> AsyncIterator[Rig]:
+    """Open the platform called `name` beside its fake server; files that come in are put into `folder`."""
     timeout = aiohttp.ClientTimeout(total=None)
     async with fake, aiohttp.ClientSession(timeout=timeout) as http:
         rig = Rig(name, fake, http, folder, clock or SystemClock())

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from hermes.testing.chats.fake import FakeChat, ShownFile
+from hermes.testing.fake_platform import FakeChat, ShownFile
 
 Body: TypeAlias = dict[str, object]
 SERVER = "fake.test"

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from aiohttp import web
 
-from hermes.testing.chats.fake import Failing, FakeChat
-from hermes.testing.chats.listener import Listener, broken
-from hermes.testing.chats.telegram_api import ME, ApiError, Body, Calls, Params, Upload, bad
-from hermes.testing.chats.telegram_news import News
+from hermes.testing.fake_platform import Failing, FakeChat
+from hermes.testing.web_server import Listener, broken
+from tests.vendors.telegram_api import ME, ApiError, Body, Calls, Params, Upload, bad
+from tests.vendors.telegram_updates import News
 
 _KINDS = {"image": "photo", "video": "video", "audio": "audio"}
 

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from hermes.testing.chats.fake import FakeChat, Shown, ShownFile
-from hermes.testing.chats.telegram_marks import MarkupError, read, units
+from hermes.testing.fake_platform import FakeChat, Shown, ShownFile
+from tests.vendors.telegram_markup import MarkupError, read, units
 
 Body = dict[str, object]
 ME: Mapping[str, object] = {"id": 4242, "is_bot": True, "first_name": "Hermes", "username": "hermes_test_bot"}

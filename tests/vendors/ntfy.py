@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from hermes.testing.chats.fake import FakeChat, Shown, ShownFile
-from hermes.testing.chats.listener import Listener, broken
+from hermes.testing.fake_platform import FakeChat, Shown, ShownFile
+from hermes.testing.web_server import Listener, broken
 
 TOPIC = "a-topic"
 

@@ -10,9 +10,9 @@ from email.message import EmailMessage, Message
 from email.utils import formatdate
 from pathlib import Path
 
-from hermes.testing.chats.fake import FakeChat, Shown, ShownFile
-from hermes.testing.chats.mailbox import Mailbox
-from hermes.testing.chats.submission import Submission, Taken
+from hermes.testing.fake_platform import FakeChat, Shown, ShownFile
+from tests.vendors.imap_server import Mailbox
+from tests.vendors.smtp_server import Submission, Taken
 
 ME = "hermes@fake.test"
 AUTHSERV = "mx.fake.test"

@@ -1,1 +1,0 @@
-"""Fakes of chat platforms: servers on loopback that speak the platforms' own wires."""
